@@ -9,12 +9,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "base/checksum.h"
 #include "base/console.h"
 #include "base/error.h"
 #include "base/timing.h"
+#include "ckpt/adapter_directory.h"
 #include "ckpt/find_checkpoint.h"
 
 namespace stoa::ckpt {
@@ -204,8 +206,7 @@ void CheckpointWriter::write(TrainingState state, Snapshot& snapshot, const Join
 
 void CheckpointWriter::create(const fs::path& directory, std::uint64_t bytes) {
   require_space(checkpoints_, bytes);
-  for (const fs::path& made : {directory, directory / "model", directory / "state"})
-    fs::create_directory(made);
+  for (const fs::path& made : {directory, directory / "state"}) fs::create_directory(made);
   stage("created");
 }
 
@@ -214,9 +215,13 @@ void CheckpointWriter::write_files(const fs::path& directory, TrainingState stat
   const bool alone = joint.directory.empty();
   auto model_tensors = snapshot.model_tensors();
   if (alone) create(directory, bytes_of(model_tensors) + bytes_of(snapshot.state_tensors()));
-  write_tensors(directory / "model", kModelStem, std::move(model_tensors), options_.max_shard_bytes,
+  const fs::path part = directory / snapshot.part();
+  const bool whole = snapshot.part() == "model";
+  fs::create_directory(part);
+  write_tensors(part, whole ? kModelStem : kAdapterStem, std::move(model_tensors),
+                whole ? options_.max_shard_bytes : std::numeric_limits<std::uint64_t>::max(),
                 [&](ShardedWriter& writer) { snapshot.write_model(writer); });
-  for (const auto& file : snapshot.model_files()) write_text(directory / "model" / file.name, file.text);
+  for (const auto& file : snapshot.model_files()) write_text(part / file.name, file.text);
   stage("model");
   if (alone)
     write_tensors(directory / "state", kStateStem, snapshot.state_tensors(), options_.max_shard_bytes,
@@ -230,7 +235,7 @@ void CheckpointWriter::write_files(const fs::path& directory, TrainingState stat
   for (const auto& file : manifest.files) cost_.bytes += file.bytes;
   write_text(manifest_path(directory), manifest_text(manifest));
   stage("manifest");
-  for (const char* part : {"model", "state", "."}) sync_directory(directory / part);
+  for (const fs::path& written : {part, directory / "state", directory}) sync_directory(written);
   stage("synced");
 }
 

@@ -31,6 +31,8 @@ class Snapshot {
     std::string text;
   };
   virtual ~Snapshot() = default;
+  // What is written in addition to state/: "model", or "adapter" with the tensors of an adapter in one file.
+  virtual std::string_view part() const { return "model"; }
   virtual std::vector<TensorEntry> model_tensors() const = 0;  // Hugging Face names, types as stored
   virtual void write_model(ShardedWriter& writer) = 0;         // every tensor, whole or in pieces
   virtual std::vector<TextFile> model_files() const = 0;       // config.json, tokenizer files

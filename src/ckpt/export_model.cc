@@ -27,14 +27,6 @@ std::string torch_name(DType dtype) {
   }
 }
 
-std::string adjusted_config(const fs::path& path, const std::string& dtype) {
-  auto json = nlohmann::ordered_json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  require<DataError>(json.is_object(), "'{}' is not a JSON object", path.string());
-  json["dtype"] = dtype;        // transformers 5
-  json["torch_dtype"] = dtype;  // transformers 4
-  return json.dump(2) + "\n";
-}
-
 bool is_made_anew(const fs::path& path) {
   const std::string name = path.filename().string(), extension = path.extension().string();
   for (const char* e : {".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".ckpt"})
@@ -133,9 +125,18 @@ void write_converted(const TensorSource& source, const TensorEntry& tensor, DTyp
 
 }  // namespace
 
+std::string config_with_type(const fs::path& path, DType type) {
+  const std::string dtype = torch_name(type);
+  auto json = nlohmann::ordered_json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+  require<DataError>(json.is_object(), "'{}' is not a JSON object", path.string());
+  json["dtype"] = dtype;        // transformers 5
+  json["torch_dtype"] = dtype;  // transformers 4
+  return json.dump(2) + "\n";
+}
+
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given,
                           std::uint64_t max_shard_bytes, const ExportProgress& progress) {
-  ExportContent content{adjusted_config(from.model / "config.json", torch_name(dtype)), {}, nullptr};
+  ExportContent content{config_with_type(from.model / "config.json", dtype), {}, nullptr};
   const auto source = open_weights(from.model);
   for (const auto* tensor : source->entries()) {
     TensorEntry entry = *tensor;
@@ -163,11 +164,11 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
   std::uint64_t total = 0;
   for (const TensorEntry& entry : content.tensors) total += entry.bytes();
   Staging staging(output);
-  ShardedWriter writer(staging.path(), kModelStem, content.tensors, WriteMode::kInPlace, max_shard_bytes);
+  ShardedWriter writer(staging.path(), content.stem, content.tensors, WriteMode::kInPlace, max_shard_bytes);
   content.write(writer);
   writer.commit();
-  write_model_checksums(staging.path());
-  write_text(staging.path() / "config.json", content.config);
+  if (content.stem == kModelStem) write_model_checksums(staging.path());
+  write_text(staging.path() / content.config_name, content.config);
   for (const SmallFile& file : content.texts) write_text(staging.path() / file.name, file.text);
   if (fs::is_directory(small_files))
     for (const auto& item : fs::directory_iterator(small_files))

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/tensor_directory.h"
@@ -19,6 +22,9 @@ struct ExportResult {
 
 // Called with bytes done and total bytes. An exception from it aborts the export and removes its files.
 using ExportProgress = std::function<void(std::uint64_t, std::uint64_t)>;
+
+// config.json at `path` with the dtype of other weights, in both spellings of transformers.
+std::string config_with_type(const fs::path& path, DType dtype);
 
 // Writes config.json (with the new dtype, in both spellings), copies of the tokenizer and other small files,
 // and all floating-point tensors as `dtype` (others unchanged). `output` must not exist or be empty; it
@@ -36,6 +42,9 @@ struct ExportContent {
   std::vector<TensorEntry> tensors;
   std::function<void(ShardedWriter&)> write;  // all of them
   std::vector<SmallFile> texts = {};          // such as those of a tokenizer that has no files
+  // A directory that holds an adapter has other names, and no checksums of a model.
+  std::string_view stem = kModelStem;
+  std::string config_name = "config.json";
 };
 // The same with other content than the model's own tensors under their names. `small_files`: the directory
 // whose tokenizer and other small files are copied; empty, or a file: none are. `progress` is called a last

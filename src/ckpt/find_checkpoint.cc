@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "ckpt/adapter_directory.h"
 #include "ckpt/model_checksums.h"
 #include "ckpt/tensor_source.h"
 #include "formats/gguf/gguf_file.h"
@@ -46,7 +47,9 @@ std::optional<fs::path> gguf_in(const fs::path& directory) {
     if (gguf::is_gguf(directory / name)) return directory / name;
   return std::nullopt;
 }
-bool is_checkpoint(const fs::path& path) { return is_folder(path / "model") && is_folder(path / "state"); }
+bool is_checkpoint(const fs::path& path) {
+  return (is_folder(path / "model") || is_folder(path / "adapter")) && is_folder(path / "state");
+}
 
 bool holds_checkpoints(const fs::path& path) {
   const auto names = names_in(path);
@@ -60,12 +63,18 @@ std::optional<fs::path> checkpoints_of(const fs::path& path) {
   return std::nullopt;
 }
 
-FoundCheckpoint as_checkpoint(const fs::path& given, const fs::path& root, Kind kind) {
+FoundCheckpoint as_checkpoint(const fs::path& given, const fs::path& root, Kind kind,
+                              const std::optional<fs::path>& base = std::nullopt) {
   FoundCheckpoint found;
   found.kind = kind;
   found.given = given;
   found.root = root;
-  found.model = root / "model";
+  if (is_folder(root / "adapter")) {
+    found.adapter = root / "adapter";
+    found.model = find_adapter_base(*found.adapter, base);
+  } else {
+    found.model = root / "model";
+  }
   found.state = root / "state";
   found.manifest = read_manifest(root);
   return found;
@@ -104,13 +113,14 @@ std::vector<ListedCheckpoint> candidates_of(const fs::path& checkpoints, std::ve
   return listed;
 }
 
-std::optional<FoundCheckpoint> newest_of(const fs::path& given, const fs::path& checkpoints, Verify verify) {
+std::optional<FoundCheckpoint> newest_of(const fs::path& given, const fs::path& checkpoints, Verify verify,
+                                         const std::optional<fs::path>& base = std::nullopt) {
   std::vector<std::string> skipped;
   for (const auto& candidate : candidates_of(checkpoints, skipped)) {
     std::string problem = candidate.problem;
     if (problem.empty()) problem = verify_checkpoint(candidate.path, verify).text();
     if (problem.empty()) {
-      FoundCheckpoint found = as_checkpoint(given, candidate.path, Kind::kRun);
+      FoundCheckpoint found = as_checkpoint(given, candidate.path, Kind::kRun, base);
       found.skipped = std::move(skipped);
       return found;
     }
@@ -150,8 +160,10 @@ std::string alternative(const fs::path& path) {
   else if (holds_weights(path))
     hint = "; it has weights but no config.json";
   fail<DataError>(
-      "'{}' is not a model (config.json and model.safetensors or pytorch_model.bin), not a checkpoint "
-      "(model/ and state/) and not a run (checkpoints/): {}{}{}",
+      "'{}' is not a model (config.json and model.safetensors or pytorch_model.bin), not an adapter "
+      "(adapter_config.json and adapter_model.safetensors), not a checkpoint (model/ and state/) and not a "
+      "run "
+      "(checkpoints/): {}{}{}",
       path.string(), listing(path), hint, alternative(path));
 }
 
@@ -215,6 +227,15 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
                      "'{}' is an unfinished checkpoint, left by a writer that was killed{}", path.string(),
                      alternative(path));
   if (is_checkpoint(path)) return open_checkpoint(path, verify);
+  if (holds_adapter(path) && !is_model(path)) {
+    FoundCheckpoint found;
+    found.kind = Kind::kAdapter;
+    found.given = given;
+    found.root = path;
+    found.model = find_adapter_base(path);
+    found.adapter = path;
+    return found;
+  }
   if (is_model(path)) {
     if (verify != Verify::kSizes) check_model_checksums(path);
     return found_model;
@@ -229,14 +250,42 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   return *found;
 }
 
-std::optional<FoundCheckpoint> find_resume(const fs::path& run, Verify verify) {
+std::unique_ptr<TensorSource> open_found(const FoundCheckpoint& found) {
+  return found.adapter ? open_adapter(*found.adapter) : open_weights(found.model);
+}
+
+fs::path find_adapter(const fs::path& path, const fs::path& base) {
+  std::error_code error;
+  if (!fs::exists(path, error)) fail_missing(path);
+  fs::path directory = path;
+  std::vector<std::string> skipped;
+  if (const auto checkpoints = checkpoints_of(path); checkpoints && !holds_adapter(path))
+    for (const auto& candidate : candidates_of(*checkpoints, skipped))
+      if (candidate.problem.empty() && verify_checkpoint(candidate.path, Verify::kModel).ok()) {
+        directory = candidate.path;
+        break;
+      }
+  if (is_folder(directory / "adapter")) directory = directory / "adapter";
+  require<DataError>(
+      holds_adapter(directory),
+      "'{}' is not an adapter (adapter_config.json and adapter_model.safetensors), nor a checkpoint "
+      "or run of one: {}",
+      path.string(), listing(directory));
+  find_adapter_base(directory, base);
+  return directory;
+}
+
+std::optional<FoundCheckpoint> find_resume(const fs::path& run, Verify verify,
+                                           const std::optional<fs::path>& base) {
   const fs::path checkpoints = run / "checkpoints";
   if (!is_folder(checkpoints)) return std::nullopt;
   std::vector<std::string> names = names_in(checkpoints);
   if (std::none_of(names.begin(), names.end(),
                    [](const std::string& n) { return checkpoint_step(n).has_value(); }))
     return std::nullopt;
-  return newest_of(run, checkpoints, verify);
+  std::optional<fs::path> model;
+  if (base) model = find_checkpoint(*base, Verify::kSizes).model;
+  return newest_of(run, checkpoints, verify, model);
 }
 
 }  // namespace stoa::ckpt

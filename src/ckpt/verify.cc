@@ -52,11 +52,11 @@ VerifyReport verify_checkpoint(const fs::path& checkpoint, Verify what) {
     listed.insert(record.path);
     ++report.files;
     const bool checksums =
-        what == Verify::kAll || (what == Verify::kModel && record.path.starts_with("model/"));
+        what == Verify::kAll || (what == Verify::kModel && !record.path.starts_with("state/"));
     if (auto problem = problem_of(checkpoint / record.path, record, checksums, report); !problem.empty())
       report.problems.push_back({record.path, std::move(problem)});
   }
-  for (const char* part : {"model", "state"}) {
+  for (const char* part : {"model", "adapter", "state"}) {
     std::error_code error;
     for (fs::recursive_directory_iterator it(checkpoint / part, error), end; !error && it != end;
          it.increment(error)) {

@@ -24,6 +24,7 @@
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "cli/writing_progress.h"
 #include "formats/gguf/gguf_file.h"
 #include "model/gguf/mixtures.h"
 #include "run/export_as_family.h"
@@ -58,6 +59,8 @@ std::string_view kind_name(FoundCheckpoint::Kind kind) {
   switch (kind) {
     case FoundCheckpoint::Kind::kHuggingFace:
       return "Hugging Face model";
+    case FoundCheckpoint::Kind::kAdapter:
+      return "adapter";
     case FoundCheckpoint::Kind::kCheckpoint:
       return "checkpoint";
     case FoundCheckpoint::Kind::kRun:
@@ -119,16 +122,25 @@ std::string training_text(const ckpt::TrainingState& t) {
   return out;
 }
 
+FoundCheckpoint find_whole(const std::string& model, ckpt::Verify verify, Context& context) {
+  FoundCheckpoint found = find(model, verify, context);
+  require<ConfigError>(!found.adapter, "'{}' is an adapter, not a model: merge it (stoa checkpoint merge)",
+                       found.root.string());
+  return found;
+}
+
 // Sizes are checked; checksums are shown as stored: `verify` recomputes them.
 void inspect(const Arguments& arguments, Context& context) {
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kSizes, context);
-  if (gguf::is_gguf(found.model)) return inspect_gguf(found.model, arguments.json);
-  const auto model = ckpt::open_weights(found.model);
+  if (gguf::is_gguf(found.model) && !found.adapter) return inspect_gguf(found.model, arguments.json);
+  const auto model = ckpt::open_found(found);
   std::unique_ptr<ckpt::StateReader> state;
   if (found.state) state = std::make_unique<ckpt::StateReader>(found);
   if (arguments.json) {
-    Json answer{
-        {"path", found.root.string()}, {"kind", kind_name(found.kind)}, {"model", tensors_json(*model)}};
+    Json answer{{"path", found.root.string()},
+                {"kind", kind_name(found.kind)},
+                {found.adapter ? "adapter" : "model", tensors_json(*model)}};
+    if (found.adapter) answer["base"] = found.model.string();
     if (state) {
       answer["training"] = training_json(state->training());
       answer["state"] = tensors_json(state->tensors());
@@ -143,7 +155,8 @@ void inspect(const Arguments& arguments, Context& context) {
   }
   std::string out = fmt::format("{} ({})\n", found.root.string(), kind_name(found.kind));
   if (state) out += training_text(state->training());
-  out += tensors_text("model", *model);
+  if (found.adapter) out += fmt::format("adapter of {}\n", found.model.string());
+  out += tensors_text(found.adapter ? "adapter" : "model", *model);
   if (state) {
     out += tensors_text("training state", state->tensors());
     out += "\nfiles and checksums (16 digits: XXH3, 8: CRC-32), as written:\n";
@@ -170,9 +183,9 @@ void verify(const Arguments& arguments, Context&) {
     // A bare model has checksums where this program exported it, and PyTorch's files hold some of their own;
     // all are compared with their own headers.
     const FoundCheckpoint found = ckpt::find_checkpoint(path, ckpt::Verify::kAll);
-    const auto model = ckpt::open_weights(found.model);
+    const auto model = ckpt::open_found(found);
     const bool own = model->check_sums(),
-               checksums = own || fs::exists(found.model / ckpt::kModelChecksums, ignored);
+               checksums = own || fs::exists(model->directory() / ckpt::kModelChecksums, ignored);
     if (arguments.json)
       return print_json(Json{{"path", found.root.string()},
                              {"ok", true},
@@ -181,7 +194,7 @@ void verify(const Arguments& arguments, Context&) {
     return print(
         fmt::format("{}: {} tensors in {} files are well formed; {}\n", found.root.string(),
                     model->entries().size(), model->file_count(),
-                    checksums ? "the weights match their checksums" : "a bare model has no checksums"));
+                    checksums ? "the weights match their checksums" : "a bare directory has no checksums"));
   }
   const auto report = ckpt::verify_checkpoint(path, ckpt::Verify::kAll);
   if (arguments.json) {
@@ -222,37 +235,10 @@ void tell(const Arguments& arguments, const ckpt::ExportResult& result, DType dt
                     format_bytes(static_cast<double>(result.bytes)), result.shards));
 }
 
-// Shows how far the writing of a directory is, which a signal ends without a trace.
-class WritingProgress {
- public:
-  // `what`: "export"; `undone`: "nothing is exported".
-  WritingProgress(Context& context, std::string what, const std::string& undone)
-      : context_(context), what_(std::move(what)) {
-    context_.interrupt.set({.grace = std::chrono::seconds(10),
-                            .words = "exiting, " + undone + " (again: exit immediately)",
-                            .last_words = {}});
-  }
-  void update(std::uint64_t done, std::uint64_t total) {
-    if (!progress_)
-      progress_ = std::make_unique<Progress>(context_.console, what_, static_cast<double>(total), "B");
-    progress_->update(static_cast<double>(done));
-    require<Interrupted>(!context_.interrupt.token().stop_requested(), "interrupted; nothing was written");
-  }
-  void finish() {
-    context_.interrupt.set({});  // it is there
-    if (progress_) progress_->finish();
-  }
-
- private:
-  Context& context_;
-  const std::string what_;
-  std::unique_ptr<Progress> progress_;
-};
-
 void export_as_gguf(const Arguments& arguments, Context& context) {
   require<UsageError>(arguments.family.empty() && arguments.dtype.empty(),
                       "--to gguf takes --format, not --dtype or --family");
-  const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
+  const FoundCheckpoint found = find_whole(arguments.model, ckpt::Verify::kModel, context);
   require<UsageError>(!arguments.format.empty() || gguf::is_gguf(found.model),
                       "--to gguf needs --format, one of {}", fmt::join(model::gguf::mixture_names(), ", "));
   WritingProgress progress(context, "export", "nothing is exported");
@@ -276,7 +262,7 @@ void export_to(const Arguments& arguments, Context& context) {
       !arguments.dtype.empty() && arguments.format.empty(),
       "a Hugging Face directory is exported with --dtype bf16, fp32 or fp16; --format is for --to gguf");
   const DType dtype = dtype_from_name(arguments.dtype);
-  const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
+  const FoundCheckpoint found = find_whole(arguments.model, ckpt::Verify::kModel, context);
   WritingProgress progress(context, "export", "nothing is exported");
   const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
   run::FamilyExport out;
@@ -387,6 +373,7 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   from->add_flag("--json", imported->json, "Answer as JSON");
   add_output(from, *imported);
   from->callback([imported, &context] { import_from(*imported, context); });
+  add_checkpoint_merge(*command, context);
 }
 
 }  // namespace stoa::cli

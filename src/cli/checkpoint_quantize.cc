@@ -117,6 +117,8 @@ run::Importance importance_of(const QuantizeArguments& a) {
 
 void quantize(const QuantizeArguments& a, Context& context) {
   const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.model.model, ckpt::Verify::kModel);
+  require<ConfigError>(!found.adapter && a.model.adapter.empty(),
+                       "'{}' with an adapter: merge it first (stoa checkpoint merge)", a.model.model);
   const bool directory = is_directory_format(a.format);
   require<UsageError>(a.imatrix.empty() || !directory, "--imatrix is for GGUF formats, {} is none", a.format);
   std::optional<Comparison> comparison;

@@ -8,8 +8,10 @@ namespace stoa::cli {
 
 void ModelArguments::add_to(CLI::App& command) {
   command
-      .add_option("MODEL", model, "Hugging Face model directory, .gguf file, checkpoint, or run directory")
+      .add_option("MODEL", model,
+                  "Hugging Face model directory, .gguf file, adapter, checkpoint, or run directory")
       ->required();
+  command.add_option("--adapter", adapter, "Adapter of MODEL: a directory of PEFT, a checkpoint, or a run");
   command.add_option("--dtype", dtype, "fp32, bf16 or fp16 (default: as stored)");
   command.add_option(
       "--backend", machine.backend,
@@ -26,7 +28,8 @@ infer::OpenModel ModelArguments::open() const {
     type = dtype_from_name(dtype);
     require<ConfigError>(is_float(*type), "--dtype {}: expected fp32, bf16 or fp16", dtype);
   }
-  return {model, type, [options = machine] { return make_machine(options); }};
+  return {model, type, [options = machine] { return make_machine(options); },
+          adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter)};
 }
 
 }  // namespace stoa::cli

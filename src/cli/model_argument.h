@@ -1,4 +1,4 @@
-// MODEL: a Hugging Face directory, a checkpoint, or a run, and what it is used on.
+// MODEL: a Hugging Face directory, an adapter, a checkpoint, or a run, and what it is used on.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,8 @@ namespace stoa::cli {
 
 struct ModelArguments {
   std::string model;
-  std::string dtype;  // "": as stored
+  std::string dtype;    // "": as stored
+  std::string adapter;  // "": none, or that of MODEL
   MachineOptions machine;
 
   void add_to(CLI::App& command);

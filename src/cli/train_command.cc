@@ -18,6 +18,7 @@
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
 #include "cli/schema.h"
+#include "train/adapter_run.h"
 #include "train/layout_plan.h"
 #include "train/rank_view.h"
 #include "train/trainer.h"
@@ -135,6 +136,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   });
   const train::StartingPoint start = train::agree_on_start(launch, config);
   launch.prepare([&] {
+    train::complete_adapter_config(config, start);
     inputs = train::read_inputs(
         config, start, [&](std::string_view note) { console.line(note); }, interrupt.token());
     machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);

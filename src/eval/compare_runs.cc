@@ -59,8 +59,8 @@ void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b
 
 bool compare_checkpoints(const ckpt::FoundCheckpoint& a, const ckpt::FoundCheckpoint& b, double tolerance,
                          Comparison& out) {
-  bool same =
-      compare_tensors(*ckpt::open_weights(a.model), *ckpt::open_weights(b.model), "model/", tolerance, out);
+  bool same = compare_tensors(*ckpt::open_found(a), *ckpt::open_found(b), a.adapter ? "adapter/" : "model/",
+                              tolerance, out);
   if (a.state && b.state) {
     same &= compare_tensors(ckpt::TensorDirectory(*a.state, ckpt::kStateStem),
                             ckpt::TensorDirectory(*b.state, ckpt::kStateStem), "state/", tolerance, out);

@@ -12,6 +12,7 @@ constexpr std::string_view kFusion = "kernel fusion in NeMo; no effect on result
 constexpr std::string_view kOverlap = "how NeMo overlaps communication; no effect on results";
 constexpr std::string_view kSaving = "Stoa saves a Hugging Face model and its state, in the background";
 constexpr std::string_view kMemory = "how NeMo lays out memory; no effect on results";
+constexpr std::string_view kOtherScheme = "detail of another peft_scheme than lora";
 constexpr std::string_view kFp8Format = "model.fp8 names the format: e4m3 or hybrid";
 
 constexpr config::ForeignKey kKeys[] = {
@@ -87,6 +88,14 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.bert_binary_head", "write it as model.bert.binary_head", "null"},
     {"model.pre_process", "follows from the pipeline stage", "true,null"},
     {"model.post_process", "follows from the pipeline stage", "true,null"},
+    // model.peft: of its schemes lora is known
+    {"model.peft.lora_tuning.row_init_method", "the matrix that writes starts at zero", "zero,null"},
+    {"model.peft.lora_tuning.weight_tying", "layers have branches of their own", "false,null"},
+    {"model.peft.lora_tuning.position_embedding_strategy", "detail of weight_tying, which is off", "null"},
+    {"model.peft.adapter_tuning.*", kOtherScheme},
+    {"model.peft.ia3_tuning.*", kOtherScheme},
+    {"model.peft.p_tuning.*", kOtherScheme},
+    {"model.peft.selective_tuning.*", kOtherScheme},
     // model: fusions and memory
     {"model.persist_layer_norm", kFusion},
     {"model.bias_activation_fusion", kFusion},

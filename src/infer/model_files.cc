@@ -220,6 +220,18 @@ HeldParameters HeldParameters::whole(const std::vector<nn::ParamSpec>& specs) {
   return out;
 }
 
+HeldParameters HeldParameters::without_adapters(const std::vector<nn::ParamSpec>& specs) const {
+  HeldParameters out = *this;
+  std::set<std::string> names;
+  for (std::size_t p = 0; p < specs.size(); ++p) {
+    if (!specs[p].adapter) continue;
+    out.parts[p].flat = FlatRange{};
+    for (const ShardPiece& piece : specs[p].shard.pieces) names.insert(piece.name);
+  }
+  std::erase_if(out.tensors, [&](const TensorSpec& tensor) { return names.contains(tensor.name); });
+  return out;
+}
+
 ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, describe(directory), false) {}
 
 ModelFiles::ModelFiles(const fs::path& directory, const model::TaskConfig& task)

@@ -23,6 +23,8 @@ struct HeldParameters {
   std::vector<TensorSpec> tensors;  // of the whole model
   // What a rank with the whole model holds.
   static HeldParameters whole(const std::vector<nn::ParamSpec>& specs);
+  // What is in a model's own files.
+  HeldParameters without_adapters(const std::vector<nn::ParamSpec>& specs) const;
 };
 
 // A model directory, its configuration read and its tensors checked by name and shape; weights are not read

@@ -5,14 +5,36 @@
 
 namespace stoa::infer {
 
-OpenModel::OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine)
-    : directory_(ckpt::find_checkpoint(path, ckpt::Verify::kModel).model),
+namespace {
+
+// The adapter at `path` and the model at `model`; both or none of them from one place.
+ckpt::FoundCheckpoint find_model(const fs::path& model, const std::optional<fs::path>& adapter) {
+  ckpt::FoundCheckpoint found = ckpt::find_checkpoint(model, ckpt::Verify::kModel);
+  if (!adapter) return found;
+  require<ConfigError>(!found.adapter, "'{}' has an adapter already: give the model that '{}' belongs to",
+                       model.string(), adapter->string());
+  found.adapter = ckpt::find_adapter(*adapter, found.model);
+  return found;
+}
+
+}  // namespace
+
+OpenModel::OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine,
+                     const std::optional<fs::path>& adapter)
+    : OpenModel(find_model(path, adapter), dtype, std::move(make_machine)) {}
+
+OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine)
+    : directory_(found.model),
       files_(directory_),
       model_(files_->model()),
       model_type_(files_->description().family->type),
       special_(files_->description().special),
       type_(dtype.value_or(files_->stored_type())),
-      make_machine_(std::move(make_machine)) {}
+      make_machine_(std::move(make_machine)) {
+  if (!found.adapter) return;
+  adapter_.emplace(*found.adapter, model_, model_type_);
+  model_ = adapter_->model();
+}
 
 void OpenModel::require_kind(model::ModelKind wanted) const {
   require<ConfigError>(kind() != model::ModelKind::kGpt || !model_.config.task.labelled(),
@@ -58,9 +80,12 @@ Machine& OpenModel::machine() {
 
 void OpenModel::read_weights(optim::ParameterStore& parameters) {
   require<InternalError>(files_.has_value(), "{}: the weights were read before", directory_.string());
-  infer::read_weights(machine(), *files_, HeldParameters::whole(parameters.specs()),
-                      [&](nn::ParamId id) { return parameters.get(id); });
+  const auto memory = [&](nn::ParamId id) { return parameters.get(id); };
+  const HeldParameters all = HeldParameters::whole(parameters.specs());
+  infer::read_weights(machine(), *files_, all.without_adapters(parameters.specs()), memory);
+  if (adapter_) infer::read_weights(machine(), *adapter_, all, memory);
   files_.reset();
+  adapter_.reset();
 }
 
 }  // namespace stoa::infer

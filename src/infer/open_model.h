@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "infer/adapter_files.h"
 #include "infer/loaded_chunk.h"
 #include "infer/model_files.h"
 #include "token/tokenizer.h"
@@ -14,12 +15,14 @@ namespace stoa::infer {
 
 class OpenModel {
  public:
-  // `path`: a Hugging Face directory, a checkpoint, or a run. `dtype`: of weights and computation; none: as
-  // stored. `make_machine` is called when weights are to be read. Errors are those of ckpt::find_checkpoint
-  // and ModelFiles.
-  OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine);
+  // `path`: a Hugging Face directory, an adapter of one, a checkpoint, or a run. `dtype`: of weights and
+  // computation; none: as stored. `make_machine` is called when weights are to be read. `adapter`: of the
+  // model at `path`; an adapter's directory, a checkpoint or a run. Errors are those of
+  // ckpt::find_checkpoint, ModelFiles and AdapterFiles.
+  OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine,
+            const std::optional<fs::path>& adapter = std::nullopt);
 
-  const fs::path& directory() const { return directory_; }  // with config.json
+  const fs::path& directory() const { return directory_; }  // with config.json; of an adapter its base's
   const model::ModelSpec& model() const { return model_; }
   model::ModelKind kind() const { return model_.config.kind; }
   // ConfigError: another kind.
@@ -38,11 +41,13 @@ class OpenModel {
   }
 
  private:
+  OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine);
   Machine& machine();
   void read_weights(optim::ParameterStore& parameters);
 
   fs::path directory_;
-  std::optional<ModelFiles> files_;  // until the weights were read
+  std::optional<ModelFiles> files_;      // until the weights were read
+  std::optional<AdapterFiles> adapter_;  // likewise
   model::ModelSpec model_;
   std::string model_type_;  // of config.json
   model::huggingface::SpecialTokens special_;

@@ -5,8 +5,11 @@
 
 namespace stoa::infer {
 
-void read_weights(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
-                  const std::function<TensorView(nn::ParamId)>& memory) {
+namespace {
+
+template <class Files>
+void read_files(Machine& machine, const Files& files, const HeldParameters& rank,
+                const std::function<TensorView(nn::ParamId)>& memory) {
   std::map<int, std::vector<std::byte>> staging;
   const bool on_host = machine.device->kind() == DeviceKind::kHost;
   files.read(
@@ -25,6 +28,18 @@ void read_weights(Machine& machine, const ModelFiles& files, const HeldParameter
                                        *machine.stream);
         machine.stream->synchronize();
       });
+}
+
+}  // namespace
+
+void read_weights(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
+                  const std::function<TensorView(nn::ParamId)>& memory) {
+  read_files(machine, files, rank, memory);
+}
+
+void read_weights(Machine& machine, const AdapterFiles& files, const HeldParameters& rank,
+                  const std::function<TensorView(nn::ParamId)>& memory) {
+  read_files(machine, files, rank, memory);
 }
 
 }  // namespace stoa::infer

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "device/arena.h"
+#include "model/adapter_plan.h"
 #include "model/freeze.h"
 #include "model/mup.h"
 #include "ops/elementwise.h"
@@ -41,7 +42,11 @@ Chunk::Chunk(const ModelSpec& spec, ChunkOptions options, nn::ParamList* shared,
   parallel::check_split(o.place, tensor_split(spec, o.tokens));
   const auto parts = make_architecture(spec, o);
   constants_ = parts->constants();
-  if (!spec.config.freeze.empty())
+  if (spec.adapters) {
+    params_->adapt(spec.adapters);
+    params_->train_where(
+        [plan = spec.adapters](const nn::ParamSpec& parameter) { return plan->trains(parameter); });
+  } else if (!spec.config.freeze.empty())
     params_->train_where([freeze = spec.config.freeze](const nn::ParamSpec& parameter) {
       return is_trained(freeze, parameter);
     });

@@ -15,6 +15,7 @@
 #include "model/moe_config.h"
 #include "model/mup_config.h"
 #include "model/offload_config.h"
+#include "model/peft_config.h"
 #include "model/t5_config.h"
 #include "model/task_config.h"
 
@@ -164,6 +165,7 @@ struct ModelConfig {
   T5Config t5;  // kind t5
   MoeConfig moe;
   MupConfig mup;
+  PeftConfig peft;
   RecomputeConfig recompute;
 
   // Sizes with their defaults filled in; valid before and after reading.

@@ -318,6 +318,7 @@ void declare(Section<ModelConfig>& s) {
   s.section("t5", &C::t5, declare_t5, "Models of kind t5: encoder and decoder.");
   s.section("", &C::moe, declare_moe);
   s.section("", &C::mup, declare_mup);
+  s.section("peft", &C::peft, declare_peft, "Parameter-efficient tuning.");
   s.section("", &C::fp8, declare_fp8);
   s.section("", &C::recompute, declare_recompute);
 

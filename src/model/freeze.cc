@@ -102,7 +102,7 @@ bool is_trained(std::span<const std::string> freeze, const nn::ParamSpec& spec) 
 }
 
 std::int64_t first_trained_layer(const ModelSpec& spec) {
-  return spec.config.freeze.empty() ? -1 : whole_chunk(spec).first_trained();
+  return spec.config.freeze.empty() && !spec.adapters ? -1 : whole_chunk(spec).first_trained();
 }
 
 void check_freeze(const ModelSpec& spec) {

@@ -60,6 +60,16 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 std::vector<Case> cases() {
   std::vector<Case> out;
   out.push_back({"gpt2", tiny()});
+  for (const bool fused : {true, false}) {
+    Case lora{fused ? "lora_of_fused_matrices" : "lora_of_pieces", fused ? tiny() : llama()};
+    lora.config.peft.peft_scheme = PeftScheme::kLora;
+    lora.config.peft.lora.adapter_dim = 2;
+    lora.config.peft.lora.alpha = 3;
+    lora.config.peft.lora.adapter_dropout = 0.2;
+    lora.config.peft.lora.alpha_pattern = {"mlp.up=5"};
+    if (!fused) lora.config.peft.lora.rank_pattern = {"v_proj=3"};
+    out.push_back(lora);
+  }
   out.push_back({"llama", llama()});
   Case c{"grouped", llama()};
   c.config.num_attention_heads = 4;
@@ -286,9 +296,9 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   const ModelSpec spec = resolve_model(config);
   Model model(spec, options_for(config, 2), testing::reference());
   model.initialize_all(5);
-  // Norms and biases away from one and zero, so that an exchanged or missing one shows.
+  // Norms, biases and adapters away from one and zero, so that an exchanged or missing one shows.
   for (const auto& tensor : canonical_tensors(spec)) {
-    if (tensor.shape.rank() != 1) continue;
+    if (tensor.shape.rank() != 1 && !tensor.adapter) continue;
     const TensorView view = model.canonical_view(tensor.name);
     const PhiloxKey key = philox_key(9, RandomPurpose::kTest, tensor.name);
     for (std::int64_t i = 0; i < view.elements(); ++i)
@@ -307,6 +317,8 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   for (const auto& tensor : canonical_tensors(spec)) {
     const TensorView view = model.canonical_view(tensor.name);
     const auto& gradient = analytic[tensor.name];
+    EXPECT_EQ(gradient.empty(), !tensor.trained) << tensor.name;
+    if (!tensor.trained) continue;
     double norm = 0;
     for (const double g : gradient) norm += g * g;
     // Softmax does not see a bias of k.

@@ -19,10 +19,11 @@ T from_double(double value) {
 }
 
 // Element `index` for kinds of initialisation other than normal.
-double drawn(nn::InitKind kind, PhiloxKey key, std::int64_t index) {
+double drawn(const nn::ParamInit& init, PhiloxKey key, std::int64_t index) {
   const double share =
       (static_cast<double>(philox_word(key, static_cast<std::uint64_t>(index))) + 0.5) / 4294967296.0;
-  if (kind == nn::InitKind::kDecayRate) return std::log(16 * share);
+  if (init.kind == nn::InitKind::kUniform) return init.deviation * (2 * share - 1);
+  if (init.kind == nn::InitKind::kDecayRate) return std::log(16 * share);
   const double least = std::log(0.001), most = std::log(0.1), step = std::exp(least + share * (most - least));
   return step + std::log(-std::expm1(-step));
 }
@@ -62,7 +63,7 @@ void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values
           }
           if (spec.init.kind != nn::InitKind::kNormal) {
             for (std::int64_t i = 0; i < held; ++i)
-              out[i] = from_double<T>(factor * drawn(spec.init.kind, key, index + i));
+              out[i] = from_double<T>(factor * drawn(spec.init, key, index + i));
             continue;
           }
           std::array<double, 1024> normal;

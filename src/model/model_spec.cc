@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/adapter_plan.h"
 #include "model/chunk.h"
 #include "model/freeze.h"
 
@@ -125,6 +126,7 @@ ModelSpec resolve_model(const ModelConfig& config, std::int64_t tokenizer_vocabu
       spec.vocabulary, tokenizer_vocabulary);
   const std::int64_t multiple = config.make_vocab_size_divisible_by;
   spec.padded_vocabulary = (spec.vocabulary + multiple - 1) / multiple * multiple;
+  spec.adapters = plan_adapters(spec);
   check_freeze(spec);
   return spec;
 }
@@ -368,7 +370,7 @@ std::vector<CanonicalTensor> canonical_tensors(const ModelSpec& spec) {
   std::vector<CanonicalTensor> out;
   for (const auto& parameter : chunk.params().specs())
     for (const auto& piece : parameter.shard.pieces)
-      out.push_back({piece.name, piece.global, parameter.trained, parameter.is_matrix()});
+      out.push_back({piece.name, piece.global, parameter.trained, parameter.is_matrix(), parameter.adapter});
   return out;
 }
 

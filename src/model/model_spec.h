@@ -1,6 +1,8 @@
 // What a configuration means in layers.
 #pragma once
 
+#include <memory>
+
 #include "model/config.h"
 #include "nn/embedding.h"
 #include "nn/lm_head.h"
@@ -10,16 +12,19 @@
 
 namespace stoa::model {
 
+class AdapterPlan;
+
 // A validated configuration with its vocabulary.
 struct ModelSpec {
   ModelConfig config;
-  std::int64_t vocabulary = 0;         // rows of the embedding in files
-  std::int64_t padded_vocabulary = 0;  // rows in memory
+  std::int64_t vocabulary = 0;                            // rows of the embedding in files
+  std::int64_t padded_vocabulary = 0;                     // rows in memory
+  std::shared_ptr<const AdapterPlan> adapters = nullptr;  // of model.peft; null: none
 };
 
 // `tokenizer_vocabulary`: number of ids of the tokenizer, 0 when there is none (then the configuration must
 // say vocab_size). ConfigError: contradictory sizes, a vocabulary smaller than the tokenizer's, names in
-// model.freeze that are none.
+// model.freeze or model.peft that are none.
 ModelSpec resolve_model(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0);
 
 // `place`: where this rank stands in its tensor-parallel group.
@@ -59,13 +64,14 @@ struct StateSizes {
 StateSizes state_sizes(const ModelConfig& config);
 nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64_t layers);
 
-// Name and shape of every tensor of the model as files hold it: unfused, unpadded, tied ones once, in order
-// of the layers.
+// Name and shape of every tensor of the model as files hold it, and of its adapters: unfused, unpadded, tied
+// ones once, in order of the layers.
 struct CanonicalTensor {
   std::string name;
   Shape shape;
-  bool trained = true;  // model.freeze
-  bool matrix = false;  // held in compute precision
+  bool trained = true;   // model.freeze, model.peft
+  bool matrix = false;   // held in compute precision
+  bool adapter = false;  // not in the model's own files
 };
 std::vector<CanonicalTensor> canonical_tensors(const ModelSpec& spec);
 // Number of weights, tied ones counted once.

@@ -53,7 +53,8 @@ constexpr auto kTrainingOnly = std::to_array<std::string_view>({
 });
 
 bool is_training_only(std::string_view path) {
-  return std::find(kTrainingOnly.begin(), kTrainingOnly.end(), path) != kTrainingOnly.end();
+  return path.starts_with("peft.") ||
+         std::find(kTrainingOnly.begin(), kTrainingOnly.end(), path) != kTrainingOnly.end();
 }
 
 bool may_change_at_start(std::string_view path) {

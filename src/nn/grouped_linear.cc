@@ -52,7 +52,18 @@ ParamSpec GroupedLinear::spec(bool matrix) const {
 
 void GroupedLinear::declare(ParamList& params) {
   weight_ = params.add(spec(true));
-  if (options_.bias) bias_ = params.add(spec(false));
+  const auto& o = options_;
+  if (o.bias) bias_ = params.add(spec(false));
+  low_rank_.declare(params, {.layer = o.layer,
+                             .parts = o.parts,
+                             .narrows = o.narrows,
+                             .experts = held_,
+                             .columns = columns_,
+                             .inputs = o.narrows ? o.ffn : o.hidden,
+                             .outputs = o.narrows ? o.hidden : o.ffn,
+                             .held_inputs = inputs_,
+                             .held_outputs = outputs_ / static_cast<std::int64_t>(o.parts.size()),
+                             .place = o.place});
 }
 
 TensorView GroupedLinear::largest(Pass& pass, Fp8Tensor tensor, TensorView x, TensorView groups) const {
@@ -106,6 +117,7 @@ void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorV
     op.w = w8.rows, op.inverse_w = w8.inverse_scales;
   }
   ops::run(pass.ops, op);
+  if (low_rank_) low_rank_.forward(pass, x, sorted, y);
   if (brings_bias())
     ops::run(pass.ops, ops::ExpertBias{.bias = by_expert(pass.params.get(bias_.value)),
                                        .sorted_experts = sorted,
@@ -145,9 +157,11 @@ void GroupedLinear::backward_input(Pass& pass, TensorView dy, TensorView sorted,
     op.w = w8.rows, op.inverse_w = w8.inverse_scales;
   }
   ops::run(pass.ops, op);
+  if (low_rank_) low_rank_.backward_input(pass, dy, sorted, dx);
 }
 
 void GroupedLinear::backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const {
+  if (low_rank_) low_rank_.backward_weight(pass, x, dy, sorted);
   if (!weight_.trained()) return;
   const GradTarget target = pass.grads->target(weight_.grad);
   ops::GroupedLinearBackwardWeight op{

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "nn/fp8.h"
+#include "nn/low_rank_experts.h"
 #include "nn/module.h"
 #include "parallel/expert_place.h"
 
@@ -67,6 +68,7 @@ class GroupedLinear {
   parallel::Part columns_;                 // of the inner width
   std::int64_t outputs_ = 0, inputs_ = 0;  // of an expert's matrix on this rank
   Param weight_, bias_;
+  LowRankExperts low_rank_;
 };
 
 }  // namespace stoa::nn

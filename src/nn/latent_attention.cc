@@ -230,7 +230,7 @@ void LatentAttention::attend_latents(Pass& pass, Saved& saved, TensorView contex
   const TensorView cache = pass.cache->layers[static_cast<std::size_t>(options_.layer)].keys;
   append(pass, entries.reshape({tokens, 1, width}), cache);
   // A head's rows of the matrix: its keys', then its values'.
-  const TensorView matrix = keys_values_.linear.weight(pass);
+  const TensorView matrix = keys_values_.linear.whole_matrix(pass);
   for (std::int64_t h = 0; h < heads; ++h)
     ops::run(pass.ops,
              ops::LinearBackwardInput{.dy = q.columns(h * options_.head_size + latent_.rotated, latent_.own),

@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include "ops/elementwise.h"
+
 namespace stoa::nn {
 
 Linear::Linear(LinearOptions options) : options_(std::move(options)) {
@@ -49,6 +51,16 @@ ParamSpec Linear::spec(bool matrix) const {
 void Linear::declare(ParamList& params) {
   weight_ = params.add(spec(true));
   if (options_.bias) bias_ = params.add(spec(false));
+  low_rank_.declare(params, options_);
+}
+
+TensorView Linear::whole_matrix(Pass& pass) const {
+  const TensorView own = weight(pass);
+  if (!low_rank_) return own;
+  const TensorView out = pass.ops.scratch.allocate(own.dtype, own.shape);
+  ops::run(pass.ops, ops::Cast{.x = own, .y = out});
+  low_rank_.add_to(pass, out);
+  return out;
 }
 
 Spread Linear::spread_of_rows(const Pass& pass, LinearSplit columns_split) const {
@@ -118,30 +130,42 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   const TensorView partial = partial_rows(pass, y_place(), y);
   // One rank's partial sums bring the bias.
   const bool bias = bias_ && y_place().rank == 0;
-  multiply(pass, all.wait(), bias ? pass.params.get(bias_.value) : TensorView(), partial);
+  const TensorView all_x = all.wait();
+  multiply(pass, all_x, bias ? pass.params.get(bias_.value) : TensorView(), partial);
+  if (low_rank_) low_rank_.forward(pass, all_x, partial);
   add_rows(pass, y_place(), partial, y).wait();
 }
 
 void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const bool weights = which == Which::kBoth && trains();
+  const bool weights = which == Which::kBoth && (trains() || low_rank_);
   // What weights read is gathered again rather than kept: it arrives while the input's gradient is computed,
   // whose sum over the ranks is under way while the weights' gradient is.
   InFlight all_x = weights ? gather_rows(pass, x_place(), x) : InFlight(x, nullptr);
   const TensorView all_dy = gather_rows(pass, y_place(), dy).wait();
   const TensorView partial = partial_rows(pass, x_place(), dx);
   const Quantized dy8 = multiply_gradient(pass, which, all_dy, partial);
+  LowRank::Inner inner;
+  if (low_rank_) {
+    inner = low_rank_.inner_gradient(pass, all_dy);
+    low_rank_.backward_input(pass, inner, partial);
+  }
   InFlight sum = add_rows(pass, x_place(), partial, dx);
-  if (weights) add_weight_gradient(pass, all_x.wait(), all_dy, dy8);
+  if (weights) {
+    const TensorView own_x = all_x.wait();
+    if (trains()) add_weight_gradient(pass, own_x, all_dy, dy8);
+    if (low_rank_) low_rank_.backward_weight(pass, inner, own_x, all_dy);
+  }
   sum.wait();
 }
 
 void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
-  if (!trains()) return;
+  if (!trains() && !low_rank_) return;
   Scratch::Frame frame(pass.ops.scratch);
   InFlight all_x = gather_rows(pass, x_place(), x), all_dy = gather_rows(pass, y_place(), dy);
-  const TensorView own_x = all_x.wait();
-  add_weight_gradient(pass, own_x, all_dy.wait(), {});
+  const TensorView own_x = all_x.wait(), own_dy = all_dy.wait();
+  if (trains()) add_weight_gradient(pass, own_x, own_dy, {});
+  if (low_rank_) low_rank_.backward_weight(pass, low_rank_.inner_gradient(pass, own_dy), own_x, own_dy);
 }
 
 void Linear::multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const {

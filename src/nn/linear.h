@@ -8,34 +8,16 @@
 // of the residual stream, which may be split too (nn/tensor_rows.h). A whole layer is applied to the rows
 // that a rank holds: if the stream is split, its gradients are partial sums.
 //
-// In a pass with `fp8` its GEMMs are in FP8.
+// In a pass with `fp8` its GEMMs are in FP8, but for those of its low-rank branches (nn/low_rank.h).
 #pragma once
 
 #include "nn/fp8.h"
+#include "nn/linear_options.h"
+#include "nn/low_rank.h"
 #include "nn/module.h"
 #include "nn/tensor_rows.h"
 
 namespace stoa::nn {
-
-struct LinearPiece {
-  std::string name;                        // canonical, without ".weight": "layers.0.attention.q"
-  std::int64_t outputs = 0;                // canonical
-  parallel::Part rows;                     // outputs held, where they are split
-  bool shared = false, first_copy = true;  // as in ShardPiece: other ranks hold the same outputs
-};
-
-enum class LinearSplit : std::uint8_t { kWhole, kOutputs, kInputs };
-
-struct LinearOptions {
-  std::string name;         // of the fused tensor, without ".weight"
-  std::int64_t inputs = 0;  // canonical
-  std::vector<LinearPiece> pieces;
-  bool bias = true;
-  double deviation = 0.02;  // of the initial weights
-  LinearSplit split = LinearSplit::kWhole;
-  parallel::TensorPlace place;
-  parallel::Part columns;  // inputs held, where they are split
-};
 
 class Linear {
  public:
@@ -49,13 +31,15 @@ class Linear {
   void forward(Pass& pass, TensorView x, TensorView y) const;  // [T, K] -> [T, N]
   // kBoth: dx [T, K] of dy [T, N], and the weights' gradients into the main gradients; kInput: dx alone.
   void backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const;
-  // This rank's part of the matrix, in compute precision: [outputs, inputs].
-  TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
+  // This rank's part of the matrix, in compute precision: [outputs, inputs]; with its low-rank branches, in
+  // scratch of the current frame.
+  TensorView whole_matrix(Pass& pass) const;
   // Only the weights' gradients; nothing if they are frozen.
   void backward_weight(Pass& pass, TensorView x, TensorView dy) const;
 
  private:
   ParamSpec spec(bool matrix) const;
+  TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
   bool trains() const { return weight_.trained() || bias_.trained(); }
   void multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const;
   // dx from dy; returns dy in FP8 for the weights' gradients, where those GEMMs will be in FP8.
@@ -82,6 +66,7 @@ class Linear {
   parallel::Part columns_;
   std::int64_t outputs_ = 0;
   Param weight_, bias_;
+  LowRank low_rank_;
 };
 
 }  // namespace stoa::nn

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "nn/saved.h"
 
 namespace stoa::nn {
+
+class AdapterPolicy;
 
 // Collects the parameters of a model chunk, in order. Names are made from the path of scopes.
 class ParamList {
@@ -24,6 +27,9 @@ class ParamList {
   void set_scales(ParamId id, std::vector<ParamScale> scales);
   // Parameters from here on for which `trains` is false are frozen. Without it, all are trained.
   void train_where(std::function<bool(const ParamSpec&)> trains) { trains_ = std::move(trains); }
+  // Layers that declare their parameters from here on have the adapters of `policy`.
+  void adapt(std::shared_ptr<const AdapterPolicy> policy) { adapters_ = std::move(policy); }
+  const AdapterPolicy* adapters() const { return adapters_.get(); }  // or null
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   // Accumulator -> parameter; none is of a frozen one.
@@ -37,6 +43,7 @@ class ParamList {
   std::vector<std::int64_t> grad_uses_;
   std::vector<bool> blocks_;  // by unit
   std::function<bool(const ParamSpec&)> trains_;
+  std::shared_ptr<const AdapterPolicy> adapters_;
 };
 
 // Types in which a model runs.

@@ -14,6 +14,7 @@ namespace stoa::nn {
 
 enum class InitKind : std::uint8_t {
   kNormal,
+  kUniform,  // between minus and plus the deviation
   kOnes,
   kZeros,
   // For linear attention (2312.00752, section 3.6): kDecayRate is the logarithm of a uniform number below 16;
@@ -22,7 +23,7 @@ enum class InitKind : std::uint8_t {
   kStepBias
 };
 
-// Initial value of every canonical element: standard deviation * philox_normal(key(seed, kInit, canonical
+// Initial value of every canonical element: deviation * philox_normal(key(seed, kInit, canonical
 // name), flat index in the canonical tensor), so that it does not depend on the layout.
 struct ParamInit {
   InitKind kind = InitKind::kNormal;
@@ -54,6 +55,7 @@ struct ParamSpec {
   // Frozen otherwise: a value alone, without gradient, moments, master or share of the gradient norm. Decided
   // by ParamList::train_where when the parameter is added.
   bool trained = true;
+  bool adapter = false;  // not a parameter of the model itself (nn/adapter_policy.h)
   // Gradients are to be summed over the ranks of these groups that hold the same elements: over the tensor
   // axis that is the pieces marked `shared`, over kEmbedding the two ends of a pipeline, over kPipeline all
   // its stages.

@@ -1,14 +1,10 @@
 #include "nn/partial_gradients.h"
 
-#include <algorithm>
-
 namespace stoa::nn {
 
-void sum_partial_gradient(ops::OpContext& ops, const parallel::ParallelContext& parallel,
-                          const ParamSpec& spec, TensorView gradient) {
-  const auto& groups = spec.grad_partial_over;
-  if (std::find(groups.begin(), groups.end(), parallel::Group::kTensor) == groups.end()) return;
-  comm::Communicator& group = parallel.along(parallel::Axis::kTensor);
+namespace {
+
+void sum_over(ops::OpContext& ops, comm::Communicator& group, const ParamSpec& spec, TensorView gradient) {
   for (const auto& piece : spec.shard.pieces) {
     if (!piece.shared) continue;
     const TensorView rows = gradient.slice(piece.memory_row, piece.count);
@@ -27,6 +23,15 @@ void sum_partial_gradient(ops::OpContext& ops, const parallel::ParallelContext& 
     group.all_reduce(whole, comm::ReduceOp::kSum, ops.stream)->wait();
     ops::run(ops, ops::Cast{whole.slice(piece.begin, piece.count), rows});
   }
+}
+
+}  // namespace
+
+void sum_partial_gradient(ops::OpContext& ops, const parallel::ParallelContext& parallel,
+                          const ParamSpec& spec, TensorView gradient) {
+  for (const parallel::Group group : spec.grad_partial_over)
+    if (group == parallel::Group::kTensor || group == parallel::Group::kExpertTensor)
+      sum_over(ops, parallel.along(group), spec, gradient);
 }
 
 }  // namespace stoa::nn

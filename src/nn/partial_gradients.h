@@ -1,5 +1,6 @@
 // Gradients of which every rank of a tensor-parallel group has a part of the sum: norms that saw some of the
-// rows (sequence parallelism) or heads, keys and values of a head that several ranks share.
+// rows (sequence parallelism) or heads, keys and values of a head that several ranks share, the halves of a
+// low-rank branch that its layer's split does not concern; of adapted experts within their group of parts.
 #pragma once
 
 #include "nn/param.h"

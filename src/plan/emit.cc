@@ -47,7 +47,7 @@ void require_family(const model::ModelSpec& spec) {
   other(m.embedding_multiplier != 1 || m.residual_multiplier != 1 || m.logit_scale != 1 || m.softmax_scale,
         "multipliers of embeddings, residuals, scores or logits");
   other(m.hidden_dropout > 0 || m.attention_dropout > 0, "dropout");
-  other(!m.freeze.empty(), "parameters that are not trained");
+  other(!m.freeze.empty() || m.peft.active(), "parameters that are not trained");
   require<ConfigError>(
       others.empty(),
       "torchtitan has the families of Llama 3, Qwen3 and DeepSeek-V3, and nothing is written "

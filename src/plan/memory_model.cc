@@ -75,7 +75,7 @@ MemoryModel::MemoryModel(infer::Machine& meta, run::TrainingOptions base)
            config.fp8.covers(layer, config.num_layers) == config.fp8.covers(0, config.num_layers);
   };
   first_trained_ = model::first_trained_layer(base_.model);
-  uniform_ = config.freeze.empty();
+  uniform_ = config.freeze.empty() && !config.peft.active();
   for (std::int64_t layer = 1; layer < config.num_layers; ++layer) uniform_ = uniform_ && like_first(layer);
 }
 

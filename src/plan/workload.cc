@@ -249,7 +249,7 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
 }
 
 TrainedShare trained_share(const model::ModelConfig& config, std::int64_t vocabulary) {
-  if (config.freeze.empty()) return {};
+  if (config.freeze.empty() && !config.peft.active()) return {};
   const model::ActiveWeights active = model::active_weights(model::resolve_model(config, vocabulary));
   TrainedShare out;
   out.first_layer = active.first_trained;

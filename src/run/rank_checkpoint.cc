@@ -7,6 +7,7 @@
 #include "infer/canonical_index.h"
 #include "infer/host_window.h"
 #include "infer/read_weights.h"
+#include "model/huggingface/adapter_config.h"
 #include "model/same_function.h"
 
 namespace stoa::run {
@@ -30,12 +31,9 @@ HostCopy copy_to_host(infer::Machine& machine, TensorView tensor) {
   return copy;
 }
 
-// The canonical tensors of the whole model, whatever this rank holds of them.
-std::vector<TensorSpec> canonical_tensors(const TrainingOptions& options) {
-  std::vector<TensorSpec> tensors;
-  for (const auto& tensor : model::canonical_tensors(options.model))
-    tensors.push_back({tensor.name, options.precision.vectors(), tensor.shape});
-  return tensors;
+// Whether a checkpoint holds it: of an adapter's what is trained alone, since its base is elsewhere.
+bool is_kept(const TrainingOptions& options, const model::CanonicalTensor& tensor) {
+  return tensor.trained || !options.model.adapters;
 }
 
 // Set by set: "master/" and the moments.
@@ -46,8 +44,14 @@ struct StateSet {
 };
 
 std::vector<StateSet> state_sets(TrainingRank& rank) {
-  std::vector<StateSet> sets{{"master/", [&rank](nn::ParamId id) { return rank.parameters().master(id); },
-                              [](const model::CanonicalTensor&) { return true; }}};
+  std::vector<StateSet> sets{
+      {"master/",
+       [&rank](nn::ParamId id) {
+         const bool kept = rank.parameters().specs()[static_cast<std::size_t>(id.index)].trained ||
+                           !rank.options().model.adapters;
+         return kept ? rank.parameters().master(id) : TensorView();
+       },
+       [&rank](const model::CanonicalTensor& tensor) { return is_kept(rank.options(), tensor); }}};
   const auto& moments = rank.optimizer().moment_names();
   for (std::size_t i = 0; i < moments.size(); ++i) {
     const int m = static_cast<int>(i);
@@ -81,15 +85,45 @@ void for_each_history(TrainingRank& rank, const AmaxTensor& body, bool written =
       if (!written || amax->writes(layer)) body(amax->names()[layer], amax->history(layer));
 }
 
+// The files in addition to state/, from canonical tensors wherever they are: a model's, or an adapter's.
+class SavedModel {
+ public:
+  SavedModel(const TrainingOptions& options, const ModelTexts& texts, const hf::SpecialTokens& special)
+      : spec_(options.model),
+        type_(spec_.adapters ? options.precision.vectors() : options.precision.compute),
+        files_(texts.files) {
+    if (spec_.adapters) {
+      files_.push_back({hf::kAdapterConfig, hf::write_adapter_config(spec_, texts.base.path.string())});
+      files_.push_back({ckpt::kAdapterBase, ckpt::adapter_base_text(texts.base)});
+    } else {
+      files_.push_back({"config.json", hf::write_config(spec_, family(), type_, special)});
+    }
+  }
+  std::string_view part() const { return spec_.adapters ? "adapter" : "model"; }
+  std::vector<ckpt::TensorEntry> tensors() const {
+    return spec_.adapters ? infer::adapter_entries(spec_, type_)
+                          : infer::model_entries(spec_, family(), type_);
+  }
+  void write(ckpt::ShardedWriter& writer, const std::function<TensorView(const std::string&)>& source) const {
+    if (spec_.adapters)
+      infer::write_adapter(writer, spec_, type_, source);
+    else
+      infer::write_model(writer, spec_, family(), type_, source);
+  }
+  const std::vector<ckpt::Snapshot::TextFile>& files() const { return files_; }
+
+ private:
+  const hf::Family& family() const { return hf::choose_family(spec_.config); }
+
+  const model::ModelSpec spec_;
+  const DType type_;
+  std::vector<ckpt::Snapshot::TextFile> files_;
+};
+
 class RankSnapshot final : public ckpt::Snapshot {
  public:
-  RankSnapshot(TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special)
-      : spec_(rank.options().model),
-        type_(rank.options().precision.compute),
-        index_(rank.parameters().specs()),
-        family_(hf::choose_family(spec_.config)),
-        files_(files) {
-    files_.push_back({"config.json", hf::write_config(spec_, family_, type_, special)});
+  RankSnapshot(TrainingRank& rank, const ModelTexts& texts, const hf::SpecialTokens& special)
+      : saved_(rank.options(), texts, special), index_(rank.parameters().specs()) {
     for (const StateSet& set : state_sets(rank)) {
       auto& tensors = sets_.emplace_back(set.prefix, std::vector<HostCopy>()).second;
       for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
@@ -102,16 +136,15 @@ class RankSnapshot final : public ckpt::Snapshot {
     });
   }
 
-  std::vector<ckpt::TensorEntry> model_tensors() const override {
-    return infer::model_entries(spec_, family_, type_);
-  }
+  std::string_view part() const override { return saved_.part(); }
+  std::vector<ckpt::TensorEntry> model_tensors() const override { return saved_.tensors(); }
   void write_model(ckpt::ShardedWriter& writer) override {
-    infer::write_model(writer, spec_, family_, type_, [this](const std::string& name) {
+    saved_.write(writer, [this](const std::string& name) {
       const auto& place = index_.at(name);
       return infer::CanonicalIndex::in(place, sets_[0].second[place.parameter.index].view);
     });
   }
-  std::vector<TextFile> model_files() const override { return files_; }
+  std::vector<TextFile> model_files() const override { return saved_.files(); }
 
   std::vector<ckpt::TensorEntry> state_tensors() const override {
     std::vector<ckpt::TensorEntry> entries;
@@ -132,11 +165,8 @@ class RankSnapshot final : public ckpt::Snapshot {
   }
 
  private:
-  const model::ModelSpec spec_;
-  const DType type_;
+  const SavedModel saved_;
   const infer::CanonicalIndex index_;
-  const hf::Family& family_;
-  ModelTextFiles files_;
   std::vector<std::pair<std::string, std::vector<HostCopy>>> sets_;  // prefix, tensors by parameter
   std::vector<std::pair<std::string, HostCopy>> histories_;          // of delayed scaling
 };
@@ -168,43 +198,33 @@ void require_same_frozen(TrainingRank& rank, const ckpt::TensorDirectory& state,
   if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return was_trained(t.name); }))
     return;
   for (const auto& tensor : tensors)
-    require<ConfigError>(
-        was_trained(tensor.name) == tensor.trained,
-        "'{}': '{}' was {} when this checkpoint was saved, the configuration {} it; give the "
-        "same model.freeze, or start from the weights (restore_from_path)",
-        root.string(), tensor.name, tensor.trained ? "frozen" : "trained",
-        tensor.trained ? "trains" : "freezes");
+    if (is_kept(rank.options(), tensor))
+      require<ConfigError>(
+          was_trained(tensor.name) == tensor.trained,
+          "'{}': '{}' was {} when this checkpoint was saved, the configuration {} it; give the "
+          "same model.freeze, or start from the weights (restore_from_path)",
+          root.string(), tensor.name, tensor.trained ? "frozen" : "trained",
+          tensor.trained ? "trains" : "freezes");
 }
 
 // Model files out of a state that is on disk.
 class StateModel final : public ckpt::Snapshot {
  public:
-  StateModel(const TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special,
+  StateModel(const TrainingRank& rank, const ModelTexts& texts, const hf::SpecialTokens& special,
              std::filesystem::path directory)
-      : spec_(rank.options().model),
-        type_(rank.options().precision.compute),
-        family_(hf::choose_family(spec_.config)),
-        files_(files),
-        directory_(std::move(directory)) {
-    files_.push_back({"config.json", hf::write_config(spec_, family_, type_, special)});
-  }
-  std::vector<ckpt::TensorEntry> model_tensors() const override {
-    return infer::model_entries(spec_, family_, type_);
-  }
+      : saved_(rank.options(), texts, special), directory_(std::move(directory)) {}
+  std::string_view part() const override { return saved_.part(); }
+  std::vector<ckpt::TensorEntry> model_tensors() const override { return saved_.tensors(); }
   void write_model(ckpt::ShardedWriter& writer) override {
     const ckpt::TensorDirectory state(directory_ / "state", ckpt::kStateStem);
-    infer::write_model(writer, spec_, family_, type_,
-                       [&](const std::string& name) { return state.at(ckpt::master_name(name)).view(); });
+    saved_.write(writer, [&](const std::string& name) { return state.at(ckpt::master_name(name)).view(); });
   }
-  std::vector<TextFile> model_files() const override { return files_; }
+  std::vector<TextFile> model_files() const override { return saved_.files(); }
   std::vector<ckpt::TensorEntry> state_tensors() const override { return {}; }
   void write_state(ckpt::ShardedWriter&) override {}
 
  private:
-  const model::ModelSpec spec_;
-  const DType type_;
-  const hf::Family& family_;
-  ModelTextFiles files_;
+  const SavedModel saved_;
   const std::filesystem::path directory_;
 };
 
@@ -217,11 +237,11 @@ void save_scalars(TrainingRank& rank, ckpt::TrainingState& training) {
   training.seed = static_cast<std::uint64_t>(rank.options().model.config.seed);
 }
 
-std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files,
+std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTexts& texts,
                                               const hf::SpecialTokens& special,
                                               ckpt::TrainingState& training) {
   save_scalars(rank, training);
-  return std::make_unique<RankSnapshot>(rank, files, special);
+  return std::make_unique<RankSnapshot>(rank, texts, special);
 }
 
 std::vector<TensorSpec> state_tensors(TrainingRank& rank) {
@@ -260,18 +280,25 @@ std::vector<ckpt::HeldTensor> take_part(TrainingRank& rank) {
   return part;
 }
 
-std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTextFiles& files,
+std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTexts& texts,
                                                const hf::SpecialTokens& special,
                                                std::filesystem::path directory) {
-  return std::make_unique<StateModel>(rank, files, special, std::move(directory));
+  return std::make_unique<StateModel>(rank, texts, special, std::move(directory));
 }
 
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   const ckpt::StateReader reader(found);
+  const bool adapted = rank.options().model.adapters != nullptr;
+  require<ConfigError>(adapted == found.adapter.has_value(),
+                       "'{}' is a checkpoint of {}, the configuration trains {}: give the same model.peft",
+                       found.root.string(), found.adapter ? "an adapter" : "a whole model",
+                       adapted ? "an adapter" : "a whole model");
   require_same_frozen(rank, reader.tensors(), found.root);
   ckpt::require_tensors(state_tensors(rank), reader.tensors());
   const hf::ModelDescription saved = hf::read_config(read_text(found.model / "config.json"));
-  require_same_function(saved.config, rank.options().model, model::Purpose::kResume, found.root);
+  require_same_function(saved.config, rank.options().model,
+                        adapted ? model::Purpose::kStart : model::Purpose::kResume, found.root);
+  if (adapted) load_weights(rank, infer::ModelFiles(found.model));
   for (const StateSet& set : state_sets(rank))
     for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
       const nn::ParamId id{static_cast<int>(p)};
@@ -298,14 +325,33 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   rank.refresh_scales();
 }
 
-void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
-  infer::HeldParameters held{{}, canonical_tensors(rank.options())};
+namespace {
+
+// Of what this rank holds.
+infer::HeldParameters held_parameters(TrainingRank& rank) {
+  infer::HeldParameters held;
+  // The tensors of the whole model, not only of this rank.
+  for (const auto& tensor : model::canonical_tensors(model::base_of(rank.options().model)))
+    held.tensors.push_back({tensor.name, rank.options().precision.vectors(), tensor.shape});
   for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p)
     held.parts.push_back(rank.parameters().held({static_cast<int>(p)}));
-  infer::read_weights(rank.machine(), files, held,
+  return held;
+}
+
+}  // namespace
+
+void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
+  infer::read_weights(rank.machine(), files,
+                      held_parameters(rank).without_adapters(rank.parameters().specs()),
                       [&](nn::ParamId id) { return rank.parameters().master(id); });
   require_same_function(files.description().config, rank.options().model, model::Purpose::kStart,
                         files.directory());
+  rank.optimizer().refresh_values(rank.ops());
+}
+
+void load_adapter(TrainingRank& rank, const infer::AdapterFiles& files) {
+  infer::read_weights(rank.machine(), files, held_parameters(rank),
+                      [&](nn::ParamId id) { return rank.parameters().master(id); });
   rank.optimizer().refresh_values(rank.ops());
 }
 

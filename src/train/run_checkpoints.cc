@@ -41,9 +41,13 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
   options.retention.keep_last = kept.save_top_k < 0 ? 0 : static_cast<int>(kept.keep_last);
   options.retention.keep_best = kept.save_top_k < 0 ? 0 : static_cast<int>(kept.save_top_k);
   writer_ = std::make_unique<ckpt::CheckpointWriter>(directory_, options);
-  if (parts.tokenizer()) model_files_ = tokenizer_files(*parts.tokenizer());
-  if (!model::traits(parts.config.model).picks_tokens())
-    model_files_.push_back({model::huggingface::GenerationConfig::kFile,
+  if (parts.tokenizer()) texts_.files = tokenizer_files(*parts.tokenizer());
+  if (rank.options().model.adapters) {
+    const fs::path base = fs::absolute(*start_model).lexically_normal();
+    parts.seat.apart("computes the checksum of the model",
+                     [&] { texts_.base = {base, ckpt::tensors_checksum(base)}; });
+  } else if (!model::traits(parts.config.model).picks_tokens())
+    texts_.files.push_back({model::huggingface::GenerationConfig::kFile,
                             generation_file(start_model, parts.tokenizer(), special_)});
 }
 
@@ -70,7 +74,7 @@ watch::CheckpointReport RunCheckpoints::save(const Progress& progress, const Val
     run::save_scalars(rank_, state);
     begin_part(state);
   } else {
-    auto snapshot = run::take_snapshot(rank_, model_files_, special_, state);
+    auto snapshot = run::take_snapshot(rank_, texts_, special_, state);
     writer_->save(state, std::move(snapshot));
   }
   if (wait) finish();
@@ -113,8 +117,7 @@ void RunCheckpoints::commit_parts() {
   part_.reset();
   if (!parts_.seat.first()) return;
   writer_->commit_joint(part_state_, part_directory_,
-                        run::model_of_state(rank_, model_files_, special_, part_directory_),
-                        ckpt::join_sums(sums));
+                        run::model_of_state(rank_, texts_, special_, part_directory_), ckpt::join_sums(sums));
 }
 
 void RunCheckpoints::finish() {

@@ -42,7 +42,7 @@ class RunCheckpoints {
   run::TrainingRank& rank_;
   const std::filesystem::path directory_;
   model::huggingface::SpecialTokens special_;
-  run::ModelTextFiles model_files_;                 // tokenizer and generation_config.json, on rank 0
+  run::ModelTexts texts_;                           // tokenizer and generation_config.json, on rank 0
   std::unique_ptr<ckpt::CheckpointWriter> writer_;  // of rank 0
   // A checkpoint of several ranks that is being written.
   std::unique_ptr<ckpt::JointPart> part_;

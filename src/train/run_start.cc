@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "run/rank_checkpoint.h"
+#include "train/adapter_run.h"
 #include "train/layout_plan.h"
 #include "train/run_checkpoints.h"
 #include "train/step_flops.h"
@@ -78,6 +79,7 @@ RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
   const infer::ModelFiles files =
       task.labelled() ? infer::ModelFiles(from.model, task) : infer::ModelFiles(from.model);
   run::load_weights(rank, files);
+  load_start_adapter(parts.config, start, rank);
   if (!parts.seat.first()) return out;
   for (const auto& skipped : from.skipped) parts.console.warn(skipped);
   if (!files.fresh().empty())
@@ -101,7 +103,7 @@ watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& ran
       fmt::format("{} parameters: {} layers x {}, {} heads, sequence {}, vocabulary {}",
                   format_count(static_cast<double>(start.parameters)), m.config.num_layers,
                   m.config.hidden_size, m.config.num_attention_heads, plan.options.length, m.vocabulary);
-  if (!m.config.freeze.empty())
+  if (!m.config.freeze.empty() || m.adapters)
     start.model += fmt::format(", {} of them trained",
                                format_count(static_cast<double>(model::trained_parameter_count(m))));
   start.precision = std::string(name_of(plan.options.precision.compute));

@@ -12,7 +12,12 @@ constexpr std::string_view kResume = "resume ", kWeights = "weights ";
 std::optional<ckpt::FoundCheckpoint> checkpoint_to_resume(const RunConfig& config, ckpt::Verify verify) {
   const auto directory = run_directory(config);
   std::optional<ckpt::FoundCheckpoint> found;
-  if (directory) found = ckpt::find_resume(*directory, verify);
+  // An adapter's checkpoint is continued on the model that the configuration names.
+  const bool named = config.model.peft.active() && config.restore_from_path;
+  if (directory)
+    found = ckpt::find_resume(
+        *directory, verify,
+        named ? std::optional<std::filesystem::path>(*config.restore_from_path) : std::nullopt);
   require<ConfigError>(!found || config.exp_manager.resume_if_exists,
                        "'{}' holds a run (its newest checkpoint is {}): resume it with "
                        "exp_manager.resume_if_exists=true, or "

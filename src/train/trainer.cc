@@ -33,6 +33,7 @@ RunFinish Trainer::run() {
       return finish;
     }
     loop(finish);
+    if (guard_) guard_->check(done_.step);
     if (config_.exp_manager.create_checkpoint_callback) {
       const bool stopped_at_once = finish.reason == StopReason::kSignal && done_.step == beginning_.done.step;
       if (saved_step_ != done_.step && !stopped_at_once) save(true);
@@ -80,6 +81,7 @@ bool Trainer::set_up() {
                                               parts_.seat.context(*machine_->device), scratch);
   beginning_ = begin_run(parts_, *rank_);
   done_ = beginning_.done;
+  if (plan_.options.model.adapters) guard_.emplace(*rank_, directory_->path());
   if (!beginning_.resumed_from.empty()) saved_step_ = done_.step;
   const double gemm_tflops =
       run::measure_gemm_tflops(*machine_, plan_.options.precision.compute, run::kQuickShapes,

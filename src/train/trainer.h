@@ -8,6 +8,7 @@
 
 #include "data/prefetch.h"
 #include "run/training_rank.h"
+#include "train/adapter_run.h"
 #include "train/run_checkpoints.h"
 #include "train/run_directory.h"
 #include "train/run_start.h"
@@ -59,6 +60,7 @@ class Trainer {
   RunBeginning beginning_;
   std::optional<RunCheckpoints> checkpoints_;
   std::optional<Validation> validation_;
+  std::optional<BaseGuard> guard_;  // of adapters
   std::optional<StepReports> reports_;
   std::unique_ptr<data::Prefetcher> prefetch_;
   data::Batch* next_batch_ = nullptr;  // read ahead of the first step

@@ -186,6 +186,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"checkpoint convert", {"run", "--dtype", "bf16", "--output", "made"}},
         {"checkpoint quantize", {"run", "--format", "q8_0", "--output", "made"}},
         {"checkpoint import", {"run/checkpoints/latest/model", "--output", "made"}},
+        {"checkpoint merge", {"run", "--output", "made"}},
+        {"checkpoint extract-lora", {"run", "--base", "run", "--output", "made"}},
         {"plan memory", config},
         {"plan predict", config + Arguments{"--cluster", "laptop-cpu"}},
         {"plan calibrate", {"--rows", "lines.txt", "--output", "made"}},

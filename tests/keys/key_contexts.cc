@@ -64,6 +64,7 @@ std::vector<Context> contexts() {
       {"gpt without a warm-up", kText, {"model.optim.sched.warmup_steps=0"}},
       {"gpt that has run", kText, {}, true},
       {"gpt of pieces", kPieces},
+      {"lora", kText, {"restore_from_path=../first", "model.peft.peft_scheme=lora"}},
       {"rope", kText, kRope},
       {"llama3", kText, scaled("llama3")},
       {"yarn", kText,

@@ -70,6 +70,18 @@ const std::vector<Case>& cases() {
       {"frozen in fp8",
        {"trainer.precision=bf16", "model.fp8=hybrid", "model.fp8_recipe=delayed",
         "model.freeze=[embedding,'layers.*.weight','!layers.1']"}},
+      {"adapters", {"trainer.precision=bf16", "model.peft.peft_scheme=lora"}},
+      {"adapters with dropout of pieces, saved modules",
+       {"trainer.precision=fp32", "model.peft.peft_scheme=lora", "model.activation=swiglu",
+        "model.position_embedding_type=rope", "model.normalization=rmsnorm", "model.bias=false",
+        "model.share_embeddings_and_output_weights=false", "model.peft.lora_tuning.adapter_dropout=0.1",
+        "model.peft.lora_tuning.target_modules=[q_proj,v_proj,down_proj]",
+        "model.peft.modules_to_save=[norm]"}},
+      {"adapters of experts",
+       {"trainer.precision=bf16", "model.activation=swiglu", "model.bias=false", "model.num_moe_experts=4",
+        "model.peft.peft_scheme=lora"}},
+      {"adapters below 8-bit products",
+       {"trainer.precision=bf16", "model.fp8=hybrid", "model.peft.peft_scheme=lora"}},
       {"sgd", {"model.optim.name=sgd", "trainer.precision=fp32"}},
       {"accumulation", {"model.micro_batch_size=1", "model.global_batch_size=4"}},
   };
@@ -143,6 +155,27 @@ TEST(ExactMemory, FrozenParametersHaveTheirValueAlone) {
   EXPECT_GT(of(all, MemoryCategory::kMaster), 100 * norm);
   EXPECT_NEAR(static_cast<double>(of(some, MemoryCategory::kWeights)),
               static_cast<double>(of(all, MemoryCategory::kWeights)), 4096);
+}
+
+// Of a model with an adapter: its weights without gradients, moments and masters, and the activations of a
+// model without.
+TEST(ExactMemory, AdaptersCostWhatTheyAre) {
+  const auto planned = [](const Arguments& more) {
+    const auto plan = train::plan_training(configuration(Arguments{"trainer.precision=bf16"} + more), 0);
+    infer::Machine machine = two_threads(), meta = infer::make_meta_machine(machine);
+    return plan::plan_memory(meta, plan.options).categories;
+  };
+  const auto of = [](const auto& table, MemoryCategory c) {
+    return static_cast<std::int64_t>(table[static_cast<std::size_t>(c)]);
+  };
+  const auto all = planned({}),
+             lora = planned({"model.peft.peft_scheme=lora", "model.peft.lora_tuning.adapter_dim=4"});
+  // c_attn, c_proj, c_fc, c_proj of three layers of width 64, rank 4.
+  const std::int64_t elements = 3 * 4 * (64 + 192 + 64 + 64 + 64 + 256 + 256 + 64);
+  EXPECT_EQ(of(lora, MemoryCategory::kGradients), elements * 4);
+  EXPECT_EQ(of(lora, MemoryCategory::kMaster), elements * 4);
+  EXPECT_EQ(of(lora, MemoryCategory::kOptimizer), 2 * elements * 4);
+  EXPECT_LE(of(lora, MemoryCategory::kActivations), of(all, MemoryCategory::kActivations));
 }
 
 // The shapes of the presets, with few layers and ids so that they fit a test.

@@ -6,21 +6,26 @@
 namespace stoa::ckpt::torch {
 namespace {
 
-fs::path weights_file(const fs::path& directory) { return directory / "pytorch_model.bin"; }
-fs::path weights_index(const fs::path& directory) { return directory / "pytorch_model.bin.index.json"; }
+fs::path weights_file(const fs::path& directory, std::string_view stem) {
+  return directory / (std::string(stem) + ".bin");
+}
+fs::path weights_index(const fs::path& directory, std::string_view stem) {
+  return directory / (std::string(stem) + ".bin.index.json");
+}
 
 }  // namespace
 
-bool TorchDirectory::exists(const fs::path& directory) {
+bool TorchDirectory::exists(const fs::path& directory, std::string_view stem) {
   std::error_code ignored;
-  return fs::exists(weights_file(directory), ignored) || fs::exists(weights_index(directory), ignored);
+  return fs::exists(weights_file(directory, stem), ignored) ||
+         fs::exists(weights_index(directory, stem), ignored);
 }
 
-TorchDirectory::TorchDirectory(fs::path given) : TensorSource(std::move(given)) {
-  if (const auto single = weights_file(directory()); fs::exists(single)) {
+TorchDirectory::TorchDirectory(fs::path given, std::string_view stem) : TensorSource(std::move(given)) {
+  if (const auto single = weights_file(directory(), stem); fs::exists(single)) {
     add(single);
   } else {
-    const auto path = weights_index(directory());
+    const auto path = weights_index(directory(), stem);
     require<IoError>(fs::exists(path), "'{}' holds neither {} nor {}", directory().string(),
                      single.filename().string(), path.filename().string());
     const ShardIndex index(path);

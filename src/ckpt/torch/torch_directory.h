@@ -12,15 +12,17 @@
 
 namespace stoa::ckpt::torch {
 
+inline constexpr std::string_view kTorchModelStem = "pytorch_model";
+
 class TorchDirectory : public TensorSource {
  public:
   // IoError: a shard is missing (all missing ones are listed). DataError: damaged index or shard, a file that
   // holds something other than tensors by name, a tensor that its shard does not hold or that two shards
   // hold, a type that safetensors do not have.
-  explicit TorchDirectory(fs::path directory);
+  explicit TorchDirectory(fs::path directory, std::string_view stem = kTorchModelStem);
 
   // Is there such a set of files? Looks at names only.
-  static bool exists(const fs::path& directory);
+  static bool exists(const fs::path& directory, std::string_view stem = kTorchModelStem);
 
   std::size_t file_count() const override { return files_.size(); }
   std::span<const std::byte> elements(const TensorEntry& tensor, std::int64_t begin, std::int64_t end,

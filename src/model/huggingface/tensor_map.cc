@@ -212,7 +212,8 @@ std::vector<Tensor> tensors(const ModelSpec& spec, const Family& family) {
 
   const std::vector<CanonicalTensor> all = canonical_tensors(spec);
   std::map<std::string_view, const CanonicalTensor*> left;
-  for (const auto& tensor : all) left.emplace(tensor.name, &tensor);
+  for (const auto& tensor : all)
+    if (!tensor.adapter) left.emplace(tensor.name, &tensor);
 
   std::vector<Tensor> out;
   for (const auto& tensor : all) {

@@ -25,7 +25,8 @@ struct Tensor {
   bool zero_centered = false;  // the file holds the values minus 1
 };
 
-// Every tensor in the files of this model, in the order of layers. A tied head is not included.
+// Every tensor in the files of this model, in the order of layers. A tied head is not included, nor are
+// adapters.
 std::vector<Tensor> tensors(const ModelSpec& spec, const Family& family);
 
 // Copy rows between canonical tensors (dense, row-major) and the file's layout; both of type `type`.

@@ -1,0 +1,150 @@
+#include "infer/adapter_files.h"
+
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <set>
+
+#include "ckpt/convert.h"
+#include "ckpt/shard_io.h"
+#include "infer/adapter_values.h"
+#include "model/huggingface/adapter_config.h"
+#include "model/huggingface/adapter_tensors.h"
+
+namespace stoa::infer {
+
+namespace hf = model::huggingface;
+
+namespace {
+
+model::PeftConfig adapter_config(const fs::path& directory) {
+  try {
+    return hf::read_adapter_config(read_text(directory / hf::kAdapterConfig)).config;
+  } catch (const ConfigError& error) {
+    fail<ConfigError>("{}: {}", directory.string(), error.what());
+  }
+}
+
+}  // namespace
+
+AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& base,
+                           std::string_view model_type) {
+  model::ModelConfig config = base.config;
+  config.peft = adapter_config(directory);
+  config.peft.base_model_type = std::string(model_type);
+  // Which modules have a branch, the tensors say.
+  std::set<std::string> targets;
+  constexpr std::string_view kEnd = ".lora_A.weight";
+  for (const auto& [name, values] :
+       read_adapter_values(directory, base, hf::family_for(model_type, base.config)))
+    if (name.ends_with(kEnd)) targets.insert(name.substr(0, name.size() - kEnd.size()));
+  require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
+  config.peft.lora.target_modules.assign(targets.begin(), targets.end());
+  try {
+    model_ = model::resolve_model(config, base.vocabulary);
+  } catch (const ConfigError& error) {
+    fail<ConfigError>("{}: {}", directory.string(), error.what());
+  }
+  scatter_values(directory);
+}
+
+AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted) : model_(adapted) {
+  const model::LoraConfig theirs = adapter_config(directory).lora, &ours = adapted.config.peft.lora;
+  const auto text = [](const model::LoraConfig& c) {
+    return fmt::format("rank {}, alpha {}{}", c.adapter_dim,
+                       c.alpha.value_or(static_cast<double>(c.adapter_dim)), c.use_rslora ? ", rsLoRA" : "");
+  };
+  require<ConfigError>(text(theirs) == text(ours),
+                       "'{}' is an adapter of {}; peft.lora_tuning has {}: give the same", directory.string(),
+                       text(theirs), text(ours));
+  scatter_values(directory);
+}
+
+void AdapterFiles::scatter_values(const fs::path& directory) {
+  std::map<std::string, FileValues> files = read_adapter_values(directory, model_, model_.adapters->family());
+  std::vector<std::string> problems;
+  for (const hf::AdapterTensor& tensor : hf::adapter_tensors(model_)) {
+    const auto found = files.find(tensor.key);
+    if (found == files.end()) {
+      problems.push_back(tensor.key + " is missing");
+      continue;
+    }
+    const FileValues values = std::move(found->second);
+    files.erase(found);
+    std::vector<std::int64_t> expected;
+    const Shape shape = tensor.shape();
+    for (int i = 0; i < shape.rank(); ++i) expected.push_back(shape[i]);
+    if (values.shape != expected) {
+      problems.push_back(fmt::format("{} is [{}] instead of [{}]", tensor.key, fmt::join(values.shape, ", "),
+                                     fmt::join(expected, ", ")));
+      continue;
+    }
+    hf::scatter_adapter(tensor, DType::kF32, reinterpret_cast<const std::byte*>(values.values.data()),
+                        [&](const model::CanonicalTensor& part) {
+                          auto& out = values_[part.name];
+                          out.resize(static_cast<std::size_t>(part.shape.elements()));
+                          return reinterpret_cast<std::byte*>(out.data());
+                        });
+  }
+  for (const auto& [name, values] : files) problems.push_back(name + " is not trained by its configuration");
+  require<DataError>(problems.empty(), "'{}' is not the adapter that is described:\n  {}", directory.string(),
+                     fmt::join(problems, "\n  "));
+}
+
+const std::vector<float>* AdapterFiles::find(const std::string& canonical) const {
+  const auto found = values_.find(canonical);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void AdapterFiles::read(const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& target,
+                        const std::function<void(nn::ParamId)>& filled) const {
+  for (std::size_t p = 0; p < rank.parts.size(); ++p) {
+    const ShardSpec& shard = rank.parts[p];
+    const nn::ParamId id{static_cast<int>(p)};
+    if (shard.pieces.empty() || !find(shard.pieces.front().name)) continue;
+    if (shard.flat && shard.flat->begin >= shard.flat->end) continue;
+    const TensorView memory = target(id);
+    std::memset(memory.data, 0, memory.bytes());
+    for (const ShardPiece& piece : shard.pieces) {
+      const std::vector<float>& values = values_.at(piece.name);
+      ckpt::for_each_run(
+          piece, shard.local, shard.local.inner(), shard.flat, [&](const ckpt::ElementRun& run) {
+            ckpt::convert_elements(reinterpret_cast<const std::byte*>(values.data() + run.file), DType::kF32,
+                                   static_cast<std::byte*>(memory.data) +
+                                       static_cast<std::size_t>(run.memory) * size_of(memory.dtype),
+                                   memory.dtype, run.count);
+          });
+    }
+    filled(id);
+  }
+}
+
+std::vector<ckpt::TensorEntry> adapter_entries(const model::ModelSpec& spec, DType type) {
+  std::vector<ckpt::TensorEntry> out;
+  for (const hf::AdapterTensor& tensor : hf::adapter_tensors(spec))
+    out.push_back(ckpt::entry_of({tensor.name(), type, tensor.shape()}));
+  return out;
+}
+
+void write_adapter(ckpt::ShardedWriter& writer, const model::ModelSpec& spec, DType type,
+                   const std::function<TensorView(const std::string&)>& source) {
+  std::vector<std::byte> file;
+  for (const hf::AdapterTensor& tensor : hf::adapter_tensors(spec)) {
+    file.resize(static_cast<std::size_t>(tensor.shape().elements()) * size_of(type));
+    std::vector<std::vector<std::byte>> parts;  // converted, alive until gathered
+    parts.reserve(tensor.tensor.parts.size());
+    hf::gather_adapter(
+        tensor, type,
+        [&](const model::CanonicalTensor& part) -> const std::byte* {
+          const TensorView view = source(part.name);
+          auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(type));
+          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), type,
+                                 view.elements());
+          return bytes.data();
+        },
+        file.data());
+    writer.write_bytes(tensor.name(), file);
+  }
+}
+
+}  // namespace stoa::infer

@@ -1,0 +1,138 @@
+// Directories of adapters as PEFT writes them, on models with weights by formula.
+#include "infer/adapter_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/file.h"
+#include "ckpt/tensor_directory.h"
+#include "ckpt/test_directory.h"
+#include "model/huggingface/adapter_config.h"
+#include "model/huggingface/adapter_tensors.h"
+#include "model/huggingface/formula_weights.h"
+
+namespace stoa::infer {
+namespace {
+
+namespace hf = model::huggingface;
+namespace fixture = model::testing;
+using FileShapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+
+// Writes the tensors with values by formula, in the order of their names.
+void write_directory(const fs::path& directory, const std::string& config, FileShapes shapes) {
+  std::sort(shapes.begin(), shapes.end());
+  fs::create_directories(directory);
+  write_text(directory / hf::kAdapterConfig, config);
+  std::vector<ckpt::TensorEntry> entries;
+  for (const auto& [name, shape] : shapes) {
+    ckpt::TensorEntry entry;
+    entry.name = name;
+    entry.type = ckpt::StorageType::kF32;
+    entry.shape = shape;
+    entries.push_back(entry);
+  }
+  ckpt::ShardedWriter writer(directory, "adapter_model", entries, ckpt::WriteMode::kInPlace);
+  for (std::size_t t = 0; t < entries.size(); ++t) {
+    std::vector<float> values(static_cast<std::size_t>(entries[t].elements()));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(
+          hf::testing::formula(static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(i)));
+    writer.write_bytes(entries[t].name, std::as_bytes(std::span(values)));
+  }
+  writer.commit();
+}
+
+std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& family,
+                              const AdapterFiles& files) {
+  model::ChunkOptions o;
+  o.layers = spec.config.num_layers;
+  o.precision = fixture::fp64();
+  o.tokens = o.positions = 12;
+  fixture::Model model(spec, o, fixture::reference(), 12);
+  model.initialize_all(1);
+  hf::testing::load_formula(model, spec, family);
+  for (const auto& tensor : model::canonical_tensors(spec))
+    if (const std::vector<float>* values = files.find(tensor.name)) {
+      const TensorView view = model.canonical_view(tensor.name);
+      for (std::size_t i = 0; i < values->size(); ++i)
+        fixture::Model::set(view, static_cast<std::int64_t>(i), (*values)[i]);
+    }
+  const std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
+  fixture::Batch batch(1, ids, ids);
+  return model.logits(batch);
+}
+
+const std::string kQwenMoe =
+    R"({"model_type":"qwen3_moe","vocab_size":32,"hidden_size":16,"intermediate_size":24,"num_hidden_layers":3,
+        "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"head_dim":6,"num_experts":4,
+        "num_experts_per_tok":2,"moe_intermediate_size":8,"norm_topk_prob":true,"mlp_only_layers":[1],
+        "bos_token_id":1,"eos_token_id":2,"pad_token_id":0})";
+
+// All experts of a layer as one parameter (PEFT 0.21.2 with transformers 5.23): the values of the reference,
+// where the model's files have the experts one by one and layer 1 has none.
+TEST(AdapterFiles, TakesJointExpertsApart) {
+  const ckpt::TestDirectory directory;
+  FileShapes shapes;
+  const std::string prefix = "base_model.model.model.layers.";
+  for (const char* layer : {"0", "1", "2"}) {
+    shapes.push_back({prefix + layer + ".self_attn.q_proj.lora_A.weight", {2, 16}});
+    shapes.push_back({prefix + layer + ".self_attn.q_proj.lora_B.weight", {24, 2}});
+    if (layer[0] == '1') continue;
+    shapes.push_back({prefix + layer + ".mlp.experts.base_layer.lora_A.weight", {8, 16}});
+    shapes.push_back({prefix + layer + ".mlp.experts.base_layer.lora_B.weight", {16, 8}});
+    shapes.push_back({prefix + layer + ".mlp.experts.lora_A.weight", {8, 8}});
+    shapes.push_back({prefix + layer + ".mlp.experts.lora_B.weight", {16, 8}});
+  }
+  write_directory(directory.path(),
+                  R"({"peft_type":"LORA","r":2,"lora_alpha":4,"target_modules":["q_proj"],
+                      "target_parameters":["mlp.experts.gate_up_proj","mlp.experts.down_proj"]})",
+                  shapes);
+  const hf::ModelDescription base = hf::read_config(kQwenMoe);
+  const AdapterFiles files(directory.path(), model::resolve_model(base.config), base.family->type);
+  const auto logits = logits_of(files.model(), *base.family, files);
+  const std::vector<double> expected{-.4676297, 1.390364, -.1380815, .157798};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(logits[11 * 32 + i], expected[i], 2e-5);
+  double sum = 0;
+  for (const double logit : logits) sum += logit;
+  EXPECT_NEAR(sum, 9.215138, 5e-4);
+}
+
+// What is written is read as the same values, experts in both forms among them.
+TEST(AdapterFiles, ReadsWhatIsWritten) {
+  const std::string gpt_oss =
+      R"({"model_type":"gpt_oss","vocab_size":32,"hidden_size":16,"intermediate_size":12,"num_hidden_layers":2,
+          "num_attention_heads":4,"num_key_value_heads":2,"head_dim":4,"num_local_experts":4,
+          "num_experts_per_tok":2,"max_position_embeddings":64,"sliding_window":5})";
+  for (const std::string& text : {kQwenMoe, gpt_oss}) {
+    const ckpt::TestDirectory directory;
+    const hf::ModelDescription base = hf::read_config(text);
+    model::ModelConfig config = base.config;
+    config.peft.peft_scheme = model::PeftScheme::kLora;
+    config.peft.base_model_type = base.family->type;
+    config.peft.lora.adapter_dim = 3;
+    const model::ModelSpec spec = model::resolve_model(config);
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& tensor : model::canonical_tensors(spec))
+      if (tensor.adapter)
+        for (std::int64_t i = 0; i < tensor.shape.elements(); ++i)
+          values[tensor.name].push_back(static_cast<float>(values.size() * 1000 + i));
+    write_text(directory.path() / hf::kAdapterConfig, hf::write_adapter_config(spec, "nowhere"));
+    ckpt::ShardedWriter writer(directory.path(), "adapter_model", adapter_entries(spec, DType::kF32),
+                               ckpt::WriteMode::kInPlace);
+    write_adapter(writer, spec, DType::kF32, [&](const std::string& name) {
+      auto& own = values.at(name);
+      return TensorView(own.data(), DType::kF32, {static_cast<std::int64_t>(own.size())});
+    });
+    writer.commit();
+    const AdapterFiles files(directory.path(), model::resolve_model(base.config), base.family->type);
+    for (const auto& [name, own] : values) {
+      const std::vector<float>* found = files.find(name);
+      ASSERT_NE(found, nullptr) << name;
+      EXPECT_EQ(*found, own) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stoa::infer

@@ -1,0 +1,123 @@
+#include "infer/merge_adapter.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "ckpt/convert.h"
+#include "model/adapter_plan.h"
+
+namespace stoa::infer {
+
+namespace hf = model::huggingface;
+
+namespace {
+
+std::vector<float> as_floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// w [rows, columns] += scale b [rows, rank] a [rank, columns], in fp32.
+void add_product(std::vector<float>& w, const float* b, const float* a, std::int64_t rank,
+                 std::int64_t columns, double scale, WorkerPool& pool) {
+  const std::int64_t rows = static_cast<std::int64_t>(w.size()) / columns;
+  pool.run(rows, [&](std::int64_t row, int) {
+    float* const out = w.data() + row * columns;
+    std::vector<float> sum(static_cast<std::size_t>(columns), 0.0f);
+    for (std::int64_t k = 0; k < rank; ++k) {
+      const auto factor = static_cast<float>(scale * static_cast<double>(b[row * rank + k]));
+      const float* const from = a + k * columns;
+      for (std::int64_t c = 0; c < columns; ++c) sum[static_cast<std::size_t>(c)] += factor * from[c];
+    }
+    for (std::int64_t c = 0; c < columns; ++c) out[c] += sum[static_cast<std::size_t>(c)];
+  });
+}
+
+// Adds up what single tensors gained and lost.
+class Losses {
+ public:
+  void add(const std::string& name, const std::vector<float>& before, const std::vector<float>& merged,
+           const std::vector<float>& rounded) {
+    double added = 0, lost = 0, base = 0;
+    bool same = true;
+    for (std::size_t i = 0; i < merged.size(); ++i) {
+      const double gain = static_cast<double>(merged[i]) - before[i],
+                   loss = static_cast<double>(rounded[i]) - merged[i];
+      added += gain * gain, lost += loss * loss, base += static_cast<double>(before[i]) * before[i];
+      same = same && rounded[i] == before[i];
+    }
+    if (added == 0) return;
+    ++report_.changed;
+    if (same) ++report_.vanished;
+    added_ += added, lost_ += lost, base_ += base;
+    if (const double share = std::sqrt(lost / added); share > report_.worst_lost || report_.worst.empty())
+      report_.worst_lost = share, report_.worst = name;
+  }
+  MergeReport report(ckpt::ExportResult files) {
+    report_.files = files;
+    if (added_ > 0) report_.lost = std::sqrt(lost_ / added_);
+    if (base_ > 0) report_.added = std::sqrt(added_ / base_);
+    return report_;
+  }
+
+ private:
+  MergeReport report_;
+  double added_ = 0, lost_ = 0, base_ = 0;
+};
+
+}  // namespace
+
+MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, DType type,
+                          const std::filesystem::path& output, std::uint64_t max_shard_bytes,
+                          WorkerPool& pool, const ckpt::ExportProgress& progress) {
+  const model::AdapterPlan& plan = *adapter.model().adapters;
+  const hf::Family& family = *base.description().family;
+  // By canonical matrix: its module.
+  std::map<std::string, const model::AdaptedModule*> modules;
+  for (const model::AdaptedModule& module : plan.modules())
+    for (const auto& piece : module.linear.pieces) modules[piece.name + ".weight"] = &module;
+
+  Losses losses;
+  std::map<std::string, std::vector<float>> tensors;  // alive until the tensor of the file is written
+  const auto merged = [&](const std::string& name) {
+    auto& values = tensors[name];
+    values = as_floats(base.canonical(name, DType::kF32));
+    const std::vector<float> before = values;
+    if (const std::vector<float>* replaced = adapter.find(name)) values = *replaced;
+    if (const auto module = modules.find(name); module != modules.end()) {
+      const model::AdaptedModule& m = *module->second;
+      const std::string piece = name.substr(0, name.rfind('.'));
+      add_product(values, adapter.find(piece + ".lora_B.weight")->data(),
+                  adapter.find(m.linear.name + ".lora_A.weight")->data(), m.rank, m.linear.inputs, m.scale,
+                  pool);
+    }
+    std::vector<float> rounded(values.size());
+    std::vector<std::byte> stored(values.size() * size_of(type));
+    const auto count = static_cast<std::int64_t>(values.size());
+    ckpt::convert_elements(reinterpret_cast<const std::byte*>(values.data()), DType::kF32, stored.data(),
+                           type, count);
+    ckpt::convert_elements(stored.data(), type, reinterpret_cast<std::byte*>(rounded.data()), DType::kF32,
+                           count);
+    require<DataError>(ckpt::count_non_finite(stored.data(), type, count) == 0,
+                       "merged weights of '{}' are beyond the range of {}: give --dtype fp32 or bf16", name,
+                       name_of(type));
+    losses.add(name, before, values, rounded);
+    return TensorView(values.data(), DType::kF32, {count});
+  };
+  std::vector<ckpt::TensorEntry> entries = model_entries(base.model(), family, type);
+  std::uint64_t total = 0, done = 0;
+  for (const auto& entry : entries) total += entry.bytes();
+  ckpt::ExportContent content{ckpt::config_with_type(base.directory() / "config.json", type), entries,
+                              [&](ckpt::ShardedWriter& writer) {
+                                auto next = entries.begin();
+                                write_model(writer, base.model(), family, type, merged, [&] {
+                                  tensors.clear();
+                                  done += (next++)->bytes();
+                                  if (progress) progress(done, total);
+                                });
+                              }};
+  return losses.report(ckpt::export_content(base.directory(), content, output, max_shard_bytes, progress));
+}
+
+}  // namespace stoa::infer

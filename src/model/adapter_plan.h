@@ -1,0 +1,87 @@
+// Which layers of a model are adapted, how, and what is trained: model.peft, resolved for one model.
+//
+// A module is a matrix of the model's files ("model.layers.0.self_attn.q_proj"): it has one A and one B, as
+// in PEFT, so that an adapter can be exchanged. Where a family stores q, k and v as one matrix, they share an
+// A.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/huggingface/tensor_map.h"
+#include "model/model_spec.h"
+#include "nn/adapter_policy.h"
+
+namespace stoa::model {
+
+// A linear layer of the model's files.
+struct LinearModule {
+  std::string path;  // of the module: "model.layers.0.self_attn.q_proj"
+  std::string name;  // canonical, of what its pieces share: A's, without ".lora_A.weight"
+  struct Piece {
+    std::string name;  // of a canonical matrix, without ".weight"
+    std::int64_t outputs = 0;
+  };
+  std::vector<Piece> pieces;
+  std::optional<std::int64_t> layer;
+  std::int64_t inputs = 0;
+  // Rows of the file's matrix (of its transpose where the file has that), as those of its pieces. Empty: the
+  // pieces are not all of the matrix, which then cannot be adapted.
+  std::vector<huggingface::RowRun> rows;
+  bool transposed = false;   // in the file (gpt2's Conv1D)
+  std::int64_t experts = 1;  // whose matrices are one tensor of the file: modules with the same path
+
+  std::int64_t outputs() const;
+  std::vector<std::string> piece_names() const;
+};
+// All but the head; in the order of the layers. `spec`: any adapters of it are not looked at.
+std::vector<LinearModule> linear_modules(const ModelSpec& spec, const huggingface::Family& family);
+
+// Whether a name of target_modules, exclude_modules or modules_to_save means the module.
+bool matches_target(const std::string& target, const std::string& path,
+                    const std::vector<std::string>& pieces);
+
+struct AdaptedModule {
+  LinearModule linear;
+  std::int64_t rank = 0;
+  double alpha = 0, scale = 0;
+};
+
+class AdapterPlan final : public nn::AdapterPolicy {
+ public:
+  // ConfigError: a target that the model does not have (the nearest is named), a pattern without effect,
+  // a matrix that cannot be adapted.
+  explicit AdapterPlan(const ModelSpec& base);
+
+  const PeftConfig& config() const { return config_; }
+  const huggingface::Family& family() const { return *family_; }
+  const std::vector<AdaptedModule>& modules() const { return modules_; }
+  bool adapts(const std::string& piece) const { return module_of_.contains(piece); }
+  // Tensors of the model itself that are trained, by canonical name.
+  bool trains_base(const std::string& name) const;
+  // ParamSpec::trained of a parameter. ConfigError: only some of what is held in one tensor is trained.
+  bool trains(const nn::ParamSpec& spec) const;
+
+  std::vector<nn::LowRankBranch> branches(const std::vector<std::string>& pieces) const override;
+
+ private:
+  void choose_modules(const ModelSpec& base);
+  void choose_trained(const ModelSpec& base);
+  const LoraConfig& lora() const { return config_.lora; }
+
+  PeftConfig config_;
+  const huggingface::Family* family_;
+  std::vector<AdaptedModule> modules_;
+  std::map<std::string, std::size_t> module_of_;  // by piece
+  std::map<std::string, bool> trained_;           // canonical tensors of the model that are trained
+};
+
+// Null without model.peft.
+std::shared_ptr<const AdapterPlan> plan_adapters(const ModelSpec& base);
+// The model without its adapters.
+ModelSpec base_of(const ModelSpec& spec);
+
+}  // namespace stoa::model

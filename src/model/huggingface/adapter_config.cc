@@ -1,0 +1,177 @@
+#include "model/huggingface/adapter_config.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/nearest.h"
+#include "model/huggingface/json_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+// Initial values that change the model's own weights.
+constexpr std::string_view kChangesBase[] = {"pissa", "olora", "eva", "corda", "loftq"};
+
+void read_method(JsonKeys& keys) {
+  const std::string type = keys.text("peft_type").value_or("");
+  static const std::vector<std::string> kKnown{"LORA"};
+  require<ConfigError>(std::find(kKnown.begin(), kKnown.end(), type) != kKnown.end(),
+                       "{}: peft_type '{}' is not supported{}; expected LORA", kAdapterConfig, type,
+                       did_you_mean(type, kKnown));
+}
+
+// {"pattern": number} as "pattern=number".
+std::vector<std::string> read_patterns(JsonKeys& keys, const char* key) {
+  std::vector<std::string> out;
+  const nlohmann::json* const object = keys.object(key);
+  if (!object) return out;
+  for (const auto& [pattern, value] : object->items()) {
+    require<ConfigError>(value.is_number() && value.get<double>() > 0,
+                         "{}: {} of '{}' is {}, expected a number above 0", kAdapterConfig, key, pattern,
+                         value.dump());
+    out.push_back(fmt::format("{}={}", pattern, value.get<double>()));
+  }
+  return out;
+}
+
+// A list of names, or a text: "all-linear", or a regular expression of whole paths.
+void read_targets(const nlohmann::json& json, LoraConfig& c) {
+  const auto found = json.find("target_modules");
+  if (found == json.end() || found->is_null()) return;
+  if (found->is_string()) {
+    const std::string text = found->get<std::string>();
+    c.target_modules = {text == "all-linear" ? text : "(?:" + text + ")"};
+    return;
+  }
+  c.target_modules.clear();
+  for (const auto& name : *found) {
+    require<ConfigError>(found->is_array() && name.is_string(),
+                         "{}: target_modules is {}, expected a list of names or a text", kAdapterConfig,
+                         found->dump());
+    c.target_modules.push_back(name.get<std::string>());
+  }
+}
+
+void read_lora(JsonKeys& keys, const nlohmann::json& json, LoraConfig& c) {
+  c.adapter_dim = keys.integer("r", 1, 1 << 16).value_or(8);
+  c.alpha = keys.number("lora_alpha").value_or(8);
+  require<ConfigError>(*c.alpha > 0, "{}: lora_alpha {} switches the adapter off: expected a number above 0",
+                       kAdapterConfig, *c.alpha);
+  c.adapter_dropout = keys.number("lora_dropout").value_or(0);
+  read_targets(json, c);
+  c.use_rslora = keys.boolean("use_rslora").value_or(false);
+  c.rank_pattern = read_patterns(keys, "rank_pattern");
+  c.alpha_pattern = read_patterns(keys, "alpha_pattern");
+  const std::string bias = keys.text("bias").value_or("none");
+  require<ConfigError>(bias == "none" || bias == "all" || bias == "lora_only",
+                       "{}: bias '{}': expected none, all or lora_only", kAdapterConfig, bias);
+  c.bias = bias == "all" ? AdapterBias::kAll : bias == "none" ? AdapterBias::kNone : AdapterBias::kLoraOnly;
+  for (const char* unsupported : {"use_dora", "lora_bias"}) keys.only(unsupported, false);
+  for (const char* unsupported : {"layer_replication", "trainable_token_indices"})
+    require<ConfigError>(!keys.has(unsupported), "{}: {} is not supported", kAdapterConfig, unsupported);
+  const auto init = json.find("init_lora_weights");
+  if (init != json.end() && init->is_string())
+    for (const std::string_view method : kChangesBase)
+      require<ConfigError>(
+          !init->get<std::string>().starts_with(method),
+          "{}: init_lora_weights {} changed the weights of the model that this adapter belongs "
+          "to: convert it in PEFT (save_pretrained with path_initial_model_for_weight_conversion)",
+          kAdapterConfig, init->get<std::string>());
+}
+
+}  // namespace
+
+AdapterDescription read_adapter_config(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  require<DataError>(json.is_object(), "{} is not a JSON object", kAdapterConfig);
+  JsonKeys keys(json, "", kAdapterConfig);
+  AdapterDescription out;
+  read_method(keys);
+  out.config.peft_scheme = PeftScheme::kLora;
+  out.base = keys.text("base_model_name_or_path").value_or("");
+  read_lora(keys, json, out.config.lora);
+  if (const auto saved = keys.texts("modules_to_save")) out.config.modules_to_save = *saved;
+  return out;
+}
+
+namespace {
+
+// Names that mean these modules and no other: the last words of their paths if that is so, else the paths.
+std::vector<std::string> target_names(const std::set<std::string>& adapted,
+                                      const std::set<std::string>& others) {
+  std::set<std::string> words;
+  const auto word = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
+  for (const std::string& path : adapted) words.insert(word(path));
+  const bool alone = std::none_of(others.begin(), others.end(),
+                                  [&](const std::string& path) { return words.contains(word(path)); });
+  return alone ? std::vector<std::string>(words.begin(), words.end())
+               : std::vector<std::string>(adapted.begin(), adapted.end());
+}
+
+Json task_type(const ModelConfig& c) {
+  switch (c.task.type) {
+    case Task::kSequenceClassification:
+      return "SEQ_CLS";
+    case Task::kTokenClassification:
+      return "TOKEN_CLS";
+    case Task::kQuestionAnswering:
+      return "QUESTION_ANS";
+    case Task::kLanguageModel:
+      break;
+  }
+  if (c.kind == ModelKind::kBert) return Json();
+  return c.kind == ModelKind::kT5 ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
+}
+
+Json whole_or_not(double number) {
+  const auto whole = static_cast<std::int64_t>(number);
+  return static_cast<double>(whole) == number ? Json(whole) : Json(number);
+}
+
+const char* bias_name(AdapterBias bias) {
+  return bias == AdapterBias::kAll ? "all" : bias == AdapterBias::kNone ? "none" : "lora_only";
+}
+
+}  // namespace
+
+std::string write_adapter_config(const ModelSpec& spec, const std::string& base) {
+  const AdapterPlan& plan = *spec.adapters;
+  const LoraConfig& c = plan.config().lora;
+  const double alpha = c.alpha.value_or(static_cast<double>(c.adapter_dim));
+  Json json{{"peft_type", "LORA"},
+            {"task_type", task_type(spec.config)},
+            {"base_model_name_or_path", base},
+            {"inference_mode", true},
+            {"r", c.adapter_dim},
+            {"lora_alpha", whole_or_not(alpha)},
+            {"lora_dropout", c.adapter_dropout},
+            {"bias", bias_name(c.bias)},
+            {"use_rslora", c.use_rslora},
+            {"use_dora", false}};
+  std::set<std::string> adapted, parameters, others;
+  std::map<std::string, std::int64_t> ranks;
+  std::map<std::string, double> alphas;
+  bool transposed = false;
+  for (const AdaptedModule& module : plan.modules()) {
+    const LinearModule& linear = module.linear;
+    (linear.experts > 1 ? parameters : adapted).insert(linear.path);
+    transposed = transposed || linear.transposed;
+    if (module.rank != c.adapter_dim) ranks[linear.path] = module.rank;
+    if (module.alpha != alpha) alphas[linear.path] = module.alpha;
+  }
+  for (const LinearModule& module : linear_modules(spec, plan.family()))
+    if (!adapted.contains(module.path)) others.insert(module.path);
+  json["target_modules"] = target_names(adapted, others);
+  if (!parameters.empty()) json["target_parameters"] = target_names(parameters, {});
+  json["fan_in_fan_out"] = transposed;
+  json["rank_pattern"] = Json::object();
+  for (const auto& [path, rank] : ranks) json["rank_pattern"][path] = rank;
+  json["alpha_pattern"] = Json::object();
+  for (const auto& [path, value] : alphas) json["alpha_pattern"][path] = whole_or_not(value);
+  const auto& saved = plan.config().modules_to_save;
+  json["modules_to_save"] = saved.empty() ? Json() : Json(saved);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace stoa::model::huggingface

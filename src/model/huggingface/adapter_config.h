@@ -1,0 +1,25 @@
+// adapter_config.json of PEFT's directories.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/adapter_plan.h"
+
+namespace stoa::model::huggingface {
+
+inline constexpr const char* kAdapterConfig = "adapter_config.json";
+
+struct AdapterDescription {
+  // All but base_model_type, which the file does not say. target_modules are those of the file: which modules
+  // have a branch is known better from the tensors.
+  PeftConfig config;
+  std::string base;  // base_model_name_or_path: for messages, or where it is a directory
+};
+
+// ConfigError: a method or an option that is not supported (the nearest is named), a rank or an alpha of 0.
+AdapterDescription read_adapter_config(std::string_view text);
+// The adapter of `spec`, trained on the model in `base`.
+std::string write_adapter_config(const ModelSpec& spec, const std::string& base);
+
+}  // namespace stoa::model::huggingface

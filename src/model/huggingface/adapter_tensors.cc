@@ -1,0 +1,135 @@
+#include "model/huggingface/adapter_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stoa::model::huggingface {
+namespace {
+
+constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
+
+std::string joined(const std::string& a, std::string_view b) { return a + std::string(b); }
+
+// The matrices of modules that lie one below the other in the file: of one module, or of all packed experts.
+struct ModuleGroup {
+  std::vector<const AdaptedModule*> modules;
+  std::string path;  // in the adapter's file, without prefix and suffix
+  const AdaptedModule& first() const { return *modules.front(); }
+};
+
+AdapterTensor a_tensor(const ModuleGroup& group, const ModelConfig& config) {
+  Tensor out;
+  out.name = joined(std::string(kAdapterPrefix) + group.path, kA);
+  for (const AdaptedModule* module : group.modules)
+    out.parts.push_back({joined(module->linear.name, kA), {module->rank, module->linear.inputs}});
+  out.shape = {group.first().rank * static_cast<std::int64_t>(group.modules.size()),
+               group.first().linear.inputs};
+  out.runs = stacked(config, out.parts);
+  return {joined(group.first().linear.path, kA), std::move(out)};
+}
+
+AdapterTensor b_tensor(const ModuleGroup& group) {
+  Tensor out;
+  out.name = joined(std::string(kAdapterPrefix) + group.path, kB);
+  const std::int64_t rank = group.first().rank, outputs = group.first().linear.outputs();
+  for (const AdaptedModule* module : group.modules)
+    for (const LinearModule::Piece& piece : module->linear.pieces)
+      out.parts.push_back({joined(piece.name, kB), {piece.outputs, rank}});
+  out.runs = group.first().linear.rows;
+  out.experts = static_cast<std::int64_t>(group.modules.size());
+  out.shape = out.experts > 1 ? Shape{out.experts, outputs, rank} : Shape{outputs, rank};
+  const bool rank_major = out.experts > 1;
+  return {joined(group.first().linear.path, kB), std::move(out), rank_major};
+}
+
+// Packed experts' parameters have no names of their own: the first that PEFT wraps is the base layer of the
+// second.
+std::string parameter_path(const std::string& path, bool first_of_two) {
+  const std::string module = path.substr(0, path.rfind('.'));
+  return first_of_two ? module + ".base_layer" : module;
+}
+
+}  // namespace
+
+Shape AdapterTensor::shape() const {
+  const Shape& own = tensor.shape;
+  return rank_major ? Shape{own[1], own[2] * own[0]} : own;
+}
+
+std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
+  const AdapterPlan& plan = *spec.adapters;
+  const ModelSpec base = base_of(spec);
+  std::vector<ModuleGroup> groups;
+  std::map<std::string, std::size_t> packed;                 // by path: its group
+  std::map<std::string, std::vector<std::size_t>> siblings;  // packed parameters of one module
+  for (const AdaptedModule& module : plan.modules()) {
+    if (module.linear.experts == 1) {
+      groups.push_back({{&module}, module.linear.path});
+      continue;
+    }
+    const auto [found, fresh] = packed.emplace(module.linear.path, groups.size());
+    if (fresh) {
+      siblings[parameter_path(module.linear.path, false)].push_back(groups.size());
+      groups.push_back({{}, module.linear.path});
+    }
+    groups[found->second].modules.push_back(&module);
+  }
+  for (const auto& [path, members] : siblings)
+    for (std::size_t i = 0; i < members.size(); ++i)
+      groups[members[i]].path = parameter_path(groups[members[i]].path, i + 1 < members.size());
+  std::vector<AdapterTensor> out;
+  for (const ModuleGroup& group : groups) {
+    out.push_back(a_tensor(group, spec.config));
+    out.push_back(b_tensor(group));
+  }
+  for (Tensor& tensor : tensors(base, plan.family())) {
+    if (!plan.trains_base(tensor.parts.front().name)) continue;
+    const std::string& part = tensor.parts.front().name;
+    const std::string key = tensor.name;
+    const std::size_t dot = key.rfind('.');
+    // The bias of a layer that PEFT wraps.
+    if (plan.adapts(part.substr(0, part.rfind('.')))) tensor.name.insert(dot, ".base_layer");
+    tensor.name = std::string(kAdapterPrefix) + tensor.name;
+    out.push_back({key, std::move(tensor)});
+  }
+  return out;
+}
+
+namespace {
+
+// Element [o, k, e] of the file is [e, o, k] of the stacked matrices. `to_file`: from these.
+void permute(const Tensor& tensor, DType type, std::byte* file, std::byte* stacked, bool to_file) {
+  const std::int64_t experts = tensor.shape[0], outputs = tensor.shape[1], rank = tensor.shape[2];
+  const std::size_t bytes = size_of(type);
+  for (std::int64_t e = 0; e < experts; ++e)
+    for (std::int64_t o = 0; o < outputs; ++o)
+      for (std::int64_t k = 0; k < rank; ++k) {
+        std::byte* const in_file = file + static_cast<std::size_t>((o * rank + k) * experts + e) * bytes;
+        std::byte* const own = stacked + static_cast<std::size_t>((e * outputs + o) * rank + k) * bytes;
+        std::memcpy(to_file ? in_file : own, to_file ? own : in_file, bytes);
+      }
+}
+
+std::vector<std::byte> buffer_of(const AdapterTensor& tensor, DType type) {
+  return std::vector<std::byte>(static_cast<std::size_t>(tensor.tensor.shape.elements()) * size_of(type));
+}
+
+}  // namespace
+
+void gather_adapter(const AdapterTensor& tensor, DType type, const ReadPart& canonical, std::byte* file) {
+  if (!tensor.rank_major) return gather(tensor.tensor, type, canonical, file);
+  std::vector<std::byte> own = buffer_of(tensor, type);
+  gather(tensor.tensor, type, canonical, own.data());
+  permute(tensor.tensor, type, file, own.data(), true);
+}
+
+void scatter_adapter(const AdapterTensor& tensor, DType type, const std::byte* file,
+                     const WritePart& canonical) {
+  if (!tensor.rank_major) return scatter(tensor.tensor, type, file, canonical);
+  std::vector<std::byte> own = buffer_of(tensor, type),
+                         copy(file, file + own.size());  // permute() takes both ways
+  permute(tensor.tensor, type, copy.data(), own.data(), false);
+  scatter(tensor.tensor, type, own.data(), canonical);
+}
+
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,33 @@
+// The tensors of an adapter's file, in PEFT's form, and how they relate to canonical ones.
+#pragma once
+
+#include "model/adapter_plan.h"
+
+namespace stoa::model::huggingface {
+
+struct AdapterTensor {
+  // Its module's path in the model's files and the end that PEFT gives it, or the name of a tensor of the
+  // model itself: unlike the name in the adapter's file, unique to what it belongs to.
+  std::string key;
+  // As in the model's files; the shape is that of `experts` stacked [outputs, rank] where `rank_major`.
+  Tensor tensor;
+  // The file has [outputs, rank x experts] instead: PEFT's matrices B of experts that are one parameter.
+  bool rank_major = false;
+
+  const std::string& name() const { return tensor.name; }
+  Shape shape() const;  // in the file
+};
+
+// All tensors of the adapter of `spec`, which has one: A and B of every module, then what is trained of the
+// model itself.
+std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec);
+
+// As gather() and scatter() of tensor_map.h.
+void gather_adapter(const AdapterTensor& tensor, DType type, const ReadPart& canonical, std::byte* file);
+void scatter_adapter(const AdapterTensor& tensor, DType type, const std::byte* file,
+                     const WritePart& canonical);
+
+// What all names of an adapter's file begin with.
+inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
+
+}  // namespace stoa::model::huggingface

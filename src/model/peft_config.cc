@@ -1,0 +1,111 @@
+#include "model/peft_config.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace stoa::model {
+
+using config::EnumName;
+using config::Section;
+
+std::span<const EnumName<PeftScheme>> enum_names(PeftScheme) {
+  static constexpr std::array<EnumName<PeftScheme>, 2> kNames{
+      {{"none", PeftScheme::kNone}, {"lora", PeftScheme::kLora}}};
+  return kNames;
+}
+
+std::span<const EnumName<LowRankInit>> enum_names(LowRankInit) {
+  static constexpr std::array<EnumName<LowRankInit>, 4> kNames{{{"kaiming", LowRankInit::kKaiming},
+                                                                {"xavier", LowRankInit::kXavier},
+                                                                {"normal", LowRankInit::kNormal},
+                                                                {"gaussian", LowRankInit::kGaussian}}};
+  return kNames;
+}
+
+std::span<const EnumName<AdapterBias>> enum_names(AdapterBias) {
+  static constexpr std::array<EnumName<AdapterBias>, 3> kNames{
+      {{"none", AdapterBias::kNone}, {"all", AdapterBias::kAll}, {"lora_only", AdapterBias::kLoraOnly}}};
+  return kNames;
+}
+
+namespace {
+
+void declare_lora(Section<LoraConfig>& s) {
+  using C = LoraConfig;
+  s.field("adapter_dim", &C::adapter_dim)
+      .range(1, 1 << 16)
+      .nemo_default("32")
+      .help("Rank of the branches (PEFT's r).");
+  s.field("alpha", &C::alpha)
+      .above(0)
+      .derived("adapter_dim")
+      .help("The branch is multiplied by alpha / adapter_dim (PEFT's lora_alpha).");
+  s.field("adapter_dropout", &C::adapter_dropout)
+      .range(0, 1)
+      .below(1)
+      .help("Dropout of what a branch reads. Adapters of experts take none.");
+  s.field("target_modules", &C::target_modules)
+      .not_empty()
+      .nemo_default("[attention_qkv]")
+      .help(
+          "Linear layers with a branch: names of the model's files or what they end with (q_proj), Stoa's "
+          "names (attention.q), NeMo's (attention_qkv, attention_dense, mlp_fc1, mlp_fc2, attention, mlp, "
+          "linear_qkv, linear_proj, linear_fc1, linear_fc2); * stands for any text; all-linear: all but the "
+          "head. A text with other marks is a regular expression of the whole path, as in PEFT.");
+  s.field("exclude_modules", &C::exclude_modules).help("Layers without a branch, named in the same way.");
+  s.field("layer_selection", &C::layer_selection)
+      .range(1, 10000)
+      .help("Layers of the model with branches, numbered from 1, as in NeMo. Empty: all.");
+  s.field("use_rslora", &C::use_rslora)
+      .help("Multiply by alpha / sqrt(adapter_dim) instead (rsLoRA, 2312.03732): for large ranks.");
+  s.field("rank_pattern", &C::rank_pattern)
+      .help("Other ranks of some layers, as in ['layers.1.*q_proj=4']: names or regular expressions.");
+  s.field("alpha_pattern", &C::alpha_pattern).help("Other alphas of some layers, likewise.");
+  s.field("column_init_method", &C::column_init_method)
+      .nemo_default("xavier")
+      .help(
+          "Initial values of the matrix that reads: kaiming (uniform within 1 / sqrt(inputs), PEFT's), "
+          "xavier, "
+          "normal (deviation 0.2), gaussian (deviation 1 / adapter_dim). The other matrix is zero.");
+  s.field("loraplus_lr_ratio", &C::loraplus_lr_ratio)
+      .above(0)
+      .range(0, 1e4)
+      .help("Learning rate of the matrix that writes, relative to that of the one that reads (LoRA+).");
+  s.field("bias", &C::bias)
+      .help("Biases of the model that are trained besides: none, all, lora_only (of layers with a branch).");
+}
+
+}  // namespace
+
+void declare_peft(Section<PeftConfig>& s) {
+  using C = PeftConfig;
+  s.field("peft_scheme", &C::peft_scheme)
+      .help(
+          "Parameter-efficient tuning of a model (restore_from_path), whose own weights are not changed: "
+          "lora "
+          "adds low-rank branches to linear layers (LoRA, 2106.09685). none: everything is trained.");
+  s.field("restore_from_path", &C::restore_from_path)
+      .help("Start from this adapter: a directory of PEFT, a checkpoint or a run. null: a fresh one.");
+  s.field("base_model_type", &C::base_model_type)
+      .derived("that of restore_from_path")
+      .help(
+          "The model_type (llama, phi3) whose modules the adapter's files name: it says which matrices are "
+          "one.");
+  s.field("modules_to_save", &C::modules_to_save)
+      .help(
+          "Modules of the model that are trained in full and saved with the adapter, as in [lm_head, "
+          "embed_tokens].");
+  s.section("lora_tuning", &C::lora, declare_lora, "For peft_scheme lora.");
+  s.validate({"peft_scheme", "restore_from_path", "modules_to_save"}, [](const C& c) {
+    require<ConfigError>(c.active() || !c.restore_from_path,
+                         "peft.restore_from_path '{}' is an adapter: give its peft_scheme, too",
+                         c.restore_from_path.value_or(""));
+    require<ConfigError>(
+        c.active() || c.modules_to_save.empty(),
+        "peft.modules_to_save is used only with a peft_scheme; model.freeze trains a part of a "
+        "model");
+  });
+}
+
+}  // namespace stoa::model

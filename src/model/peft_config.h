@@ -1,0 +1,53 @@
+// Parameter-efficient tuning: the keys of NeMo under model.peft, and what PEFT has besides.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace stoa::model {
+
+enum class PeftScheme { kNone, kLora };
+// Initial values of the matrix A of a low-rank branch: kKaiming is uniform within 1 / sqrt(inputs) (PEFT's
+// default), kXavier normal with variance 2 / (inputs + rank), kNormal normal with deviation 0.2 (NeMo's),
+// kGaussian normal with deviation 1 / rank (PEFT's "gaussian").
+enum class LowRankInit { kKaiming, kXavier, kNormal, kGaussian };
+// Which biases are trained besides.
+enum class AdapterBias { kNone, kAll, kLoraOnly };
+
+std::span<const config::EnumName<PeftScheme>> enum_names(PeftScheme);
+std::span<const config::EnumName<LowRankInit>> enum_names(LowRankInit);
+std::span<const config::EnumName<AdapterBias>> enum_names(AdapterBias);
+
+struct LoraConfig {
+  std::int64_t adapter_dim = 16;  // rank
+  std::optional<double> alpha;    // null: the rank
+  double adapter_dropout = 0;
+  std::vector<std::string> target_modules{"all-linear"};
+  std::vector<std::string> exclude_modules;
+  std::vector<std::int64_t> layer_selection;  // numbered from 1; empty: all
+  bool use_rslora = false;                    // scale alpha / sqrt(rank) instead of alpha / rank
+  std::vector<std::string> rank_pattern;      // "pattern=rank"
+  std::vector<std::string> alpha_pattern;     // "pattern=alpha"
+  LowRankInit column_init_method = LowRankInit::kKaiming;
+  double loraplus_lr_ratio = 1;  // learning rate of B / learning rate of A
+  AdapterBias bias = AdapterBias::kNone;
+};
+
+struct PeftConfig {
+  PeftScheme peft_scheme = PeftScheme::kNone;
+  std::optional<std::string> restore_from_path;  // an adapter to start from
+  std::optional<std::string> base_model_type;    // of the model's config.json; null: of the family that fits
+  std::vector<std::string> modules_to_save;      // trained in full
+  LoraConfig lora;
+
+  bool active() const { return peft_scheme != PeftScheme::kNone; }
+};
+
+void declare_peft(config::Section<PeftConfig>& s);
+
+}  // namespace stoa::model

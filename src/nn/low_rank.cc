@@ -1,0 +1,243 @@
+#include "nn/low_rank.h"
+
+#include <algorithm>
+
+#include "nn/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+
+namespace stoa::nn {
+namespace {
+
+// The place of a branch's first piece among those of the layer.
+std::size_t first_piece(const LinearOptions& o, const LowRankBranch& branch) {
+  for (std::size_t p = 0; p + branch.pieces.size() <= o.pieces.size(); ++p) {
+    bool same = true;
+    for (std::size_t i = 0; i < branch.pieces.size(); ++i)
+      same = same && o.pieces[p + i].name == branch.pieces[i];
+    if (same) return p;
+  }
+  fail<InternalError>("'{}' holds no '{}'", o.name, branch.name);
+}
+
+// Every rank of the group holds all of what the layer's split does not concern.
+bool on_every_rank(const LinearOptions& o, LinearSplit split) { return o.place.split() && o.split != split; }
+
+}  // namespace
+
+ParamSpec LowRank::a_spec(const LinearOptions& o, const std::vector<LowRankBranch>& branches) const {
+  ParamSpec out;
+  out.name = o.name + ".lora_A.weight";
+  out.adapter = true;
+  out.init = branches.front().init;
+  const bool copied = on_every_rank(o, LinearSplit::kInputs);
+  std::int64_t row = 0;
+  for (const LowRankBranch& branch : branches) {
+    ShardPiece piece;
+    piece.name = branch.name + ".lora_A.weight";
+    piece.global = {branch.rank, o.inputs};
+    piece.count = branch.rank;
+    piece.memory_row = row;
+    piece.column_begin = columns_.begin;
+    piece.column_count = columns_.count;
+    piece.shared = copied;
+    piece.first_copy = !copied || o.place.rank == 0;
+    row += branch.rank;
+    out.shard.pieces.push_back(std::move(piece));
+  }
+  out.shard.local = {row, columns_.count};
+  // Each rank knows the gradients of its outputs, or of its rows of the stream.
+  if (copied && (o.split == LinearSplit::kOutputs || o.place.splits_stream()))
+    out.grad_partial_over.push_back(parallel::Group::kTensor);
+  return out;
+}
+
+ParamSpec LowRank::b_spec(const LinearOptions& o, const LowRankBranch& branch, std::size_t first) const {
+  ParamSpec out;
+  out.name = branch.name + ".lora_B.weight";
+  out.adapter = true;
+  out.init = {InitKind::kZeros, 0};
+  const bool copied = on_every_rank(o, LinearSplit::kOutputs);
+  // A rank has a part of A x, or its rows of the stream.
+  bool partial = copied && (o.split == LinearSplit::kInputs || o.place.splits_stream());
+  std::int64_t row = 0;
+  for (std::size_t p = first; p < first + branch.pieces.size(); ++p) {
+    const LinearPiece& base = o.pieces[p];
+    ShardPiece piece;
+    piece.name = base.name + ".lora_B.weight";
+    piece.global = {base.outputs, branch.rank};
+    piece.begin = base.rows.begin;
+    piece.count = base.rows.count;
+    piece.memory_row = row;
+    piece.column_count = branch.rank;
+    piece.shared = copied || base.shared;
+    piece.first_copy = copied ? o.place.rank == 0 : base.first_copy;
+    partial = partial || base.shared;
+    row += base.rows.count;
+    out.shard.pieces.push_back(std::move(piece));
+  }
+  out.shard.local = {row, branch.rank};
+  if (partial) out.grad_partial_over.push_back(parallel::Group::kTensor);
+  if (branch.b_rate != 1) out.scales.assign(branch.pieces.size(), {.rate = branch.b_rate});
+  return out;
+}
+
+void LowRank::declare(ParamList& params, const LinearOptions& o) {
+  if (!params.adapters()) return;
+  std::vector<std::string> pieces;
+  for (const LinearPiece& piece : o.pieces) pieces.push_back(piece.name);
+  const std::vector<LowRankBranch> branches = params.adapters()->branches(pieces);
+  if (branches.empty()) return;
+  name_ = o.name;
+  inputs_ = o.inputs;
+  columns_ = o.split == LinearSplit::kInputs ? o.columns : parallel::Part{0, o.inputs};
+  if (o.split == LinearSplit::kWhole) rows_place_ = o.place;
+  dropout_ = branches.front().dropout;
+  a_ = params.add(a_spec(o, branches));
+  std::int64_t row = 0, outputs = 0, covered = 0;
+  for (const LinearPiece& piece : o.pieces) outputs += piece.rows.count;
+  for (const LowRankBranch& branch : branches) {
+    require<InternalError>(branch.dropout == dropout_, "'{}': branches with different dropout", o.name);
+    const std::size_t first = first_piece(o, branch);
+    Branch out{.row = row, .rank = branch.rank, .b = params.add(b_spec(o, branch, first))};
+    for (std::size_t p = 0; p < first + branch.pieces.size(); ++p)
+      (p < first ? out.begin : out.outputs) += o.pieces[p].rows.count;
+    if (runs_.empty() || runs_.back().scale != branch.scale)
+      runs_.push_back({.first = branches_.size(), .row = row, .scale = branch.scale});
+    ++runs_.back().count;
+    runs_.back().rank += branch.rank;
+    branches_.push_back(out);
+    row += branch.rank;
+    covered += out.outputs;
+  }
+  covers_all_ = covered == outputs;
+}
+
+TensorView LowRank::rows_of_a(Pass& pass, const Run& run) const {
+  return pass.params.get(a_.value).slice(run.row, run.rank);
+}
+
+void LowRank::scale(Pass& pass, const Run& run, TensorView inner) {
+  if (run.scale != 1) ops::run(pass.ops, ops::Combine{.a = run.scale, .b = 0, .x = inner, .y = inner});
+}
+
+TensorView LowRank::inner(Pass& pass, const Run& run, TensorView x) const {
+  const TensorView out = pass.ops.scratch.allocate(x.dtype, {x.rows(), run.rank});
+  ops::run(pass.ops, ops::LinearForward{.x = x, .w = rows_of_a(pass, run), .bias = {}, .y = out});
+  scale(pass, run, out);
+  return out;
+}
+
+// A mask counts elements of the whole input: a rank with some of its columns computes it for all of them.
+TensorView LowRank::masked(Pass& pass, TensorView x) const {
+  Scratch& scratch = pass.ops.scratch;
+  const TensorView out = scratch.allocate(x.dtype, {x.rows(), inputs_});
+  TensorView whole = x;
+  if (columns_.count != inputs_ || !x.contiguous()) {
+    whole = scratch.allocate(x.dtype, out.shape);
+    ops::run(pass.ops, ops::FillZero{whole});
+    ops::run(pass.ops,
+             ops::CopyRows{.x = x, .index = {}, .y = whole.columns(columns_.begin, columns_.count)});
+  }
+  dropout_backward(pass,
+                   dropout_of(pass, dropout_, RandomPurpose::kHiddenDropout, name_ + ".lora", rows_place_),
+                   whole, out);
+  return columns_.count == inputs_ ? out : out.columns(columns_.begin, columns_.count);
+}
+
+TensorView LowRank::dropped(Pass& pass, TensorView x) const {
+  return pass.training && dropout_ > 0 ? masked(pass, x) : x;
+}
+
+void LowRank::forward(Pass& pass, TensorView x, TensorView y) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView branch = pass.ops.scratch.allocate(y.dtype, y.shape), input = dropped(pass, x);
+  if (!covers_all_) ops::run(pass.ops, ops::FillZero{branch});
+  for (const Run& run : runs_) {
+    const TensorView u = inner(pass, run, input);
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+      const Branch& b = branches_[i];
+      ops::run(pass.ops, ops::LinearForward{.x = inner_columns(u, run, b),
+                                            .w = pass.params.get(b.b.value),
+                                            .bias = {},
+                                            .y = branch.columns(b.begin, b.outputs)});
+    }
+  }
+  ops::run(pass.ops, ops::AddTo{.x = branch, .y = y});
+}
+
+LowRank::Inner LowRank::inner_gradient(Pass& pass, TensorView dy) const {
+  Inner out;
+  for (const Run& run : runs_) {
+    const TensorView du = pass.ops.scratch.allocate(dy.dtype, {dy.rows(), run.rank});
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+      const Branch& b = branches_[i];
+      ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy.columns(b.begin, b.outputs),
+                                                  .w = pass.params.get(b.b.value),
+                                                  .dx = inner_columns(du, run, b)});
+    }
+    scale(pass, run, du);
+    out.push_back(du);
+  }
+  return out;
+}
+
+void LowRank::backward_input(Pass& pass, const Inner& inner, TensorView dx) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const bool drops = pass.training && dropout_ > 0;
+  const TensorView sum = drops ? pass.ops.scratch.allocate(dx.dtype, dx.shape) : dx;
+  for (std::size_t r = 0; r < runs_.size(); ++r)
+    ops::run(pass.ops,
+             ops::LinearBackwardInput{
+                 .dy = inner[r], .w = rows_of_a(pass, runs_[r]), .dx = sum, .accumulate = !drops || r > 0});
+  if (!drops) return;
+  const TensorView kept = masked(pass, sum);
+  if (!kept.contiguous()) ops::run(pass.ops, ops::CopyRows{.x = kept, .index = {}, .y = sum});
+  ops::run(pass.ops, ops::AddTo{.x = kept.contiguous() ? kept : sum, .y = dx});
+}
+
+void LowRank::backward_weight(Pass& pass, const Inner& gradients, TensorView x, TensorView dy) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView input = dropped(pass, x);
+  if (a_.trained()) {
+    const GradTarget a = pass.grads->target(a_.grad);
+    for (std::size_t r = 0; r < runs_.size(); ++r)
+      ops::run(pass.ops, ops::LinearBackwardWeight{.x = input,
+                                                   .dy = gradients[r],
+                                                   .dw = a.tensor.slice(runs_[r].row, runs_[r].rank),
+                                                   .dbias = {},
+                                                   .accumulate = a.accumulate});
+    pass.grads->notify(a_.grad);
+  }
+  for (const Run& run : runs_) {
+    const TensorView u = inner(pass, run, input);
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+      const Branch& branch = branches_[i];
+      if (!branch.b.trained()) continue;
+      const GradTarget b = pass.grads->target(branch.b.grad);
+      ops::run(pass.ops, ops::LinearBackwardWeight{.x = inner_columns(u, run, branch),
+                                                   .dy = dy.columns(branch.begin, branch.outputs),
+                                                   .dw = b.tensor,
+                                                   .dbias = {},
+                                                   .accumulate = b.accumulate});
+      pass.grads->notify(branch.b.grad);
+    }
+  }
+}
+
+void LowRank::add_to(Pass& pass, TensorView w) const {
+  for (const Run& run : runs_)
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+      const Branch& b = branches_[i];
+      Scratch::Frame frame(pass.ops.scratch);
+      const TensorView scaled = pass.ops.scratch.allocate(w.dtype, {b.outputs, b.rank});
+      ops::run(pass.ops, ops::Cast{.x = pass.params.get(b.b.value), .y = scaled});
+      scale(pass, run, scaled);
+      ops::run(pass.ops, ops::LinearBackwardInput{.dy = scaled,
+                                                  .w = pass.params.get(a_.value).slice(b.row, b.rank),
+                                                  .dx = w.slice(b.begin, b.outputs),
+                                                  .accumulate = true});
+    }
+}
+
+}  // namespace stoa::nn

@@ -1,0 +1,221 @@
+// Adapters as users meet them: trained on a model that keeps every bit, saved in PEFT's form, continued,
+// used, merged, and refused where they do not belong.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+
+class Adapter : public Workplace {
+ protected:
+  // A model to tune, and arguments that tune it.
+  void make_base() const { stoa_ok(train("base", {"trainer.max_steps=3"})); }
+  static Arguments tune(const std::string& run, const Arguments& more = {}) {
+    return train(run,
+                 Arguments{"restore_from_path=base", "model.peft.peft_scheme=lora",
+                           "model.peft.lora_tuning.adapter_dim=4", "model.peft.lora_tuning.alpha=16",
+                           "model.optim.lr=0.02", "model.optim.sched.warmup_steps=0", "trainer.max_steps=6"} +
+                     more);
+  }
+  // Log-probabilities of a text.
+  std::vector<double> scores(const Arguments& model) const {
+    write_text(path("line.txt"), "the stone is in the river and the tree");
+    const Outcome outcome = stoa_ok(Arguments{"score"} + model + Arguments{"line.txt", "--dtype", "fp32"});
+    std::vector<double> out;
+    const Json answer = Json::parse(outcome.out);
+    for (const auto& value : answer["logprobs"])
+      if (value.is_number()) out.push_back(value.get<double>());
+    EXPECT_GT(out.size(), 3u);
+    return out;
+  }
+  static double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+    double out = 0;
+    EXPECT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) out = std::max(out, std::abs(a[i] - b[i]));
+    return out;
+  }
+  void expect_refused(const Arguments& arguments, const std::string& message) const {
+    const Outcome outcome = stoa(arguments);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+  // Copies the newest adapter of a run, with its configuration changed.
+  void copy_adapter(const std::string& run, const std::string& to,
+                    const std::function<void(Json&)>& change = nullptr) const {
+    fs::remove_all(path(to));
+    fs::copy(fs::canonical(path(run + "/checkpoints/latest")) / "adapter", path(to));
+    fs::remove(path(to + "/base_model.json"));
+    if (!change) return;
+    Json json = Json::parse(read_text(path(to + "/adapter_config.json")));
+    change(json);
+    write_text(path(to + "/adapter_config.json"), json.dump());
+  }
+};
+
+TEST_F(Adapter, IsTrainedSavedUsedAndMerged) {
+  make_base();
+  const std::string model = read_text(path("base/checkpoints/latest/model/model.safetensors"));
+  EXPECT_THAT(stoa_ok(tune("tuned")).text(), HasSubstr(" of them trained"));
+  EXPECT_EQ(read_text(path("base/checkpoints/latest/model/model.safetensors")), model);
+  const fs::path checkpoint = path("tuned/checkpoints/latest");
+  EXPECT_FALSE(fs::exists(checkpoint / "model"));
+  for (const char* file :
+       {"adapter_config.json", "adapter_model.safetensors", "base_model.json", "tokenizer.json"})
+    EXPECT_TRUE(fs::exists(checkpoint / "adapter" / file)) << file;
+  const Json hashes = Json::parse(read_text(path("tuned/base_tensors.json")));
+  EXPECT_EQ(hashes["before"], hashes["after"]);
+  // What PEFT reads.
+  const Json config = Json::parse(read_text(checkpoint / "adapter/adapter_config.json"));
+  EXPECT_EQ(config["peft_type"], "LORA");
+  EXPECT_EQ(config["r"], 4);
+  EXPECT_EQ(config["lora_alpha"], 16);
+  EXPECT_EQ(config["fan_in_fan_out"], true);  // gpt2's Conv1D
+  EXPECT_EQ(config["target_modules"], (Json{"c_attn", "c_fc", "c_proj"}));
+  EXPECT_EQ(config["task_type"], "CAUSAL_LM");
+  const Json inspected = json_of({"checkpoint", "inspect", "tuned", "--json"});
+  std::map<std::string, Json> shapes;
+  for (const auto& tensor : inspected["adapter"]) shapes[tensor["name"]] = tensor["shape"];
+  EXPECT_EQ(shapes.size(), 2u * 4 * 2);
+  EXPECT_EQ(shapes["base_model.model.transformer.h.1.attn.c_attn.lora_B.weight"], (Json{96, 4}));
+  // The state holds the adapter alone.
+  for (const auto& tensor : inspected["state"])
+    EXPECT_THAT(tensor["name"].get<std::string>(), HasSubstr(".lora_"));
+
+  const auto base = scores({"base"}), tuned = scores({"tuned"});
+  EXPECT_GT(largest_difference(base, tuned), 0.01);
+  EXPECT_EQ(scores({"base", "--adapter", "tuned"}), tuned);
+  copy_adapter("tuned", "peft");
+  EXPECT_EQ(scores({"peft"}), tuned);
+  stoa_ok({"generate", "tuned", "--prompt", "the", "--max-tokens", "4", "--greedy"});
+  const Outcome merged = stoa_ok({"checkpoint", "merge", "tuned", "--output", "merged"});
+  EXPECT_THAT(merged.out, HasSubstr("12 tensors changed"));
+  EXPECT_LT(largest_difference(scores({"merged"}), tuned), 2e-5);
+  const Json report = json_of({"checkpoint", "merge", "base", "--adapter", "tuned", "--dtype", "bf16",
+                               "--output", "merged-bf16", "--json"});
+  EXPECT_GT(report["rounding_error"].get<double>(), 0);
+  EXPECT_LT(report["rounding_error"].get<double>(), 0.2);
+  // The difference of the two models is the adapter again: it has no more than that rank.
+  stoa_ok({"checkpoint", "merge", "tuned", "--dtype", "fp32", "--output", "merged-fp32"});
+  const Json extracted = json_of({"checkpoint", "extract-lora", "merged-fp32", "--base", "base", "--rank",
+                                  "4", "--output", "found", "--json"});
+  EXPECT_EQ(extracted["modules"], 8);
+  EXPECT_GT(extracted["kept"].get<double>(), 0.9999);
+  EXPECT_LT(largest_difference(scores({"found"}), tuned), 1e-4);
+  // It is continued from PEFT's directory, too.
+  stoa_ok(tune("more", {"model.peft.restore_from_path=peft", "trainer.max_steps=0"}));
+  EXPECT_EQ(scores({"more"}), tuned);
+}
+
+TEST_F(Adapter, ResumesBitForBitInAnyLayout) {
+  make_base();
+  const Arguments stopped{"--stop-after", "3"}, two{"--ranks", "2", "model.zero_stage=1"},
+      split{"--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"};
+  stoa_ok(tune("whole"));
+  stoa_ok(tune("half", stopped));
+  EXPECT_THAT(stoa_ok(tune("half")).err, HasSubstr("RESUMED step-3"));
+  expect_same("whole", "half");
+  stoa_ok(tune("two", two));
+  stoa_ok(tune("two halves", stopped + two));
+  stoa_ok(tune("two halves", two));
+  expect_same("two", "two halves");
+  // Made by ranks that split everything, used on one.
+  stoa_ok(tune("split", split));
+  EXPECT_LT(largest_difference(scores({"split"}), scores({"whole"})), 1e-3);
+  const auto hash = [&](const std::string& run) {
+    return Json::parse(read_text(path(run + "/base_tensors.json")))["after"];
+  };
+  EXPECT_EQ(hash("split"), hash("whole"));
+  EXPECT_EQ(hash("two"), hash("whole"));
+}
+
+TEST_F(Adapter, RefusesWhatDoesNotBelongTogether) {
+  make_base();
+  stoa_ok(tune("tuned", {"trainer.max_steps=2"}));
+  stoa_ok(train("other", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0"}));
+  stoa_ok(train("wide", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0", "model.hidden_size=64"}));
+  // Another model of the same shape.
+  expect_refused({"generate", "other", "--adapter", "tuned", "--prompt", "a"}, "'tuned/checkpoints");
+  Arguments elsewhere = tune("tuned", {"trainer.max_steps=4"});
+  for (std::string& argument : elsewhere)
+    if (argument == "restore_from_path=base") argument = "restore_from_path=other";
+  expect_refused(elsewhere, "is another one");
+  // Without what says where it came from, only a shape can tell.
+  copy_adapter("tuned", "peft");
+  stoa_ok({"generate", "other", "--adapter", "peft", "--prompt", "a", "--max-tokens", "1"});
+  expect_refused({"generate", "wide", "--adapter", "peft", "--prompt", "a"}, "instead of [4, 64]");
+  expect_refused(tune("tuned", {"model.peft.peft_scheme=none"}), "is an adapter, the configuration trains");
+  expect_refused(train("no base", {"model.peft.peft_scheme=lora"}), "give restore_from_path");
+  expect_refused({"checkpoint", "export", "tuned", "--dtype", "fp32", "--output", "x"}, "merge it");
+  expect_refused({"checkpoint", "merge", "base", "--output", "x"}, "is a whole model");
+  copy_adapter("tuned", "moved", [](Json& json) { json["base_model_name_or_path"] = "not/here"; });
+  expect_refused({"generate", "moved", "--prompt", "a"},
+                 "give that model, and this directory with --adapter");
+  for (const auto& [change, message] : std::vector<std::pair<std::function<void(Json&)>, std::string>>{
+           {[](Json& json) { json["peft_type"] = "LOHA"; }, "peft_type 'LOHA' is not supported"},
+           {[](Json& json) { json["lora_alpha"] = 0; }, "lora_alpha 0"},
+           {[](Json& json) { json["r"] = 0; }, "r is 0"},
+           {[](Json& json) { json["r"] = 8; }, "instead of [8, "}}) {
+    copy_adapter("tuned", "wrong", change);
+    expect_refused({"generate", "base", "--adapter", "wrong", "--prompt", "a"}, message);
+  }
+  // A value that is not a number.
+  copy_adapter("tuned", "broken");
+  std::string bytes = read_text(path("broken/adapter_model.safetensors"));
+  bytes[bytes.size() - 1] = '\x7f', bytes[bytes.size() - 2] = '\xff';
+  write_text(path("broken/adapter_model.safetensors"), bytes);
+  expect_refused({"generate", "base", "--adapter", "broken", "--prompt", "a"}, "infinite or not a number");
+  expect_refused(tune("typo", {"model.peft.lora_tuning.target_modules=[c_atn]"}), "did you mean 'c_attn'");
+  expect_refused(tune("typo", {"model.peft.modules_to_save=[wtee]"}), "did you mean 'wte'");
+  expect_refused(tune("typo", {"model.peft.lora_tuning.rank_pattern=[nothing=3]"}),
+                 "matches no adapted layer");
+  expect_refused(tune("typo", {"model.freeze=[embedding]"}), "model.freeze with model.peft");
+  EXPECT_FALSE(fs::exists(path("typo")));
+}
+
+// Replaces a part of every name in a safetensors file.
+void rename_tensors(const fs::path& path, const std::string& from, const std::string& to) {
+  const std::string bytes = read_text(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  Json renamed = Json::object();
+  const Json tensors = Json::parse(bytes.substr(8, length));
+  for (const auto& [name, value] : tensors.items()) {
+    std::string other = name;
+    if (const std::size_t at = other.find(from); at != std::string::npos) other.replace(at, from.size(), to);
+    renamed[other] = value;
+  }
+  std::string header = renamed.dump();
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t size = header.size();
+  write_text(path, std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + header +
+                       bytes.substr(8 + length));
+}
+
+// Names as other versions of PEFT, and programs that adapt a model's body alone, write them.
+TEST_F(Adapter, ReadsOtherNamesOfTheSameModules) {
+  make_base();
+  stoa_ok(tune("tuned", {"trainer.max_steps=2"}));
+  const auto tuned = scores({"tuned"});
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"base_model.model.transformer.", "base_model.model."},
+           {"base_model.model.", "base_model.model.language_model."},
+           {".weight", ".default.weight"}}) {
+    copy_adapter("tuned", "renamed");
+    rename_tensors(path("renamed/adapter_model.safetensors"), from, to);
+    EXPECT_EQ(scores({"base", "--adapter", "renamed"}), tuned) << to;
+  }
+}
+
+}  // namespace
+}  // namespace stoa::e2e

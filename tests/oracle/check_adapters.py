@@ -1,0 +1,119 @@
+"""Compares the adapters of Stoa with those of PEFT, for a model of each kind: adapters that PEFT made are used by
+`stoa score`, adapters that `stoa train` made are loaded by PEFT, merged models by transformers. Log-probabilities in fp32.
+
+    python tests/oracle/check_adapters.py build/release/src/stoa            # all families; needs torch, transformers and peft
+    python tests/oracle/check_adapters.py build/release/src/stoa llama phi3
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import peft
+import torch
+import transformers
+
+VOCABULARY = 320
+BASE = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=None)
+GPT2 = dict(vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+NEOX = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
+EXPERTS = dict(target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])
+# model_type, configuration, keys of LoraConfig
+CASES = {
+    "llama": ("llama", BASE, dict(target_modules="all-linear")),
+    "llama_rslora": ("llama", BASE, dict(target_modules=["q_proj", "v_proj"], use_rslora=True, rank_pattern={"v_proj": 5})),
+    "gpt2": ("gpt2", GPT2, dict(target_modules=["c_attn", "c_fc"], bias="all")),
+    "gpt_neox": ("gpt_neox", NEOX, dict(target_modules=["query_key_value", "dense_h_to_4h"])),
+    "bloom": ("bloom", dict(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2),
+              dict(target_modules=["query_key_value"], bias="lora_only")),
+    "phi3": ("phi3", BASE, dict(target_modules=["qkv_proj", "gate_up_proj", "down_proj"])),
+    "mixtral": ("mixtral", dict(BASE, num_local_experts=4, num_experts_per_tok=2), dict(target_modules=["q_proj", "v_proj"])),
+    "qwen3_moe": ("qwen3_moe", dict(BASE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True),
+                  dict(target_modules=["q_proj"], **EXPERTS)),
+    "gemma2": ("gemma2", dict(BASE, head_dim=8, sliding_window=8, query_pre_attn_scalar=9), dict(target_modules="all-linear")),
+}
+LINES = [list(range(3, 40, 3)), [5, 80, 200, 11, 2, 319, 7]]
+
+
+def stoa(*arguments):
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"stoa {' '.join(map(str, arguments))}\n{done.stderr}")
+    return done.stdout
+
+
+def stoa_scores(*model):
+    ids = HERE / "ids.txt"
+    ids.write_text("".join(" ".join(map(str, line)) + "\n" for line in LINES))
+    answers = stoa("score", *model, ids, "--ids", "--dtype", "fp32").splitlines()
+    return [x for answer in answers for x in json.loads(answer)["logprobs"] if x is not None]
+
+
+def torch_scores(model):
+    out = []
+    for line in LINES:
+        with torch.no_grad():
+            logits = model.eval()(torch.tensor([line])).logits[0].float()
+        rows = torch.log_softmax(logits, -1)
+        out += [rows[i, token].item() for i, token in enumerate(line[1:])]
+    return out
+
+
+def compare(what, ours, theirs):
+    worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
+    print(f"  {what:<44} largest difference {worst:.1e}")
+    return worst < 2e-4
+
+
+def load(directory):
+    return transformers.AutoModelForCausalLM.from_pretrained(directory, torch_dtype=torch.float32)
+
+
+def check(name):
+    model_type, configuration, lora = CASES[name]
+    print(name)
+    base = HERE / name / "base"
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(model_type, **configuration))
+    for parameter in model.parameters():  # far from zero, so that a wrong row shows
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.15)
+    model.save_pretrained(base)
+    for file in ("tokenizer.json", "vocab.json", "merges.txt"):
+        (base / file).write_bytes((HERE / "tok" / file).read_bytes())
+    adapted = peft.get_peft_model(load(base), peft.LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM", **lora))
+    for key, parameter in adapted.named_parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.2)
+    adapted.save_pretrained(HERE / name / "peft")
+    theirs = torch_scores(adapted)
+    good = compare("PEFT's adapter, used by Stoa", stoa_scores(base, "--adapter", HERE / name / "peft"), theirs)
+    stoa("checkpoint", "merge", base, "--adapter", HERE / name / "peft", "--dtype", "fp32", "--output", HERE / name / "merged")
+    good &= compare("merged by Stoa, loaded by transformers", torch_scores(load(HERE / name / "merged")), theirs)
+    run = HERE / name / "run"
+    stoa("train", base, "model.peft.peft_scheme=lora", "model.peft.lora_tuning.adapter_dim=3", "model.peft.lora_tuning.alpha=12",
+         f"model.data={HERE / 'data'}", "model.encoder_seq_length=32", "model.micro_batch_size=2", "model.global_batch_size=4",
+         "trainer.max_steps=4", "trainer.precision=fp32", "trainer.val_check_interval=0", "model.optim.lr=0.02",
+         "model.optim.sched.warmup_steps=0", "model.data.splits_string='100,0,0'", "--output", run, *LAYOUT)
+    ours = stoa_scores(run)
+    trained = peft.PeftModel.from_pretrained(load(base), run / "checkpoints" / "latest" / "adapter")
+    good &= compare("Stoa's adapter, loaded by PEFT", ours, torch_scores(trained))
+    print(f"  trained: it moved the scores by {max(abs(a - b) for a, b in zip(ours, stoa_scores(base))):.2g}")
+    return good
+
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+LAYOUT = ["--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"]
+with tempfile.TemporaryDirectory() as folder:
+    HERE = pathlib.Path(folder)
+    prose = "The fox runs in the wood. The owl sleeps in the oak. The river sings to the stone.\n\n" * 200
+    (HERE / "text.txt").write_text(prose)
+    stoa("tokenizer", "train", HERE / "text.txt", "--vocab-size", VOCABULARY, "--output", HERE / "tok")
+    stoa("data", "prepare", HERE / "text.txt", "--tokenizer", HERE / "tok", "--output", HERE / "data", "--text-split", "paragraph")
+    results = {name: check(name) for name in sys.argv[2:] or CASES}
+wrong = [name for name, good in results.items() if not good]
+sys.exit(f"different: {', '.join(wrong)}" if wrong else 0)
