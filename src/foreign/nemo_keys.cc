@@ -12,7 +12,7 @@ constexpr std::string_view kFusion = "kernel fusion in NeMo; no effect on result
 constexpr std::string_view kOverlap = "how NeMo overlaps communication; no effect on results";
 constexpr std::string_view kSaving = "Stoa saves a Hugging Face model and its state, in the background";
 constexpr std::string_view kMemory = "how NeMo lays out memory; no effect on results";
-constexpr std::string_view kOtherScheme = "detail of another peft_scheme than lora";
+constexpr std::string_view kOtherScheme = "detail of a peft_scheme other than lora";
 constexpr std::string_view kFp8Format = "model.fp8 names the format: e4m3 or hybrid";
 
 constexpr config::ForeignKey kKeys[] = {
