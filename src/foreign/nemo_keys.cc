@@ -12,7 +12,7 @@ constexpr std::string_view kFusion = "kernel fusion in NeMo; no effect on result
 constexpr std::string_view kOverlap = "how NeMo overlaps communication; no effect on results";
 constexpr std::string_view kSaving = "Stoa saves a Hugging Face model and its state, in the background";
 constexpr std::string_view kMemory = "how NeMo lays out memory; no effect on results";
-constexpr std::string_view kOtherScheme = "detail of a peft_scheme that Stoa does not have";
+constexpr std::string_view kOtherScheme = "detail of a peft_scheme other than lora";
 constexpr std::string_view kFp8Format = "model.fp8 names the format: e4m3 or hybrid";
 
 constexpr config::ForeignKey kKeys[] = {
@@ -220,6 +220,25 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.data.whole_word_masking", "a detail of how spans are chosen"},
     {"model.data.favor_longer_ngrams", "lengths of masked spans are geometric", "false,null"},
     {"model.data.respect_document_boundaries", "samples do not cross documents", "true,null"},
+    // data of tuning
+    {"model.data.train_ds.num_workers", "one thread reads ahead: a batch costs far less than a step"},
+    {"model.data.train_ds.memmap_workers", "files are read once, by all threads"},
+    {"model.data.train_ds.pin_memory", kMemory},
+    {"model.data.train_ds.index_mapping_dir", "files are read once; there is no index"},
+    {"model.data.train_ds.shuffle", "every epoch has an order of its own", "true,null"},
+    {"model.data.train_ds.drop_last", "rows of the next epoch complete a batch", "true,null"},
+    {"model.data.train_ds.add_eos", "the token that ends a turn is trained", "true,null"},
+    {"model.data.train_ds.add_bos", "the chat template or the tokenizer adds it where it belongs",
+     "false,null"},
+    {"model.data.train_ds.add_sep", "prompt and answer follow each other", "false,null"},
+    {"model.data.train_ds.label_key", "the forms of records are recognised (docs/tuning.md)", "output,null"},
+    {"model.data.train_ds.concat_sampling_probabilities", "files are read completely", "null"},
+    {"model.data.validation_ds.num_workers", "one thread reads ahead: a batch costs far less than a step"},
+    {"model.data.validation_ds.memmap_workers", "files are read once, by all threads"},
+    {"model.data.validation_ds.pin_memory", kMemory},
+    {"model.data.validation_ds.index_mapping_dir", "files are read once; there is no index"},
+    {"model.data.validation_ds.shuffle", "validation reads its records in order", "false,null"},
+    {"model.data.validation_ds.names", "validation has one loss"},
     {"model.data.mock_dataset", "for random tokens use 'stoa bench train'", "false,null"},
 };
 

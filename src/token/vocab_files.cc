@@ -63,41 +63,43 @@ void each_merge(std::string_view merges_text, F&& f) {
 // CLIP: the components that transformers puts together for it.
 TokenizerSpec clip_spec(std::string_view vocab_text, std::string_view merges_text,
                         const TokenizerClass& how) {
-  using Json = nlohmann::ordered_json;
-  Json vocab = Json::parse(vocab_text, nullptr, false);
+  using OrderedJson = nlohmann::ordered_json;
+  OrderedJson vocab = OrderedJson::parse(vocab_text, nullptr, false);
   require<DataError>(vocab.is_object(), "vocab.json is not a JSON object");
   const std::string bos = how.bos.empty() ? "<|startoftext|>" : how.bos;
   const std::string eos = how.eos.empty() ? std::string(kEndToken) : how.eos;
   const std::string unk = how.unk.empty() ? std::string(kEndToken) : how.unk;
   const auto pair = [&](const std::string& token) {
     require<DataError>(vocab.contains(token), "vocab.json has no token '{}'", token);
-    return Json::array({token, vocab[token]});
+    return OrderedJson::array({token, vocab[token]});
   };
-  Json merges = Json::array(), added = Json::array();
+  OrderedJson merges = OrderedJson::array(), added = OrderedJson::array();
   each_merge(merges_text, [&](std::string_view line) { merges.push_back(line); });
   for (const std::string& token : {bos, eos}) {
-    const Json entry = {{"id", pair(token)[1]}, {"content", token}, {"special", true}, {"normalized", false}};
+    const OrderedJson entry = {
+        {"id", pair(token)[1]}, {"content", token}, {"special", true}, {"normalized", false}};
     if (added.empty() || added[0] != entry) added.push_back(entry);
   }
-  const Json file = {
+  const OrderedJson file = {
       {"version", "1.0"},
       {"added_tokens", added},
       {"normalizer",
        {{"type", "Sequence"},
         {"normalizers",
-         Json::array({Json{{"type", "NFC"}},
-                      Json{{"type", "Replace"}, {"pattern", {{"Regex", "\\s+"}}}, {"content", " "}},
-                      Json{{"type", "Lowercase"}}})}}},
+         OrderedJson::array(
+             {OrderedJson{{"type", "NFC"}},
+              OrderedJson{{"type", "Replace"}, {"pattern", {{"Regex", "\\s+"}}}, {"content", " "}},
+              OrderedJson{{"type", "Lowercase"}}})}}},
       {"pre_tokenizer",
        {{"type", "Sequence"},
-        {"pretokenizers", Json::array({Json{{"type", "Split"},
-                                            {"pattern", {{"Regex", kClipSplit}}},
-                                            {"behavior", "Removed"},
-                                            {"invert", true}},
-                                       Json{{"type", "ByteLevel"},
-                                            {"add_prefix_space", false},
-                                            {"trim_offsets", true},
-                                            {"use_regex", true}}})}}},
+        {"pretokenizers", OrderedJson::array({OrderedJson{{"type", "Split"},
+                                                          {"pattern", {{"Regex", kClipSplit}}},
+                                                          {"behavior", "Removed"},
+                                                          {"invert", true}},
+                                              OrderedJson{{"type", "ByteLevel"},
+                                                          {"add_prefix_space", false},
+                                                          {"trim_offsets", true},
+                                                          {"use_regex", true}}})}}},
       {"post_processor",
        {{"type", "RobertaProcessing"},
         {"sep", pair(eos)},
@@ -108,13 +110,14 @@ TokenizerSpec clip_spec(std::string_view vocab_text, std::string_view merges_tex
       {"decoder",
        {{"type", "Sequence"},
         {"decoders",
-         Json::array(
-             {Json{{"type", "ByteLevel"},
-                   {"add_prefix_space", true},
-                   {"trim_offsets", true},
-                   {"use_regex", true}},
-              Json{{"type", "Replace"}, {"pattern", {{"String", "</w>"}}}, {"content", " "}},
-              Json{{"type", "Replace"}, {"pattern", {{"Regex", "\\A\\s+|\\s+\\z"}}}, {"content", ""}}})}}},
+         OrderedJson::array(
+             {OrderedJson{{"type", "ByteLevel"},
+                          {"add_prefix_space", true},
+                          {"trim_offsets", true},
+                          {"use_regex", true}},
+              OrderedJson{{"type", "Replace"}, {"pattern", {{"String", "</w>"}}}, {"content", " "}},
+              OrderedJson{
+                  {"type", "Replace"}, {"pattern", {{"Regex", "\\A\\s+|\\s+\\z"}}}, {"content", ""}}})}}},
       {"model",
        {{"type", "BPE"},
         {"unk_token", unk},
