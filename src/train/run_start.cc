@@ -78,6 +78,10 @@ RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
   const model::TaskConfig& task = parts.config.model.task;
   infer::ModelFiles files =
       task.labelled() ? infer::ModelFiles(from.model, task) : infer::ModelFiles(from.model);
+  require<ConfigError>(parts.inputs->added_tokens.count == 0 || !parts.config.model.peft.active(),
+                       "the chat template adds {} tokens to the model, whose rows no adapter holds: give a "
+                       "template of tokens that the model has, or tune all weights",
+                       parts.inputs->added_tokens.count);
   if (parts.inputs->added_tokens.count > 0) files.grow(parts.inputs->added_tokens);
   run::load_weights(rank, files);
   load_start_adapter(parts.config, start, rank);
@@ -128,7 +132,8 @@ watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& ran
   start.commit = parts.commit;
   start.tokenizer_fingerprint = parts.tokenizer() ? parts.tokenizer()->fingerprint() : "";
   const auto& prefix = config.data.data_prefix;
-  if (!prefix.empty()) start.data.push_back(join_prefixes(prefix.blend.empty() ? prefix.train : prefix.blend));
+  if (!prefix.empty())
+    start.data.push_back(join_prefixes(prefix.blend.empty() ? prefix.train : prefix.blend));
   for (const auto& file : config.chats.train_ds.file_names) start.data.push_back(file);
   start.command = parts.command;
   start.began = std::chrono::duration<double>(parts.began.time_since_epoch()).count();

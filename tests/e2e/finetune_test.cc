@@ -55,6 +55,22 @@ class Finetune : public Workplace {
   fs::path model_of(const std::string& run) const { return path(run) / "checkpoints/latest/model"; }
 };
 
+TEST_F(Finetune, AdaptersOfLinearLayers) {
+  const Arguments lora{"--method", "lora", "--epochs", "2", "model.optim.lr=0.02"};
+  const Outcome outcome = stoa_ok(Arguments{"finetune", "base", "--data", "pairs.jsonl", "--template",
+                                            "alpaca", "trainer.precision=fp32", "--output", "mine"} +
+                                  lora);
+  EXPECT_THAT(outcome.err, HasSubstr("adapters trained"));
+  EXPECT_TRUE(fs::exists(path("mine/checkpoints/latest/adapter/adapter_model.safetensors")));
+  const auto hashes = json::parse(read_text(path("mine/base_tensors.json")));
+  EXPECT_EQ(hashes["before"], hashes["after"]);
+  stoa_ok({"generate", "mine", "--prompt", "who", "--max-tokens", "2"});
+  // Rows of new tokens are no part of an adapter.
+  const Outcome refused = stoa(tune("chats.jsonl", "grown", lora));
+  EXPECT_EQ(refused.exit_code, 1) << refused.text();
+  EXPECT_THAT(refused.err, HasSubstr("whose rows no adapter holds"));
+}
+
 TEST_F(Finetune, AModelLearnsToAnswerAndToStop) {
   const Outcome outcome = stoa_ok(tune("chats.jsonl", "mine", {"--epochs", "120", "model.optim.lr=5e-3"}));
   EXPECT_THAT(
@@ -219,16 +235,19 @@ TEST_F(Finetune, RefusesWhatCannotBeTrained) {
   std::string words;
   for (int i = 0; i < 400; ++i) words += "stone ";
   refused("long.jsonl", json{{"prompt", words}, {"completion", "b"}}.dump(), "nothing is trained");
-  refused("chats.jsonl", "", "no chat template 'chatlm' (did you mean 'chatml'?)", {"model.data.chat_template=chatlm"});
+  refused("chats.jsonl", "", "no chat template 'chatlm' (did you mean 'chatml'?)",
+          {"model.data.chat_template=chatlm"});
   refused("pairs.jsonl", "", "preference pairs are for objective dpo, the objective is sft");
   refused("chats.jsonl", "", "OpenAI messages are for objective sft, the objective is dpo",
           {"--objective", "dpo"});
   write_text(path("raises.jinja"), "{{ raise_exception('only poems') }}");
-  refused("chats.jsonl", "", "the chat template refuses: only poems", {"model.data.chat_template=raises.jinja"});
+  refused("chats.jsonl", "", "the chat template refuses: only poems",
+          {"model.data.chat_template=raises.jinja"});
   write_text(path("endless.jinja"),
              "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
              "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}");
-  refused("chats.jsonl", "", "ends an answer with no special token", {"model.data.chat_template=endless.jinja"});
+  refused("chats.jsonl", "", "ends an answer with no special token",
+          {"model.data.chat_template=endless.jinja"});
   const Outcome bare = stoa({"finetune", "base", "--data", "chats.jsonl", "--output", "refused"});
   EXPECT_EQ(bare.exit_code, 1);
   EXPECT_THAT(bare.err, HasSubstr("a chat needs a chat template"));
