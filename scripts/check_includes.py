@@ -14,7 +14,7 @@ LEVELS = {
     "nn": 5,
     "model": 6, "optim": 6, "data": 6, "token": 6, "ckpt": 6, "chat": 6,
     "infer": 7, "foreign": 7, "curate": 7,
-    "run": 8, "watch": 8, "eval": 8,
+    "run": 8, "watch": 8, "eval": 8, "tune": 8,
     "train": 9, "plan": 9,
     "cli": 10,
 }

@@ -1,13 +1,31 @@
 #include "chat/chat_template.h"
 
+#include <algorithm>
+
 namespace stoa::chat {
+namespace {
+
+bool has_generation(const Node& node) {
+  return node.kind == NodeKind::kGeneration ||
+         std::any_of(node.children.begin(), node.children.end(),
+                     [](const NodePtr& child) { return child && has_generation(*child); });
+}
+
+}  // namespace
 
 ChatTemplate::ChatTemplate(std::string_view jinja) : tree_(parse_template(jinja)) {}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
+bool ChatTemplate::marks_generation() const { return has_generation(*tree_); }
+
 std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const RenderOptions& options) const {
+  return render(messages, options, nullptr);
+}
+
+std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const RenderOptions& options,
+                                 std::vector<TextSpan>* generated) const {
   Entries variables;
   variables.emplace_back("messages", Value::from_json(messages));
   variables.emplace_back("add_generation_prompt", options.add_generation_prompt);
@@ -22,7 +40,7 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const R
     const std::time_t seconds = std::time(nullptr);
     ::localtime_r(&seconds, &now);
   }
-  return interpret(*tree_, std::move(variables), now, options.limits);
+  return interpret(*tree_, std::move(variables), now, options.limits, generated);
 }
 
 }  // namespace stoa::chat

@@ -32,6 +32,11 @@ class ChatTemplate {
   // `messages`: [{"role": "user", "content": "…"}, …]. The same text as transformers'
   // apply_chat_template(tokenize=False).
   std::string render(const nlohmann::ordered_json& messages, const RenderOptions& options = {}) const;
+  // The same; `generated` gets what {% generation %} blocks wrote, in order (interpret()).
+  std::string render(const nlohmann::ordered_json& messages, const RenderOptions& options,
+                     std::vector<TextSpan>* generated) const;
+  // Whether the template has {% generation %} blocks.
+  bool marks_generation() const;
 
  private:
   std::unique_ptr<const Node> tree_;

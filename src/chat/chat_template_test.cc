@@ -54,6 +54,27 @@ std::string render(std::string_view source) {
   return ChatTemplate(source).render(Json::array(), options);
 }
 
+TEST(ChatTemplate, GenerationBlocksAreFound) {
+  const std::string_view source =
+      "{% for m in messages %}{{ m.role }}: {% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+      "<e>{% endgeneration %}{% else %}{{ m.content }}{% endif %};{% endfor %}";
+  const Json messages = {{{"role", "user"}, {"content", "Hi"}},
+                         {{"role", "assistant"}, {"content", "Ho"}},
+                         {{"role", "assistant"}, {"content", "é"}}};
+  const ChatTemplate marked(source), plain("{{ messages[0].content }}");
+  EXPECT_TRUE(marked.marks_generation());
+  EXPECT_FALSE(plain.marks_generation());
+  std::vector<TextSpan> spans;
+  const std::string text = marked.render(messages, {}, &spans);
+  EXPECT_EQ(text, marked.render(messages));
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(text.substr(spans[0].begin, spans[0].end - spans[0].begin), "Ho<e>");
+  EXPECT_EQ(text.substr(spans[1].begin, spans[1].end - spans[1].begin), "é<e>");
+  const ChatTemplate captured("{% set x %}{% generation %}a{% endgeneration %}{% endset %}{{ x }}");
+  EXPECT_EQ(captured.render(messages), "a");
+  EXPECT_THROW((void)captured.render(messages, {}, &spans), TemplateError);
+}
+
 TEST(ChatTemplate, ErrorsSayWhereAndWhat) {
   const auto message = [](std::string_view source) {
     try {

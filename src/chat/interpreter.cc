@@ -13,8 +13,13 @@ enum class Flow { kNext, kBreak, kContinue };
 
 class Interpreter {
  public:
-  Interpreter(Entries variables, const std::tm& now, const RenderLimits& limits)
-      : limits_(limits), now_(now), budget_(limits.steps), globals_(std::move(variables)) {
+  Interpreter(Entries variables, const std::tm& now, const RenderLimits& limits,
+              std::vector<TextSpan>* generated)
+      : limits_(limits),
+        now_(now),
+        budget_(limits.steps),
+        globals_(std::move(variables)),
+        generated_(generated) {
     scopes_.emplace_back();
   }
 
@@ -147,6 +152,8 @@ class Interpreter {
         for (std::size_t i = 0; i < values.size(); ++i) assign(*node.children[2 * i], values[i]);
         return execute(*node.children.back());
       }
+      case NodeKind::kGeneration:
+        return generation(node);
       case NodeKind::kBreak:
         return Flow::kBreak;
       case NodeKind::kContinue:
@@ -166,11 +173,25 @@ class Interpreter {
   // What a body writes, as a value.
   Value capture(const Node& body) {
     std::string outer = std::exchange(out_, {});
+    ++captures_;
     {
       const Inner scope(*this);
       execute(body);
     }
+    --captures_;
     return std::exchange(out_, std::move(outer));
+  }
+
+  Flow generation(const Node& node) {
+    if (!generated_) return execute(*node.children[0]);
+    require<TemplateError>(captures_ == 0,
+                           "line {} of the chat template: 'generation' within a macro, set or filter block, "
+                           "where its place in the text is not known",
+                           node.line);
+    const std::size_t begin = out_.size();
+    const Flow flow = execute(*node.children[0]);
+    generated_->push_back({begin, out_.size()});
+    return flow;
   }
 
   void loop(const Node& node) {
@@ -354,6 +375,7 @@ class Interpreter {
       require<TemplateError>(std::find(macro.names.begin(), macro.names.end(), name) != macro.names.end(),
                              "macro '{}' has no argument '{}'", macro.text, name);
     std::string outer = std::exchange(out_, {});
+    ++captures_;
     {
       const Inner scope(*this, true);
       for (std::size_t i = 0; i < parameters; ++i) {
@@ -366,6 +388,7 @@ class Interpreter {
       }
       execute(*macro.children.back());
     }
+    --captures_;
     return std::exchange(out_, std::move(outer));
   }
 
@@ -421,13 +444,15 @@ class Interpreter {
   const Entries globals_;
   std::vector<Scope> scopes_;
   std::string out_;
-  int depth_ = 0;
+  std::vector<TextSpan>* const generated_;
+  int depth_ = 0, captures_ = 0;
 };
 
 }  // namespace
 
-std::string interpret(const Node& tree, Entries variables, const std::tm& now, const RenderLimits& limits) {
-  return Interpreter(std::move(variables), now, limits).run(tree);
+std::string interpret(const Node& tree, Entries variables, const std::tm& now, const RenderLimits& limits,
+                      std::vector<TextSpan>* generated) {
+  return Interpreter(std::move(variables), now, limits, generated).run(tree);
 }
 
 }  // namespace stoa::chat

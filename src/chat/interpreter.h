@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <string>
+#include <vector>
 
 #include "chat/runtime.h"
 #include "chat/syntax.h"
@@ -15,8 +16,17 @@ struct RenderLimits {
   int depth = 600;  // of nested evaluations, calls of macros included
 };
 
+// Bytes [begin, end) of a rendered text.
+struct TextSpan {
+  std::size_t begin = 0, end = 0;
+  bool operator==(const TextSpan&) const = default;
+};
+
 // The text of `tree` with the given variables; `now` is what strftime_now() formats. TemplateError names what
-// went wrong; one that the template raises itself carries its message.
-std::string interpret(const Node& tree, Entries variables, const std::tm& now, const RenderLimits& limits);
+// went wrong; one that the template raises itself carries its message. `generated`: if given, gets the spans
+// that {% generation %} blocks write, in order; TemplateError where one is not written straight into the
+// text.
+std::string interpret(const Node& tree, Entries variables, const std::tm& now, const RenderLimits& limits,
+                      std::vector<TextSpan>* generated = nullptr);
 
 }  // namespace stoa::chat

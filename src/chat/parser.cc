@@ -135,9 +135,11 @@ class Parser {
     if (word == "macro") return macro_statement();
     if (word == "filter") return filter_block();
     if (word == "with") return with_statement();
-    if (word == "generation") {  // marks the tokens that training counts: nothing to do here
+    if (word == "generation") {
       block_end();
-      return closed_body("endgeneration");
+      NodePtr node = make(NodeKind::kGeneration);
+      add(*node, closed_body("endgeneration"));
+      return node;
     }
     if (word == "break" || word == "continue") {
       if (loops_ == 0) wrong(fmt::format("'{}' outside a loop", word));

@@ -42,6 +42,7 @@ enum class NodeKind : unsigned char {
   kFilterBlock,  // filter (its subject is none), body
   kWith,         // target, value, target, value …, body
   kBody,         // statements
+  kGeneration,   // body: what training counts
   kBreak,
   kContinue,
 };

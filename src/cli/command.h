@@ -25,6 +25,7 @@ void add_checkpoint_command(CLI::App& app, Context& context);
 void add_compare_command(CLI::App& app, Context& context);
 void add_config_command(CLI::App& app, Context& context);
 void add_embed_command(CLI::App& app, Context& context);
+void add_finetune_command(CLI::App& app, Context& context);
 void add_generate_command(CLI::App& app, Context& context);
 void add_predict_command(CLI::App& app, Context& context);
 void add_schedule_command(CLI::App& app, Context& context);

@@ -75,8 +75,9 @@ std::vector<std::string> files_of_model(const fs::path& directory) {
 }
 
 // `file`: config.json, or a .gguf file.
-FoundConfig from_huggingface(const fs::path& file, const std::vector<std::string>& overrides, Purpose purpose,
+FoundConfig from_huggingface(const fs::path& file, const ConfigArguments& arguments, Purpose purpose,
                              std::optional<std::int64_t> ranks) {
+  const std::vector<std::string> overrides = arguments.all_overrides();
   const bool one_file = gguf::is_gguf(file);
   train::RunConfig run;
   run.model = one_file ? model::gguf::read_model(gguf::File(file)).config
@@ -90,11 +91,15 @@ FoundConfig from_huggingface(const fs::path& file, const std::vector<std::string
     files = {"model.tokenizer=" + quoted(file.string()), "restore_from_path=" + quoted(file.string())};
   else if (of_run)
     files = files_of_model(file.parent_path().empty() ? "." : file.parent_path());
+  files.insert(files.end(), arguments.defaults.begin(), arguments.defaults.end());
   FoundConfig found = from_overrides(show_run_config(run), files, overrides, ranks);
   if (of_run && !found.run.restore_from_path)
     found.notes.push_back(fmt::format("{}: no weights are taken from there: the run starts from fresh ones",
                                       file.parent_path().string()));
-  if (!any_override(overrides, {"encoder_seq_length=", "data.seq_length="}) && positions > kSampleTokens)
+  const auto sets_length = [](const std::vector<std::string>& changes) {
+    return any_override(changes, {"encoder_seq_length=", "data.seq_length="});
+  };
+  if (!sets_length(overrides) && !sets_length(arguments.defaults) && positions > kSampleTokens)
     found.notes.push_back(
         fmt::format("samples of {} tokens are {}, the model has {} positions: change it with "
                     "model.encoder_seq_length=N",
@@ -193,7 +198,7 @@ FoundConfig read_config(const ConfigArguments& a, Purpose purpose, std::optional
                       a.ignore.empty() ? "" : a.ignore[0]);
   require<UsageError>(!a.config.empty(), "no CONFIG: give a file, a preset, or --from-megatron \"ARGS\"");
   if (const auto file = huggingface_file(a.config))
-    return from_huggingface(*file, a.all_overrides(), purpose, ranks);
+    return from_huggingface(*file, a, purpose, ranks);
   std::error_code error;
   if (fs::is_regular_file(a.config, error)) {
     config::Node root = config::read_yaml(a.config);

@@ -21,6 +21,7 @@ using foreign::Purpose;
 struct ConfigArguments {
   std::string config;  // empty with from_megatron
   std::vector<std::string> overrides;
+  std::vector<std::string> defaults;  // of a command, below the user's overrides; for a model directory
   std::string output;               // the run directory, of commands that have add_output()
   std::string from_megatron;        // arguments, or the path of a script or of a YAML file
   std::vector<std::string> ignore;  // arguments of it that are left out

@@ -1,4 +1,6 @@
 // `stoa data show CONFIG --step N`.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -6,6 +8,7 @@
 #include "base/console.h"
 #include "cli/command.h"
 #include "cli/config_source.h"
+#include "cli/marked_text.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/schema.h"
@@ -21,8 +24,18 @@ using Json = nlohmann::ordered_json;
 struct ShowArguments {
   ConfigArguments config;
   std::int64_t step = 1, tokens = 48;
-  bool json = false;
+  bool json = false, chat = false;
 };
+
+// One row as chats: every token marked as trained or not.
+std::string chats_of(const data::Batch& batch, std::int64_t r, const token::Tokenizer& tokenizer,
+                     Marks marks) {
+  std::string out;
+  for (const MarkedText& text : marked_texts(batch, r, tokenizer, marks))
+    out += fmt::format("sample {}: {} tokens, {} trained\n{}\n\n", batch.samples[static_cast<std::size_t>(r)],
+                       text.tokens, text.trained, text.text);
+  return out;
+}
 
 Json row_of(const data::Batch& batch, std::int64_t r, const data::Dataset& train,
             const token::Tokenizer* tokenizer) {
@@ -73,7 +86,8 @@ std::string describe(const Json& row, const token::Tokenizer* tokenizer, std::in
 
 void show(const ShowArguments& a, Context& context) {
   const train::RunConfig config = load_config(a.config, Purpose::kTrain, context.console);
-  const auto tokenizer = train::load_tokenizer(config.tokenizer);
+  require<UsageError>(!a.chat || config.chats.chat, "--chat shows data of model.data.chat=true");
+  const auto tokenizer = train::load_run_tokenizer(config).tokenizer;
   const token::Tokenizer* const names = tokenizer ? &*tokenizer : nullptr;
   const auto resume = train::checkpoint_to_resume(config, ckpt::Verify::kSizes);
   const auto planned = train::plan_with_data(
@@ -96,8 +110,14 @@ void show(const ShowArguments& a, Context& context) {
     print(fmt::format("step {} of {}: samples {} to {} of the run, {} tokens each, {} carry loss\n", a.step,
                       plan.steps, consumed, consumed + batch.rows - 1, batch.sequence_length,
                       batch.valid_tokens));
+  const Marks marks = ::isatty(STDOUT_FILENO) != 0 ? Marks::kColours : Marks::kBrackets;
+  if (a.chat) print(legend(marks) + "\n\n");
   answer["rows"] = Json::array();
   for (std::int64_t r = 0; r < batch.rows; ++r) {
+    if (a.chat) {
+      print(chats_of(batch, r, *names, marks));
+      continue;
+    }
     Json row = row_of(batch, r, train, names);
     if (a.json)
       answer["rows"].push_back(std::move(row));
@@ -122,6 +142,8 @@ void add_data_show(CLI::App& data, Context& context) {
       ->capture_default_str()
       ->check(between(1, 1e9));
   c->add_flag("--json", a->json, "Print the answer as JSON");
+  c->add_flag("--chat", a->chat, "Samples of model.data.chat as text, every token marked as trained or not")
+      ->excludes("--json");
   c->callback([a, &context] { show(*a, context); });
 }
 

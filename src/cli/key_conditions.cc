@@ -157,6 +157,31 @@ void add_data(List& list) {
   const std::string kind = "model.kind", type = "model.data.dataset_type", task = "model.task";
   list.add("model.data", {"eod_mask_loss", "reset_position_ids", "reset_attention_mask"}, {kind}, "kind gpt",
            [](const RunConfig& c) { return is_kind(c, ModelKind::kGpt); });
+  list.add("model.data",
+           {"chat_template", "packed_sequence", "train_ds.file_names", "validation_ds.file_names"},
+           {"model.data.chat"}, "data.chat true", [](const RunConfig& c) { return c.chats.chat; });
+  list.add("model.data", {"eod_mask_loss", "reset_position_ids", "reset_attention_mask", "index_mapping_dir"},
+           {"model.data.chat"}, "prepared text (data.chat false)",
+           [](const RunConfig& c) { return !c.chats.chat; });
+  using tune::ObjectiveKind;
+  const std::string objective = "model.objective.name";
+  const auto is_objective = [](std::initializer_list<ObjectiveKind> kinds) {
+    return [kinds = std::vector(kinds)](const RunConfig& c) {
+      return std::find(kinds.begin(), kinds.end(), c.objective.name) != kinds.end();
+    };
+  };
+  list.add("model.objective", {"name"}, {"model.data.chat"}, "data.chat true",
+           [](const RunConfig& c) { return c.chats.chat; });
+  list.add("model.objective", {"beta"}, {objective}, "objective.name other than sft",
+           [](const RunConfig& c) { return c.objective.preferences(); });
+  list.add("model.objective", {"label_smoothing"}, {objective}, "objective.name dpo or robust",
+           is_objective({ObjectiveKind::kDpo, ObjectiveKind::kRobust}));
+  list.add("model.objective", {"gamma"}, {objective}, "objective.name simpo",
+           is_objective({ObjectiveKind::kSimpo}));
+  list.add("model.objective", {"sft_weight"}, {objective}, "an objective of preference pairs",
+           [](const RunConfig& c) { return c.objective.pairs(); });
+  list.add("model.objective", {"desirable_weight", "undesirable_weight"}, {objective}, "objective.name kto",
+           is_objective({ObjectiveKind::kKto}));
   list.add("model.data", {"masked_lm_prob"}, {kind, task}, "kind bert (task language_model) or t5",
            [](const RunConfig& c) { return is_masked_text(c) || is_kind(c, ModelKind::kT5); });
   list.add("model.data", {"short_seq_prob"}, {kind, type, task},

@@ -237,7 +237,7 @@ std::vector<std::string> nearest_published(const plan::Workload& w, const plan::
 }
 
 plan::Workload workload_of(const train::RunConfig& config) {
-  const auto tokenizer = train::load_tokenizer(config.tokenizer);
+  const auto tokenizer = train::load_run_tokenizer(config).tokenizer;
   const std::int64_t vocabulary = config.model.vocab_size.value_or(
       tokenizer ? static_cast<std::int64_t>(tokenizer->vocab_size()) : model::kVocabWithoutTokenizer);
   return plan::workload_of(config.model, train::plan_layout(config), vocabulary,

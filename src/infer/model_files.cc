@@ -254,6 +254,20 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
     if (!packed_.contains(name)) require_float(tensors_->entry(name), directory_);
 }
 
+void ModelFiles::grow(ckpt::NewTokens tokens) {
+  std::vector<std::string> matrices;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const std::string& name = wanted_[i].parts.front().name;
+    if (name == "embedding.tokens.weight" || name == "head.weight" || name == "head.bias")
+      matrices.push_back(match_.names[i]);
+  }
+  if (match_.head_beside_tied) matrices.push_back(*match_.head_beside_tied);
+  tensors_ = std::make_unique<ckpt::GrownRows>(std::move(tensors_), matrices, tokens);
+  description_.config.vocab_size = std::max(model_.vocabulary, tokens.end());
+  model_ = resolve(description_, directory_);
+  find_tensors(false);
+}
+
 void ModelFiles::find_tensors(bool head_optional) {
   fresh_.clear();
   wanted_ = hf::tensors(model_, *description_.family);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ckpt/find_checkpoint.h"
+#include "ckpt/grown_rows.h"
 #include "ckpt/tensor_directory.h"
 #include "ckpt/tensor_source.h"
 #include "model/huggingface/config_json.h"
@@ -35,6 +36,10 @@ class ModelFiles {
   // The files of an encoder or decoder for a model of a labelled task, whatever theirs is: what they lack of
   // its head is fresh().
   ModelFiles(const fs::path& directory, const model::TaskConfig& task);
+
+  // The model with further tokens: their rows of embedding, head and head bias are the mean of the others.
+  // `tokens.first`: how many tokens the files' tokenizer has. DataError: tensors that cannot grow.
+  void grow(ckpt::NewTokens tokens);
 
   const fs::path& directory() const { return directory_; }
   const model::huggingface::ModelDescription& description() const { return description_; }

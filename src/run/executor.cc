@@ -202,6 +202,7 @@ void Executor::infer(const Action& action, const nn::BatchView& batch) {
   nn::Pass step = pass(batch, false);
   own.chunk().infer(step, in, outputs);
   if (outputs.logits && answers_.take) answers_.take(m, outputs.logits);
+  if (outputs.losses && answers_.take_losses) answers_.take_losses(m, outputs.losses);
   if (in) own.release(Inbox::kInput, m);
 }
 

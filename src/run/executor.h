@@ -50,6 +50,8 @@ class Executor {
   struct Answers {
     TensorView memory;                                            // none: not requested
     std::function<void(int microbatch, TensorView logits)> take;  // none: a dry run
+    // Receives the losses of the head's tokens, likewise; none: not requested.
+    std::function<void(int microbatch, TensorView losses)> take_losses = {};
   };
   // Forward passes only; losses of the head's tokens go to `losses`, and their sum to the state.
   void evaluate(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage, TensorView losses,

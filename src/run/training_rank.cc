@@ -406,25 +406,30 @@ void TrainingRank::add_over_ranks(TensorView value) {
 }
 
 TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double sentence_weight,
-                                             const AnswerSink& answers) {
+                                             const AnswerSink& answers, const LossSink& losses) {
   require<InternalError>(options_.evaluation, "no memory was declared to evaluate with");
   const TensorView state = arena_.view(evaluation_state_);
   machine_.device->fill_zero(state.data, state.bytes(), *machine_.stream);
   const std::int64_t microbatches = batch.rows / options_.micro_batch,
                      round = evaluation_round(options_.layout);
   Executor walk = executor(state, 0, nullptr);
-  for (std::int64_t first = 0; first < microbatches; first += round)
-    walk.evaluate(evaluation_actions(std::min(round, microbatches - first)),
-                  [&](int microbatch, int place) -> const nn::BatchView& {
-                    const std::int64_t row = (first + microbatch) * options_.micro_batch;
-                    return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight);
-                  },
-                  evaluation_losses(),
-                  {answers ? evaluation_answers() : TensorView(), [&](int microbatch, TensorView logits) {
-                     infer::read_tensor(machine_, logits, [&](TensorView host) {
-                       answers((first + microbatch) * options_.micro_batch, host);
-                     });
-                   }});
+  for (std::int64_t first = 0; first < microbatches; first += round) {
+    const auto bring = [&](const auto& sink) {
+      return [&, first](int microbatch, TensorView tensor) {
+        infer::read_tensor(machine_, tensor,
+                           [&](TensorView host) { sink((first + microbatch) * options_.micro_batch, host); });
+      };
+    };
+    Executor::Answers taken{answers ? evaluation_answers() : TensorView(), bring(answers)};
+    if (losses) taken.take_losses = bring(losses);
+    walk.evaluate(
+        evaluation_actions(std::min(round, microbatches - first)),
+        [&](int microbatch, int place) -> const nn::BatchView& {
+          const std::int64_t row = (first + microbatch) * options_.micro_batch;
+          return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight);
+        },
+        evaluation_losses(), std::move(taken));
+  }
   add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   LossSum sum;
   infer::read_tensor(machine_, state, [&](TensorView host) {

@@ -88,9 +88,13 @@ class TrainingRank {
   // Receives the logits of a labelled task's head, on the host, [tokens, classes], for the requested tokens
   // (nn::MaskedTargets::asked) of the microbatch that begins with row `row` of the batch.
   using AnswerSink = std::function<void(std::int64_t row, TensorView logits)>;
-  // `sentence_weight`: weight of a row's sentence loss (nn::MaskedTargets); `answers`: called on ranks with
-  // the head, or none.
-  LossSum evaluate(const data::Batch& batch, double sentence_weight = 0, const AnswerSink& answers = {});
+  // Receives the losses of the tokens of the microbatch that begins with row `row`, on the host: those that
+  // this rank holds, in its order.
+  using LossSink = std::function<void(std::int64_t row, TensorView losses)>;
+  // `sentence_weight`: weight of a row's sentence loss (nn::MaskedTargets); `answers`, `losses`: called on
+  // ranks with the head, or none.
+  LossSum evaluate(const data::Batch& batch, double sentence_weight = 0, const AnswerSink& answers = {},
+                   const LossSink& losses = {});
 
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);

@@ -159,7 +159,10 @@ void declare(Section<TrainerConfig>& s) {
           "Memory of drivers and libraries is not counted.");
   s.field("num_threads", &C::num_threads).range(1, 4096).derived("one per core").help("Worker threads.");
   s.field("sample_prompts", &C::sample_prompts)
-      .help("Texts that the model continues at each validation; the report shows them over time.");
+      .help(
+          "Texts that the model continues at each validation, or, with data.chat and a chat template, "
+          "messages "
+          "that it answers; the report shows them over time.");
   s.field("sample_max_tokens", &C::sample_max_tokens)
       .range(1, 1e6)
       .unit("tokens")

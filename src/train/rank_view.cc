@@ -72,6 +72,8 @@ std::string view_of_data(const RunConfig& config, const RunInputs& inputs) {
   const data::DataPrefix& prefixes = config.data.data_prefix;
   for (const auto* list : {&prefixes.blend, &prefixes.train, &prefixes.validation})
     for (const data::WeightedPrefix& part : *list) text += lines_of_prefix(part.prefix);
+  for (const auto* files : {&config.chats.train_ds.file_names, &config.chats.validation_ds.file_names})
+    for (const std::string& file : *files) text += line_of_file(file);
   text += line_of_samples("training", inputs.data.datasets.train.get());
   text += line_of_samples("validation", inputs.data.datasets.validation.get());
   return text;

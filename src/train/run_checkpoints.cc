@@ -16,12 +16,16 @@
 namespace stoa::train {
 namespace {
 
-model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer, model::Samples samples) {
+model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer, model::Samples samples,
+                                                 const std::set<token::TokenId>& turn_ends) {
   model::huggingface::SpecialTokens special;
   if (!tokenizer) return special;
   special.bos = tokenizer->bos_id();
   special.pad = tokenizer->pad_id();
   if (const auto eod = tokenizer->eod_id()) special.eos = {*eod};
+  for (const token::TokenId end : turn_ends)
+    if (std::find(special.eos.begin(), special.eos.end(), end) == special.eos.end())
+      special.eos.push_back(end);
   if (samples == model::Samples::kPairs) special.decoder_start = special.pad.value_or(0);
   return special;
 }
@@ -33,7 +37,8 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
     : parts_(parts),
       rank_(rank),
       directory_(directory / "checkpoints"),
-      special_(special_tokens(parts.tokenizer(), model::traits(parts.config.model).samples)) {
+      special_(special_tokens(parts.tokenizer(), model::traits(parts.config.model).samples,
+                              parts.inputs->data.turn_ends)) {
   const auto& manager = parts.config.exp_manager;
   if (!parts.seat.first() || !manager.create_checkpoint_callback) return;
   const auto& kept = manager.checkpoint;
@@ -43,8 +48,9 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
   writer_ = std::make_unique<ckpt::CheckpointWriter>(directory_, options);
   if (parts.tokenizer()) model_files_ = tokenizer_files(*parts.tokenizer());
   if (!model::traits(parts.config.model).picks_tokens())
-    model_files_.push_back({model::huggingface::GenerationConfig::kFile,
-                            generation_file(start_model, parts.tokenizer(), special_)});
+    model_files_.push_back(
+        {model::huggingface::GenerationConfig::kFile,
+         generation_file(start_model, parts.tokenizer(), special_, parts.inputs->data.turn_ends)});
 }
 
 watch::CheckpointReport RunCheckpoints::save(const Progress& progress, const ValidationLosses& losses,

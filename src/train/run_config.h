@@ -10,6 +10,8 @@
 #include "optim/config.h"
 #include "train/config.h"
 #include "train/layout_config.h"
+#include "tune/config.h"
+#include "tune/objective.h"
 
 namespace stoa::train {
 
@@ -23,6 +25,8 @@ struct RunConfig {
   model::ModelConfig model;                      // model
   data::TokenizerConfig tokenizer;               // model.tokenizer
   data::DataConfig data;                         // model.data
+  tune::ChatDataConfig chats;                    // model.data
+  tune::ObjectiveConfig objective;               // model.objective
   optim::OptimConfig optim;                      // model.optim
   LayoutConfig layout;                           // model.tensor_model_parallel_size and similar
   ShardingConfig sharding;                       // model.optim: how optimizer state is sharded

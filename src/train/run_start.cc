@@ -75,8 +75,9 @@ RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
   const ckpt::FoundCheckpoint& from = *start.weights;
   out.model = from.model;
   const model::TaskConfig& task = parts.config.model.task;
-  const infer::ModelFiles files =
+  infer::ModelFiles files =
       task.labelled() ? infer::ModelFiles(from.model, task) : infer::ModelFiles(from.model);
+  if (parts.inputs->added_tokens.count > 0) files.grow(parts.inputs->added_tokens);
   run::load_weights(rank, files);
   if (!parts.seat.first()) return out;
   for (const auto& skipped : from.skipped) parts.console.warn(skipped);
@@ -125,7 +126,8 @@ watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& ran
   start.commit = parts.commit;
   start.tokenizer_fingerprint = parts.tokenizer() ? parts.tokenizer()->fingerprint() : "";
   const auto& prefix = config.data.data_prefix;
-  start.data.push_back(join_prefixes(prefix.blend.empty() ? prefix.train : prefix.blend));
+  if (!prefix.empty()) start.data.push_back(join_prefixes(prefix.blend.empty() ? prefix.train : prefix.blend));
+  for (const auto& file : config.chats.train_ds.file_names) start.data.push_back(file);
   start.command = parts.command;
   start.began = std::chrono::duration<double>(parts.began.time_since_epoch()).count();
   return start;

@@ -12,7 +12,8 @@ StepReports::StepReports(const TrainerParts& parts, double gemm_tflops, std::int
     : parts_(parts), gemm_tflops_(gemm_tflops), skipped_steps_(skipped_steps) {}
 
 void StepReports::report(const Progress& progress, const run::StepScalars& scalars, std::int64_t tokens,
-                         double seconds, double data_seconds) {
+                         double seconds, double data_seconds,
+                         const std::optional<ObjectivePass::Measure>& measure) {
   seconds_ += seconds;
   data_seconds_ += data_seconds;
   tokens_ += tokens;
@@ -26,6 +27,10 @@ void StepReports::report(const Progress& progress, const run::StepScalars& scala
   report.tokens = progress.tokens;
   report.loss =
       scalars[StepSlot::kTokens] > 0 ? scalars[StepSlot::kLossSum] / scalars[StepSlot::kTokens] : NAN;
+  if (measure) {
+    report.loss = measure->loss;
+    report.scores = measure->scores;
+  }
   report.learning_rate = scalars[StepSlot::kLearningRate];
   report.gradient_norm = scalars[StepSlot::kGradNorm];
   report.loss_scale = scalars[StepSlot::kLossScale];

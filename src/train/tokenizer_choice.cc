@@ -2,6 +2,7 @@
 
 #include "token/tokenizer.h"
 #include "token/tokenizer_texts.h"
+#include "tune/named_templates.h"
 
 namespace stoa::train {
 
@@ -17,6 +18,16 @@ std::optional<token::Tokenizer> load_tokenizer(const data::TokenizerConfig& conf
     return token::Tokenizer::load_sentencepiece(*config.model, config.num_sentinel_tokens);
   if (!config.type) return std::nullopt;
   return token::Tokenizer::load(*config.type);
+}
+
+RunTokenizer load_run_tokenizer(const RunConfig& config) {
+  RunTokenizer out{load_tokenizer(config.tokenizer), {}};
+  if (!out.tokenizer || !config.chats.chat || !config.chats.chat_template) return out;
+  const std::int64_t before = out.tokenizer->vocab_size();
+  auto [templated, added] = tune::with_template(*out.tokenizer, *config.chats.chat_template);
+  out.tokenizer = std::move(templated);
+  if (!added.empty()) out.added = {before, static_cast<std::int64_t>(added.size())};
+  return out;
 }
 
 run::ModelTextFiles tokenizer_files(const token::Tokenizer& tokenizer) {

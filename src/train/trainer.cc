@@ -85,7 +85,18 @@ bool Trainer::set_up() {
       run::measure_gemm_tflops(*machine_, plan_.options.precision.compute, run::kQuickShapes,
                                &rank_->parallel().along(parallel::Group::kWorld));
   checkpoints_.emplace(parts_, *rank_, directory_->path(), beginning_.model);
-  validation_.emplace(parts_, *rank_, beginning_.best_loss);
+  if (config_.objective.preferences()) {
+    const data::DatasetTriple& data = parts_.inputs->data.datasets;
+    const auto chats = [](const auto& set) { return dynamic_cast<const tune::ChatDataset*>(set.get()); };
+    objective_.emplace(*rank_, config_.objective,
+                       ObjectivePass::Data{chats(data.train), chats(data.validation), data.sources});
+    if (first() && config_.objective.refers() && beginning_.resumed_from.empty())
+      parts_.console.line("computing what the reference model says of the data, once");
+    if (!objective_->refer(directory_->path(), !beginning_.resumed_from.empty(),
+                           [this] { return asked_to_stop(); }))
+      return false;
+  }
+  validation_.emplace(parts_, *rank_, beginning_.best_loss, objective_ ? &*objective_ : nullptr);
   reports_.emplace(parts_, gemm_tflops, beginning_.skipped_steps);
   start_prefetch();
   next_batch_ = prefetch_->next();  // what is wrong with the data is reported before the run is announced
@@ -190,8 +201,10 @@ void Trainer::loop(RunFinish& finish) {
   }
 }
 
-void Trainer::train_step(const data::Batch& batch, double data_seconds) {
+void Trainer::train_step(data::Batch& batch, double data_seconds) {
   const auto begin = Clock::now();
+  std::optional<ObjectivePass::Measure> measure;
+  if (objective_) measure = objective_->weigh(batch);
   const auto& traced = config_.trainer.trace_steps;
   const auto dump = dump_of_step(batch.rows);
   const bool trace = std::find(traced.begin(), traced.end(), done_.step + 1) != traced.end();
@@ -206,7 +219,8 @@ void Trainer::train_step(const data::Batch& batch, double data_seconds) {
   ++done_.step;
   done_.samples += rows;
   done_.tokens += tokens;
-  reports_->report(done_, rank_->read_scalars(), tokens, seconds_since(begin) + data_seconds, data_seconds);
+  reports_->report(done_, rank_->read_scalars(), tokens, seconds_since(begin) + data_seconds, data_seconds,
+                   measure);
 }
 
 void Trainer::validate() {

@@ -8,6 +8,7 @@
 
 #include "data/prefetch.h"
 #include "run/training_rank.h"
+#include "train/objective_pass.h"
 #include "train/run_checkpoints.h"
 #include "train/run_directory.h"
 #include "train/run_start.h"
@@ -41,7 +42,7 @@ class Trainer {
   void loop(watch::RunFinish& finish);
   Agreement agree(std::int64_t own_tokens);
   bool asked_to_stop();  // any rank
-  void train_step(const data::Batch& batch, double data_seconds);
+  void train_step(data::Batch& batch, double data_seconds);
   void validate();
   void save(bool wait);
   void close(watch::RunFinish& finish) const;
@@ -58,6 +59,7 @@ class Trainer {
   std::unique_ptr<run::TrainingRank> rank_;
   RunBeginning beginning_;
   std::optional<RunCheckpoints> checkpoints_;
+  std::optional<ObjectivePass> objective_;  // one that compares answers
   std::optional<Validation> validation_;
   std::optional<StepReports> reports_;
   std::unique_ptr<data::Prefetcher> prefetch_;

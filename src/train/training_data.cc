@@ -8,6 +8,7 @@
 #include "data/sampler.h"
 #include "train/labelled_data.h"
 #include "train/tokenizer_choice.h"
+#include "train/tuning_data.h"
 
 namespace stoa::train {
 namespace {
@@ -100,14 +101,16 @@ struct TrainingPart {
   std::size_t number = 0;               // among the parts of the run: the first has the run's own seed
 };
 
-// ConfigError when the configuration names no data.
+// ConfigError when the configuration names no data. `chats`: those of model.data.chat, else none.
 data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPlan& plan,
                                         const token::Tokenizer* tokenizer, const data::Notice& notice,
-                                        const std::stop_token& stop, TrainingPart part) {
+                                        const std::stop_token& stop, TrainingPart part,
+                                        const std::optional<TuningData>& chats) {
   RunConfig config = given;
   config.model.seed += static_cast<std::int64_t>(part.number);
   const data::DataConfig& d = config.data;
   check_keys(config);
+  if (chats) return chats->build(config, plan, part.samples);
   require<ConfigError>(!d.data_prefix.empty(),
                        "no training data: give model.data (a prefix made by 'stoa data prepare'; for a "
                        "labelled task, files of JSON lines)");
@@ -155,22 +158,26 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   const std::int64_t vocabulary = tokenizer ? tokenizer->vocab_size() : 0;
   const DoneSteps before = done ? DoneSteps{done->step, done->samples} : DoneSteps{};
   std::int64_t epoch_samples = 0;
+  std::optional<TuningData> chats;
+  if (config.chats.chat) chats.emplace(config, tokenizer, notice, stop);
   if (config.trainer.max_epochs) {
     // An epoch is counted with a plan that no schedule finds too short.
     constexpr std::int64_t kManySteps = std::int64_t{1} << 31;
     const TrainingPlan many = plan_training(config, vocabulary, kManySteps);
-    epoch_samples = build_training_data(config, many, tokenizer, notice, stop, {}).train->size();
+    epoch_samples = build_training_data(config, many, tokenizer, notice, stop, {}, chats).train->size();
   }
   TrainingPlan plan = plan_training(config, vocabulary, std::nullopt, epoch_samples, before);
   const std::int64_t needed = plan.batch.samples_after(plan.steps);
   std::vector<std::int64_t> parts{needed};
-  // Labelled rows have an order of every epoch, however many there will be.
-  if (done && !done->data_parts.empty() && !config.model.task.labelled()) parts = done->data_parts;
+  // Labelled rows and chats have an order of every epoch, however many there will be.
+  const bool endless = config.model.task.labelled() || chats;
+  if (done && !done->data_parts.empty() && !endless) parts = done->data_parts;
   data::DatasetTriple datasets;
   std::vector<std::shared_ptr<const data::Dataset>> chain;
   std::int64_t found = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    data::DatasetTriple part = build_training_data(config, plan, tokenizer, notice, stop, {parts[i], i});
+    data::DatasetTriple part =
+        build_training_data(config, plan, tokenizer, notice, stop, {parts[i], i}, chats);
     if (part.train) {
       chain.push_back(part.train);
       found += part.train->size();
@@ -179,16 +186,17 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
     if (i + 1 == parts.size() && found < needed) parts.push_back(needed - found);
   }
   if (chain.size() > 1) datasets.train = std::make_shared<data::ChainedDataset>(std::move(chain));
-  return {std::move(plan), std::move(datasets), std::move(parts)};
+  return {std::move(plan), std::move(datasets), std::move(parts),
+          chats ? chats->turn_ends() : std::set<token::TokenId>()};
 }
 
 std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, StartingPoint start,
                                              const data::Notice& notice, const std::stop_token& stop) {
-  std::optional<token::Tokenizer> tokenizer = load_tokenizer(config.tokenizer);
+  auto [tokenizer, added] = load_run_tokenizer(config);
   PlannedData planned = plan_with_data(config, tokenizer ? &*tokenizer : nullptr, notice, stop,
                                        start.resume ? &start.resume->manifest->training : nullptr);
   return std::make_shared<const RunInputs>(
-      RunInputs{std::move(tokenizer), std::move(planned), std::move(start)});
+      RunInputs{std::move(tokenizer), added, std::move(planned), std::move(start)});
 }
 
 std::map<std::string, std::string> data_settings(const RunConfig& config, const PlannedData& data) {

@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "ckpt/grown_rows.h"
 #include "data/builder.h"
 #include "token/tokenizer.h"
 #include "train/starting_point.h"
@@ -25,6 +27,7 @@ struct PlannedData {
   // order of the samples it has seen and of those planned. Samples beyond that are a new part with a seed of
   // its own.
   std::vector<std::int64_t> parts;
+  std::set<token::TokenId> turn_ends = {};  // of chats: generation stops at them
 };
 // `done`: the state in the checkpoint from which the run resumes.
 PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer,
@@ -34,6 +37,7 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
 // Shared by all ranks of a process.
 struct RunInputs {
   std::optional<token::Tokenizer> tokenizer;
+  ckpt::NewTokens added_tokens;  // by a chat template
   PlannedData data;
   StartingPoint start;
 };

@@ -74,7 +74,10 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   const std::int64_t end = steps ? *steps : steps_of(config, batch, epoch_samples);
   TrainingPlan plan{{}, batch, end};
   run::TrainingOptions& o = plan.options;
-  o.model = model::resolve_model(config.model, tokenizer_vocabulary);
+  model::ModelConfig model = config.model;
+  if (config.chats.chat && config.chats.chat_template && model.vocab_size)  // it may add tokens
+    model.vocab_size = std::max(*model.vocab_size, tokenizer_vocabulary);
+  o.model = model::resolve_model(model, tokenizer_vocabulary);
   o.optim = config.optim;
   o.precision = precision_of(config.trainer.precision);
   if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();
@@ -82,7 +85,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   o.length = config.model.sample_length();
   o.layout = layout;
   o.microbatches = batch.largest() / (o.micro_batch * layout.data_ranks());
-  o.packed = config.data.reset_attention_mask;
+  o.packed = config.data.reset_attention_mask || config.chats.chat;
   o.max_norm = config.trainer.gradient_clip_val.value_or(0);
   if (config.trainer.memory_limit_gb)
     o.memory_limit = static_cast<std::size_t>(std::llround(*config.trainer.memory_limit_gb * 1e9));
@@ -95,14 +98,14 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
     o.loss_scale.window = config.loss_scale.native_amp_growth_interval;
     o.loss_scale.hysteresis = config.loss_scale.hysteresis;
   }
-  o.evaluation = config.trainer.val_check_interval > 0;
+  o.evaluation = config.trainer.val_check_interval > 0 || config.objective.preferences();
   // Samples are drawn at validations, by ranks that hold the whole model.
   const bool whole = layout.grid.degree(grid::Axis::kTensor) == 1 &&
                      layout.grid.degree(grid::Axis::kPipeline) == 1 && !layout.expert_place(0).split() &&
                      layout.zero_stage < 3;
   // A prompt; encoders are refused by name.
   const bool continues = model::traits(config.model).samples != model::Samples::kPairs;
-  if (o.evaluation && whole && continues && !config.trainer.sample_prompts.empty())
+  if (config.trainer.val_check_interval > 0 && whole && continues && !config.trainer.sample_prompts.empty())
     o.sample_context = o.length;
   return plan;
 }

@@ -7,14 +7,20 @@
 #include <numeric>
 
 #include "base/timing.h"
+#include "infer/chat_session.h"
 #include "infer/generate.h"
 #include "run/over_ranks.h"
 #include "train/answer_score.h"
 
 namespace stoa::train {
 
-Validation::Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best)
-    : parts_(parts), rank_(rank), data_(parts.inputs->data.datasets.validation.get()), losses_{{}, best} {}
+Validation::Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best,
+                       ObjectivePass* objective)
+    : parts_(parts),
+      rank_(rank),
+      objective_(objective),
+      data_(parts.inputs->data.datasets.validation.get()),
+      losses_{{}, best} {}
 
 // This rank's part of `rows` samples.
 void Validation::fill(std::int64_t first_row, std::int64_t rows) {
@@ -64,6 +70,11 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   for (std::int64_t row = 0; row < rows; row += at_once) {
     if (asked_to_stop()) return std::nullopt;  // a part of it would be no measure
     fill(row, rows_from(row));
+    if (objective_) {
+      objective_->add(batch_);
+      counts[0] += static_cast<double>(batch_.valid_tokens);
+      continue;
+    }
     loss += rank_.evaluate(batch_, tokens_per_sample_.value_or(0), sink).loss;
     counts[0] += static_cast<double>(batch_.valid_tokens);
     if (!tokenizer) continue;
@@ -83,6 +94,11 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   report.tokens = progress.tokens;
   report.loss = loss / tokens;
   report.valid_tokens = static_cast<std::int64_t>(tokens);
+  if (objective_) {
+    const ObjectivePass::Measure measure = objective_->take();
+    report.loss = measure.loss;
+    report.scores = measure.scores;
+  }
   if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
   if (task.labelled()) report.scores = answers.scores();
   report.seconds = seconds_since(begin);
@@ -104,11 +120,26 @@ void Validation::draw_samples(std::int64_t step) {
     options.sampling.top_p = 0.95;
     options.sampling.seed = 1;  // the same draws at every step: what changes is the model
     std::string text;
-    infer::generate(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(), prompt, options,
-                    [&](std::string_view piece) {
-                      text += piece;
-                      return !alone || !parts_.stop.stop_requested();
-                    });
+    const auto take = [&](std::string_view piece) {
+      text += piece;
+      return !alone || !parts_.stop.stop_requested();
+    };
+    const std::string& jinja = parts_.tokenizer()->chat_template();
+    if (parts_.config.chats.chat && !jinja.empty()) {
+      const auto& ends = parts_.inputs->data.turn_ends;
+      options.end_tokens.assign(ends.begin(), ends.end());
+      infer::ChatOptions chat;
+      chat.generate = options;
+      infer::ChatSession session(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(),
+                                 chat::ChatTemplate(jinja), std::move(chat));
+      try {
+        session.say(prompt, take);
+      } catch (const DataError& error) {  // too long, or refused by the template
+        text = error.what();
+      }
+    } else {
+      infer::generate(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(), prompt, options, take);
+    }
     for (auto* observer : parts_.observers) observer->on_sample({step, prompt, text});
   }
 }

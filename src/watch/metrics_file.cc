@@ -69,19 +69,20 @@ void for_each_line(std::string_view text, std::int64_t last_step, Each&& each) {
 
 // What is not finite becomes null.
 std::string metrics_line(const StepReport& s) {
-  return nlohmann::ordered_json{{"step", s.step},
-                                {"samples", s.samples},
-                                {"tokens", s.tokens},
-                                {"loss", s.loss},
-                                {"lr", s.learning_rate},
-                                {"grad_norm", s.gradient_norm},
-                                {"loss_scale", s.loss_scale},
-                                {"step_seconds", s.step_seconds},
-                                {"tokens_per_second", s.tokens_per_second},
-                                {"model_tflops", s.model_tflops},
-                                {"mfu", s.mfu},
-                                {"peak_memory_bytes", s.peak_memory_bytes}}
-      .dump();
+  nlohmann::ordered_json line{{"step", s.step},
+                              {"samples", s.samples},
+                              {"tokens", s.tokens},
+                              {"loss", s.loss},
+                              {"lr", s.learning_rate},
+                              {"grad_norm", s.gradient_norm},
+                              {"loss_scale", s.loss_scale},
+                              {"step_seconds", s.step_seconds},
+                              {"tokens_per_second", s.tokens_per_second},
+                              {"model_tflops", s.model_tflops},
+                              {"mfu", s.mfu},
+                              {"peak_memory_bytes", s.peak_memory_bytes}};
+  for (const auto& [name, value] : s.scores) line[name] = value;
+  return line.dump();
 }
 
 std::string metrics_line(const ValidationReport& v) {

@@ -53,6 +53,9 @@ struct RunStart {
   std::vector<std::string> command;
 };
 
+// Further measures of a step or a validation: "accuracy", 0.91 ...
+using Scores = std::vector<std::pair<std::string, double>>;
+
 struct StepReport {
   std::int64_t step = 0;     // 1-based: steps done
   std::int64_t samples = 0;  // consumed so far
@@ -71,6 +74,7 @@ struct StepReport {
   bool logged = false;                 // a step of log_every_n_steps, or the last: goes to metrics.jsonl
   double compute_seconds = 0, data_seconds = 0,
          save_seconds = 0;  // parts of step_seconds; save: time spent waiting for checkpoints
+  Scores scores = {};       // of an objective that compares answers: rewards, margin, accuracy
 };
 
 struct ValidationReport {
@@ -80,7 +84,7 @@ struct ValidationReport {
   double seconds = 0;
   bool best = false;
   double bits_per_byte = 0;  // of the validation text; 0 if its length in bytes is not known
-  std::vector<std::pair<std::string, double>> scores{};  // of a labelled task: "accuracy", 0.91 ...
+  Scores scores{};           // of a labelled task, or of an objective that compares answers
 };
 
 struct SampleReport {

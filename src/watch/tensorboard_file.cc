@@ -163,6 +163,7 @@ void TensorboardFile::on_step(const StepReport& s) {
   add("peak_memory_bytes", static_cast<double>(s.peak_memory_bytes));
   add("samples", static_cast<double>(s.samples));
   add("tokens", static_cast<double>(s.tokens));
+  for (const auto& [name, value] : s.scores) add(name, value);
   append(scalar_event(wall_seconds(), s.step, scalars));
 }
 

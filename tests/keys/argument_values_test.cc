@@ -152,6 +152,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     Workplace::SetUp();
     write_text(path("lines.txt"), "the stone walks\nbread\n");
     write_text(path("ids.txt"), "1 2 3\n");
+    write_text(path("chats.jsonl"),
+               "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"c\", \"completion\": \"d\"}\n");
     fs::create_symlink("/dev/null", path("device"));
     stoa_ok(train("run", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0"}));
   }
@@ -173,6 +175,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"data text", {"lines.txt"}},
         {"data show", config + Arguments{"model.data=data", "model.tokenizer=tok"}},
         {"train", config + Arguments{"model.data=data", "model.tokenizer=tok", "--output", "made"}},
+        {"finetune",
+         {"run", "--data", "chats.jsonl", "--template", "chatml", "--stop-after", "0", "--output", "made"}},
         {"chat", {"run", "--greedy", "--max-tokens", "1"}},
         {"generate", {"run", "--prompt", "the", "--max-tokens", "1"}},
         {"score", {"run", "lines.txt"}},

@@ -329,6 +329,19 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.data.max_ngram_size", "1", "bert");
   set("model.data.doc_stride", "6", "bert, answers");
   set("model.data.index_mapping_dir", "indices", "gpt", kFiles);
+  set("model.data.chat", "true", "gpt", kRefusal, "no such file");
+  set("model.data.chat_template", "chatml", "chats");
+  set("model.data.packed_sequence", "false", "chats");
+  set("model.data.train_ds.file_names", "[../other.jsonl]", "chats in NeMo's files");
+  set("model.data.validation_ds.file_names", "[../other.jsonl]", "chats in NeMo's files");
+  set("model.objective.name", "ipo", "conservative preferences");
+  out.back().change.emplace_back("model.objective.label_smoothing=0");
+  set("model.objective.beta", "0.5", "conservative preferences");
+  set("model.objective.label_smoothing", "0.4", "conservative preferences");
+  set("model.objective.sft_weight", "0.5", "conservative preferences");
+  set("model.objective.gamma", "2", "simple preferences");
+  set("model.objective.desirable_weight", "3", "judged answers");
+  set("model.objective.undesirable_weight", "3", "judged answers");
 }
 
 void add_optimizer(std::vector<KeyCase>& out) {

@@ -29,7 +29,18 @@ struct KeyCase {
 };
 
 // What a run of a context reads: prepared by the test where the first context wants it.
-enum class Material { kText, kPieces, kSentences, kPairs, kToldSentences, kClasses, kAnswers };
+enum class Material {
+  kText,
+  kPieces,
+  kSentences,
+  kPairs,
+  kToldSentences,
+  kClasses,
+  kAnswers,
+  kChats,
+  kPreferences,
+  kJudged
+};
 
 // A small run that all keys of some kind can be changed in: arguments of `stoa train` beyond those of
 // Workplace::train.

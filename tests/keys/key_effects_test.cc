@@ -115,6 +115,28 @@ class KeyWorkplace : public e2e::Workplace {
     write_text(path("answers.jsonl"), answers);
   }
 
+  Arguments chats(Material which) {
+    const std::string file = which == Material::kChats         ? "chats.jsonl"
+                             : which == Material::kPreferences ? "preferences.jsonl"
+                                                               : "judged.jsonl";
+    if (!fs::exists(path(file))) {
+      std::string lines;
+      for (std::uint64_t i = 0; i < 40; ++i) {
+        const std::string question = e2e::pseudo_prose(i, 2), answer = e2e::pseudo_prose(100 + i, 2);
+        json line{{"prompt", question}};
+        if (which == Material::kPreferences)
+          line.update({{"chosen", answer + "a"}, {"rejected", answer + "b"}});
+        else
+          line["completion"] = answer;
+        if (which == Material::kJudged) line["label"] = i % 2 == 0;
+        lines += line.dump() + "\n";
+      }
+      write_text(path(file), lines);
+    }
+    return {"model.data=../" + file, "model.data.chat=true", "model.tokenizer=../tok",
+            "model.encoder_seq_length=64", "model.data.splits_string='90,10,0'"};
+  }
+
   Arguments material(Material which) {
     switch (which) {
       case Material::kText:
@@ -137,6 +159,10 @@ class KeyWorkplace : public e2e::Workplace {
         return out;
       }
       case Material::kSentences:
+      case Material::kChats:
+      case Material::kPreferences:
+      case Material::kJudged:
+        return chats(which);
       case Material::kClasses:
       case Material::kAnswers:
         break;

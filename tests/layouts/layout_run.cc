@@ -122,6 +122,7 @@ data::Batch rows_of(const data::Batch& global, std::int64_t micro, int ranks, in
     copy(global.labels, batch.labels);
     copy(global.position_ids, batch.position_ids);
     copy(global.loss_mask, batch.loss_mask);
+    batch.samples[r] = global.samples[from];
     if (global.masked) {
       copy(global.token_types, batch.token_types);
       batch.sentence_labels[r] = global.sentence_labels[from];
@@ -264,8 +265,10 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
           *writer, machine, rank.parallel(),
           run::StepDump::Step{1, step * run.rows, run.rows, length, layers, {}});
     }
-    rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows,
-              run.trace ? &trace : nullptr, dump.get());
+    data::Batch batch =
+        rows_of(run.batches ? run.batches(step) : global_batch(run, step), run.micro_batch, ranks, own);
+    if (run.weigh) run.weigh(number, batch);
+    rank.step(batch, step * run.rows, run.trace ? &trace : nullptr, dump.get());
     if (run.trace) result.traces[number] = trace.json(number, run::rank_name(layout.grid, number));
     const run::StepScalars scalars = rank.read_scalars();
     losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);
@@ -274,7 +277,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
   }
   TestRun held_out = run;
   if (run.evaluation_rows > 0) held_out.rows = run.evaluation_rows;
-  const data::Batch all = global_batch(held_out, run.steps);
+  const data::Batch all = run.batches ? run.batches(run.steps) : global_batch(held_out, run.steps);
   run::TrainingRank::AnswerSink answers;
   if (run.config.task.classes() > 0) answers = [](std::int64_t, TensorView) {};
   const auto sum =

@@ -35,7 +35,11 @@ struct TestRun {
   std::filesystem::path dump;  // the tensors of a step are written there; empty: not
   std::int64_t dump_step = 0;
   std::function<void(int rank, run::TrainingRank&)> before;  // the first step: spoils something
-  std::function<infer::Machine()> machine;                   // of every rank; none: the reference on the host
+  // The global batch of a step, `rows` rows; none: random words.
+  std::function<data::Batch(std::int64_t step)> batches;
+  // Called with a rank's rows before each step: gives their tokens weights.
+  std::function<void(int rank, data::Batch&)> weigh;
+  std::function<infer::Machine()> machine;  // of every rank; none: the reference on the host
   // Each rank's machine is a GPU of its own, and this joins them; none: the ranks share a device.
   std::function<comm::NcclApi()> nccl;
 };

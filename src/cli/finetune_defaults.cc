@@ -1,0 +1,101 @@
+#include "cli/finetune_defaults.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "model/huggingface/config_json.h"
+#include "model/model_spec.h"
+#include "tune/tuning_files.h"
+
+namespace stoa::cli {
+namespace {
+
+using tune::TuningFiles;
+
+constexpr std::int64_t kLongestRow = 2048;
+constexpr double kBytesPerToken = 4;  // of JSON, roughly
+constexpr std::int64_t kStepsPerEpoch = 30, kMostRows = 16, kEvaluations = 10, kQuestions = 2;
+
+std::string list_of(const std::vector<std::string>& items) { return nlohmann::json(items).dump(); }
+
+std::vector<fs::path> paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
+
+// Texts of all records together.
+double bytes_of(const TuningFiles& files) {
+  double sum = 0;
+  for (const auto& file : files.files())
+    for (const auto& record : file.records()) sum += static_cast<double>(record.json.size());
+  return sum;
+}
+
+}  // namespace
+
+double full_tuning_rate(std::int64_t parameters) {
+  const double rate = 2e-5 * std::sqrt(7e9 / static_cast<double>(std::max<std::int64_t>(parameters, 1)));
+  // Two digits are all that the rule is worth.
+  const double unit = std::pow(10, std::floor(std::log10(std::clamp(rate, 5e-6, 1e-3))) - 1);
+  return std::round(std::clamp(rate, 5e-6, 1e-3) / unit) * unit;
+}
+
+std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const fs::path& directory,
+                                           Console& console) {
+  const auto description = model::huggingface::read_config(read_text(directory / "config.json"));
+  const model::ModelSpec spec = model::resolve_model(description.config);
+  const std::int64_t length = choice.length.value_or(std::min(spec.config.max_positions(), kLongestRow));
+  const TuningFiles files(paths_of(choice.data));
+  const double rows = std::max(1.0, bytes_of(files) / kBytesPerToken / static_cast<double>(length));
+  const auto batch = std::bit_floor(static_cast<std::uint64_t>(
+      std::clamp<double>(rows / kStepsPerEpoch, 1, static_cast<double>(kMostRows))));
+  const double steps = std::max(1.0, std::ceil(choice.epochs * rows / static_cast<double>(batch)));
+  const auto interval =
+      static_cast<std::int64_t>(std::max(1.0, std::floor(steps / static_cast<double>(kEvaluations))));
+  // Preferences move a model that answers already: a fortieth of the rate that teaches it to.
+  const bool compares = choice.objective != "sft";
+  const double rate = full_tuning_rate(model::parameter_count(spec)) / (compares ? 40 : 1);
+  std::vector<std::string> out{
+      "model.data.chat=true",
+      fmt::format("model.data.train_ds.file_names={}", list_of(choice.data)),
+      "model.data.splits_string='98,2,0'",
+      fmt::format("model.encoder_seq_length={}", length),
+      "model.micro_batch_size=1",
+      fmt::format("model.global_batch_size={}", batch),
+      fmt::format("trainer.max_epochs={}", choice.epochs),
+      fmt::format("trainer.val_check_interval={}", interval),
+      "trainer.limit_val_batches=10",
+      fmt::format("trainer.log_every_n_steps={}", std::max<std::int64_t>(1, interval / 5)),
+      "model.optim.name=adamw",
+      fmt::format("model.optim.lr={}", rate),
+      "model.optim.weight_decay=0",
+      "model.optim.sched.name=CosineAnnealing",
+      "model.optim.sched.warmup_ratio=0.03",
+      fmt::format("model.optim.sched.min_lr={}", rate / 10)};
+  if (compares) {
+    out.push_back("model.objective.name=" + choice.objective);
+    for (const char* part : {"hidden", "attention", "embedding"})
+      out.push_back(fmt::format("model.{}_dropout=0", part));
+  }
+  if (!choice.validation.empty())
+    out.push_back(fmt::format("model.data.validation_ds.file_names={}", list_of(choice.validation)));
+  if (!choice.chat_template.empty())
+    out.push_back(fmt::format("model.data.chat_template={}", nlohmann::json(choice.chat_template).dump()));
+  // Questions of records that are held back.
+  const bool own = !choice.validation.empty();
+  const TuningFiles* asked = &files;
+  std::optional<TuningFiles> held_back;
+  if (own) asked = &held_back.emplace(paths_of(choice.validation));
+  const std::int64_t first = own ? 0 : asked->records() - std::max<std::int64_t>(1, asked->records() / 50);
+  const bool roles = choice.chat_template != "none";
+  out.push_back(
+      fmt::format("trainer.sample_prompts={}", list_of(asked->questions(first, kQuestions, roles))));
+  console.line(fmt::format("{} weights, all trained: rate {}, {} rows of {} tokens per step",
+                           format_count(static_cast<double>(model::parameter_count(spec))), rate, batch,
+                           length));
+  return out;
+}
+
+}  // namespace stoa::cli

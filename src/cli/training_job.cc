@@ -1,0 +1,194 @@
+#include "cli/training_job.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <chrono>
+#include <memory>
+
+#include "base/console.h"
+#include "ckpt/find_checkpoint.h"
+#include "cli/app.h"
+#include "cli/interrupt.h"
+#include "cli/launch_patience.h"
+#include "cli/number_checks.h"
+#include "cli/preset_changes.h"
+#include "cli/rank_machine.h"
+#include "cli/schema.h"
+#include "train/layout_plan.h"
+#include "train/rank_view.h"
+#include "train/trainer.h"
+#include "watch/observers.h"
+
+namespace stoa::cli {
+namespace {
+
+constexpr std::chrono::seconds kSetUpGrace(5);
+
+// "1-3,7" -> {1, 2, 3, 7}
+std::vector<std::int64_t> parse_steps(std::string_view text) {
+  constexpr std::int64_t kMost = 100'000;
+  std::vector<std::int64_t> steps;
+  const auto wrong = [&] {
+    fail<UsageError>("--dump-tensors takes steps from 1 on, as 1 or 1-3,7 (at most {}); got '{}'", kMost,
+                     text);
+  };
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    std::int64_t first = 0;
+    auto read = std::from_chars(at, end, first);
+    if (read.ec != std::errc() || first < 1) wrong();
+    std::int64_t last = first;
+    if (read.ptr != end && *read.ptr == '-') {
+      read = std::from_chars(read.ptr + 1, end, last);
+      if (read.ec != std::errc() || last < first) wrong();
+    }
+    if (last - first >= kMost - static_cast<std::int64_t>(steps.size())) wrong();
+    for (std::int64_t step = first; step <= last; ++step) steps.push_back(step);
+    at = read.ptr;
+    if (at == end) break;
+    if (*at != ',' || ++at == end) wrong();
+  }
+  return steps;
+}
+
+// What a signal means: before the first step there is nothing to keep, and not much to wait for.
+InterruptScope::Manner manner_before_training(bool told) {
+  InterruptScope::Manner manner{.grace = kSetUpGrace, .words = "", .last_words = {}};
+  if (!told) return manner;
+  manner.words = "exiting before the first step (again: exit immediately)";
+  manner.last_words = [] { return "nothing was trained"; };
+  return manner;
+}
+
+InterruptScope::Manner manner_in_training(const train::RunConfig& config, bool told) {
+  const double seconds = config.trainer.stop_grace.seconds;
+  InterruptScope::Manner manner{
+      .grace = std::chrono::duration<double>(seconds), .words = "", .last_words = {}};
+  if (!told) return manner;
+  const bool saves = config.exp_manager.create_checkpoint_callback;
+  manner.words = fmt::format("{} after this step, for at most {} (again: exit immediately)",
+                             saves ? "saving and exiting" : "ending", format_duration(seconds));
+  manner.last_words = [checkpoints = fs::path(*train::run_directory(config)) / "checkpoints"] {
+    for (const auto& listed : ckpt::list_checkpoints(checkpoints))
+      if (listed.manifest)
+        return fmt::format("the newest complete checkpoint is {}", listed.path.filename().string());
+    return std::string("there is no complete checkpoint");
+  };
+  return manner;
+}
+
+}  // namespace
+
+void TrainingJob::add_to(CLI::App& command) {
+  ranks.add_to(command);
+  command.add_option(
+      "--backend", machine.backend,
+      "cpu, cuda, reference, check (cpu compared with reference) or check-cuda (cuda compared with cpu)");
+  command.add_option("--cuda", machine.cuda, kCudaHelp);
+  command
+      .add_option("--threads", machine.threads,
+                  "Worker threads of a rank (default: the cores of the host, divided among its ranks)")
+      ->check(thread_count());
+  command.add_option("--instruction-set", machine.instruction_set,
+                     "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");
+}
+
+void TrainingJob::append_options(std::vector<std::string>& command) const {
+  const auto option = [&](const char* name, const std::string& value) {
+    if (value.empty()) return;
+    command.emplace_back(name);
+    command.push_back(value);
+  };
+  const MachineOptions defaults;
+  if (ranks.count) option("--ranks", std::to_string(*ranks.count));
+  if (machine.backend != defaults.backend) option("--backend", machine.backend);
+  if (machine.threads) option("--threads", std::to_string(*machine.threads));
+  if (machine.instruction_set) option("--instruction-set", *machine.instruction_set);
+  if (ranks.bind_cores) command.emplace_back("--bind-cores");
+}
+
+void run_training(const TrainingJob& arguments, std::vector<std::string> command, Context& context,
+                  const BeforeTraining& before) {
+  const auto began = std::chrono::system_clock::now();
+  InterruptScope& interrupt = context.interrupt;
+  interrupt.set(manner_before_training(true));
+  train::Launch launch(build_name(), launch_patience(arguments.config, interrupt.token()));
+  const bool told = launch.first_process();
+  interrupt.set(manner_before_training(told));
+  Console quiet(Console::Level::kQuiet);
+  Console& console = told ? context.console : quiet;
+  train::RunConfig config;
+  std::shared_ptr<const train::RunInputs> inputs;
+  MachineOptions machine = arguments.machine;
+  train::TrainerParts::Dump dump = arguments.dump;
+  launch.prepare([&] {
+    dump.steps = parse_steps(arguments.dump_steps);
+    config =
+        load_config(arguments.config, Purpose::kTrain, console, launch.agreed_ranks(arguments.ranks.count));
+    require<ConfigError>(train::run_directory(config).has_value(),
+                         "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+  });
+  const train::StartingPoint start = train::agree_on_start(launch, config);
+  launch.prepare([&] {
+    inputs = train::read_inputs(
+        config, start, [&](std::string_view note) { console.line(note); }, interrupt.token());
+    machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
+  });
+  launch.agree("configuration", [common = config]() mutable {
+    common.trainer.num_threads.reset();  // hosts may have different numbers of cores
+    return show_run_config(common);
+  });
+  launch.agree("tokenizer", [&] { return train::view_of_tokenizer(*inputs); });
+  launch.agree("data", [&] { return train::view_of_data(config, *inputs); });
+  launch.require_shared(*train::run_directory(config));
+  launch.agree("starting point", [&] { return train::view_of_start(config, start); });
+  if (before && launch.first_process()) before(config, *inputs);
+  PresetChanges against;
+  std::vector<std::unique_ptr<watch::RunObserver>> owned;
+  launch.prepare([&] {
+    // Once, however many machines are made of it.
+    machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
+    against = changes_against_preset(arguments.config.stoa_file(), config);
+    if (launch.first_process())
+      owned = watch::make_observers(*train::run_directory(config), context.console,
+                                    {config.exp_manager.create_tensorboard_logger, true});
+  });
+  std::vector<watch::ConfigChange> changes;
+  for (const auto& change : against.changes) changes.push_back({change.path, change.from, change.to});
+  if (dump.directory.empty()) dump.directory = fs::path(*train::run_directory(config)) / ckpt::kDumpFolder;
+  std::optional<watch::RunFinish> finish;
+  const run::Layout& layout = inputs->data.plan.options.layout;
+  train::LaunchOptions options = arguments.ranks.launch_options(layout);
+  options.timeout = communication_timeout(config);
+  launch.run(layout.grid, options, [&](train::Seat& seat) {
+    train::TrainerParts parts{config,
+                              show_run_config(config),
+                              against.preset,
+                              changes,
+                              inputs,
+                              seat,
+                              [machine, &seat] { return make_machine(machine, seat); },
+                              console,
+                              {},
+                              interrupt.token(),
+                              command,
+                              std::string(version()),
+                              std::string(commit()),
+                              dump,
+                              arguments.stop_after,
+                              [&] { interrupt.set(manner_in_training(config, told)); },
+                              began};
+    if (parts.seat.first())
+      for (const auto& observer : owned) parts.observers.push_back(observer.get());
+    const bool first = parts.seat.first();
+    train::Trainer trainer(std::move(parts));
+    const auto result = trainer.run();
+    if (first || launch.kind() != "threads") finish = result;
+  });
+  if (!finish || finish->reason != watch::StopReason::kSignal) return;
+  if (!told) throw train::SilentEnd(Interrupted("").exit_code());
+  throw Interrupted(finish->detail);
+}
+
+}  // namespace stoa::cli

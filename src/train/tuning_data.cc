@@ -1,0 +1,160 @@
+#include "train/tuning_data.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/checksum.h"
+#include "base/cores.h"
+#include "data/splits.h"
+
+namespace stoa::train {
+namespace {
+
+using tune::TuningFiles;
+
+std::vector<fs::path> paths_of(const std::vector<data::WeightedPrefix>& files) {
+  std::vector<fs::path> out;
+  for (const auto& file : files) {
+    require<ConfigError>(file.weight == 1,
+                         "model.data: '{}' has weight {}; files of chats are read completely: give them "
+                         "without weights",
+                         file.prefix, file.weight);
+    out.emplace_back(file.prefix);
+  }
+  return out;
+}
+
+// The files of a split, and whether splits_string divides the first one.
+struct Files {
+  std::vector<fs::path> train, validation;
+  bool divided = false;
+};
+
+Files files_of(const RunConfig& config) {
+  const data::DataPrefix& prefix = config.data.data_prefix;
+  const auto& named = config.chats;
+  require<ConfigError>(prefix.empty() || named.train_ds.file_names.empty(),
+                       "data_prefix and train_ds.file_names both name training data: give one");
+  Files out;
+  if (!named.train_ds.file_names.empty()) {
+    out.train.assign(named.train_ds.file_names.begin(), named.train_ds.file_names.end());
+    out.validation.assign(named.validation_ds.file_names.begin(), named.validation_ds.file_names.end());
+    out.divided = out.validation.empty();
+  } else if (prefix.blend.empty()) {
+    out.train = paths_of(prefix.train);
+    out.validation = paths_of(prefix.validation);
+  } else {
+    out.train = paths_of(prefix.blend);
+    out.divided = true;
+  }
+  require<ConfigError>(!out.train.empty(),
+                       "no training data: model.data.chat needs files of chats (model.data=chats.jsonl)");
+  return out;
+}
+
+// ConfigError: records of a form that the objective cannot use, with one that can.
+void require_forms(const TuningFiles& files, const tune::ObjectiveConfig& objective) {
+  for (std::size_t f = 0; f < files.files().size(); ++f) {
+    const tune::RecordForm form = files.form(f);
+    const bool pairs = form == tune::RecordForm::kPreference, judged = form == tune::RecordForm::kJudged;
+    require<ConfigError>(
+        pairs == objective.pairs() && judged == (objective.name == tune::ObjectiveKind::kKto),
+        "{}: {} are for objective {}, the objective is {}", files.files()[f].name(), tune::name_of(form),
+        pairs    ? "dpo"
+        : judged ? "kto"
+                 : "sft",
+        tune::name_of(objective.name));
+  }
+}
+
+// File name and content: what a run that resumes must find again.
+std::string source_text(const tune::RecordFile& file) {
+  std::uint64_t sum = 0;
+  for (const auto& record : file.records()) sum = sum * 1'099'511'628'211U + checksum(record.json);
+  return fmt::format("{} {}", fs::path(file.name()).filename().string(), checksum_text(sum));
+}
+
+int threads_of(const RunConfig& config) {
+  return static_cast<int>(config.trainer.num_threads.value_or(available_cores()));
+}
+
+}  // namespace
+
+TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenizer, const data::Notice& notice,
+                       const std::stop_token& stop) {
+  require<ConfigError>(tokenizer != nullptr, "chats need a tokenizer: give model.tokenizer");
+  require<ConfigError>(model::traits(config.model).samples == model::Samples::kNextToken,
+                       "model.data.chat trains decoders (kind gpt, task language_model)");
+  const model::ModelConfig& m = config.model;
+  require<ConfigError>(!config.objective.preferences() ||
+                           (m.hidden_dropout == 0 && m.attention_dropout == 0 && m.embedding_dropout == 0),
+                       "objective {} compares what the model says with and without a step: it needs "
+                       "model.hidden_dropout=0 model.attention_dropout=0 model.embedding_dropout=0",
+                       tune::name_of(config.objective.name));
+  const Files files = files_of(config);
+  const tune::ObjectiveConfig& objective = config.objective;
+  pad_ = tokenizer->pad_id().value_or(0);
+  const tune::ChatText text = tune::chat_text(*tokenizer);
+  const std::int64_t longest = config.model.sample_length();
+  const auto say = [&](const std::string& line) {
+    if (notice) notice(line);
+  };
+  tune::EncodingCounts counts;
+  const auto encode = [&](const TuningFiles& source, std::int64_t begin, std::int64_t end) {
+    TuningFiles::Encoded encoded =
+        source.encode(begin, end, {*tokenizer, text, longest, threads_of(config), stop});
+    counts += encoded.counts;
+    if (objective.name == tune::ObjectiveKind::kKto) tune::add_mismatched(encoded.files.samples, longest);
+    turn_ends_.insert(encoded.turn_ends.begin(), encoded.turn_ends.end());
+    return std::make_shared<const tune::EncodedFiles>(std::move(encoded.files));
+  };
+  const TuningFiles train(files.train, stop);
+  for (const auto& line : train.descriptions()) say(line);
+  require_forms(train, objective);
+  for (const auto& file : train.files()) sources_.push_back(source_text(file));
+  std::int64_t end = train.records();
+  const bool validates = config.trainer.val_check_interval > 0;
+  if (files.divided) {
+    const auto ranges = data::split_ranges(data::parse_splits(config.data.splits_string), end);
+    if (validates && ranges[1].first < ranges[1].second)
+      validation_ = encode(train, ranges[1].first, ranges[1].second);
+    end = ranges[0].second;
+  } else if (validates && !files.validation.empty()) {
+    const TuningFiles held_back(files.validation, stop);
+    for (const auto& line : held_back.descriptions()) say(line);
+    require_forms(held_back, objective);
+    validation_ = encode(held_back, 0, held_back.records());
+  }
+  require<DataError>(end > 0, "splits_string {} leaves no record for training", config.data.splits_string);
+  training_ = encode(train, 0, end);
+  for (const auto& line : tune::describe(counts, longest)) say(line);
+  std::int64_t trained = 0;
+  for (const auto& sample : training_->samples) trained += sample.text.trained_tokens();
+  require<DataError>(trained > 0,
+                     "nothing is trained: no sample has a trained token that fits into {} tokens", longest);
+}
+
+data::DatasetTriple TuningData::build(const RunConfig& config, const TrainingPlan& plan,
+                                      std::optional<std::int64_t> rows) const {
+  tune::ChatDataset::Options options;
+  options.sequence_length = plan.options.length;
+  options.packed = config.chats.packed_sequence;
+  options.pad = pad_;
+  options.seed = static_cast<std::uint32_t>(config.model.seed);
+  data::DatasetTriple out;
+  out.train = std::make_shared<tune::ChatDataset>(training_, rows, options);
+  out.sources = sources_;
+  if (!validation_ || validation_->samples.empty()) return out;
+  options.shuffled = false;
+  // As many whole passes as fill the microbatches of all data ranks once.
+  const std::int64_t together = config.batch.micro_batch_size * plan.options.layout.data_ranks();
+  auto held_back = std::make_shared<tune::ChatDataset>(validation_, std::nullopt, options);
+  if (held_back->size() % together != 0)
+    held_back = std::make_shared<tune::ChatDataset>(
+        validation_, (held_back->size() + together - 1) / together * together, options);
+  out.validation = std::move(held_back);
+  return out;
+}
+
+}  // namespace stoa::train

@@ -1,0 +1,72 @@
+// A record of a tuning file: a chat, a prompt with its answer, a pair of answers, or a text. Files of many
+// forms hold them (read_record); all become the same two structures.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace stoa::tune {
+
+using Json = nlohmann::ordered_json;
+
+// What objects of a file look like; docs/tuning.md shows each.
+enum class RecordForm : std::uint8_t {
+  kMessages,     // {"messages": [{"role", "content"}…], "tools"?}, as OpenAI has it
+  kShareGpt,     // {"conversations": [{"from", "value"}…], "system"?, "tools"?}
+  kAlpaca,       // {"instruction", "input"?, "output"}
+  kInputOutput,  // {"input", "output"}, NeMo's
+  kCompletion,   // {"prompt", "completion"}: texts or lists of messages
+  kPreference,   // {"prompt"?, "chosen", "rejected"}
+  kJudged,       // {"prompt", "completion", "label": true or false}
+  kText,         // {"text"}
+};
+std::string_view name_of(RecordForm form);  // "OpenAI messages"
+
+struct Place {
+  std::string file;
+  std::int64_t number = 0;  // line of JSON lines, or element of a JSON array; from 1
+  std::string text() const;
+};
+
+struct Conversation {
+  Json messages = Json::array();  // [{"role", "content", …}…], as chat templates take them
+  Json tools;                     // null: none
+  std::vector<bool> trained;      // by message: the answer is trained
+};
+
+// Text without roles; the answer is trained.
+struct Continuation {
+  std::string prompt, answer;
+};
+
+using Answered = std::variant<Conversation, Continuation>;
+
+struct Record {
+  RecordForm form = RecordForm::kText;
+  Answered text;                     // of a preference: with the chosen answer
+  std::optional<Answered> rejected;  // of a preference
+  std::optional<bool> desirable;     // of a judged one
+  Place place;
+};
+
+struct RecordOptions {
+  bool roles = true;  // prompts and answers become turns of a chat; false: text without roles
+};
+
+// The form that an object has. DataError: none; its keys and what is known are named.
+RecordForm form_of(const Json& object, const Place& place);
+
+// DataError names the place and the fault: a key that is missing, a role that is unknown or out of order, an
+// empty answer, a pair of equal answers.
+Record read_record(const Json& object, RecordForm form, const Place& place, const RecordOptions& options);
+
+// "### Instruction: …" of Stanford Alpaca, up to the answer.
+std::string alpaca_prompt(std::string_view instruction, std::string_view input);
+
+}  // namespace stoa::tune

@@ -1,0 +1,179 @@
+#include "tune/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tune/record_file.h"
+
+namespace stoa::tune {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Place kPlace{"chats.jsonl", 3};
+
+Record read(std::string_view json, bool roles = true) {
+  const Json object = parse_json(json, kPlace);
+  return read_record(object, form_of(object, kPlace), kPlace, {roles});
+}
+
+// "user: Hi | assistant*: Ho": trained messages are starred.
+std::string turns(const Answered& text) {
+  std::string out;
+  if (const auto* plain = std::get_if<Continuation>(&text)) return plain->prompt + " -> " + plain->answer;
+  const auto& chat = std::get<Conversation>(text);
+  for (std::size_t i = 0; i < chat.messages.size(); ++i)
+    out += (i ? " | " : "") + chat.messages[i]["role"].get<std::string>() + (chat.trained[i] ? "*" : "") +
+           ": " + chat.messages[i]["content"].get<std::string>();
+  return out;
+}
+
+std::string error_of(std::string_view json) {
+  try {
+    (void)read(json);
+    return "no error";
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+TEST(Records, EveryFormIsRecognised) {
+  struct Case {
+    const char* json;
+    RecordForm form;
+    const char *with_roles, *without;
+  };
+  const Case cases[] = {
+      {R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":"Q"},
+           {"role":"assistant","content":"A","weight":0},{"role":"user","content":[{"type":"text","text":"R"}]},
+           {"role":"assistant","content":"B","weight":1}]})",
+       RecordForm::kMessages, "system: S | user: Q | assistant: A | user: R | assistant*: B", nullptr},
+      {R"({"conversations":[{"from":"gpt","value":"first"},{"from":"human","value":"Q"},{"from":"gpt","value":"A"}],
+           "system":"S"})",
+       RecordForm::kShareGpt, "system: S | user: Q | assistant*: A", nullptr},
+      {R"({"instruction":"Add","input":"1 2","output":"3"})", RecordForm::kAlpaca,
+       "user: Add\n\n1 2 | assistant*: 3", nullptr},
+      {R"({"instruction":"Sing","context":"","response":"La"})", RecordForm::kAlpaca,
+       "user: Sing | assistant*: La", nullptr},
+      {R"({"input":"Q","output":"A"})", RecordForm::kInputOutput, "user: Q | assistant*: A", "Q -> A"},
+      {R"({"prompt":"Q","completion":"A"})", RecordForm::kCompletion, "user: Q | assistant*: A", "Q -> A"},
+      {R"({"prompt":[{"role":"user","content":"Q"},{"role":"assistant","content":"old"},{"role":"user","content":"R"}],
+           "completion":[{"role":"assistant","content":"A"}]})",
+       RecordForm::kCompletion, "user: Q | assistant: old | user: R | assistant*: A", nullptr},
+      {R"({"prompt":"Q","completion":"A","label":false})", RecordForm::kJudged, "user: Q | assistant*: A",
+       "Q -> A"},
+      {R"({"text":"T"})", RecordForm::kText, " -> T", " -> T"},
+  };
+  for (const Case& c : cases) {
+    const Record record = read(c.json);
+    EXPECT_EQ(record.form, c.form) << c.json;
+    EXPECT_EQ(turns(record.text), c.with_roles) << c.json;
+    if (c.without) {
+      EXPECT_EQ(turns(read(c.json, false).text), c.without) << c.json;
+    }
+  }
+  EXPECT_EQ(read(cases[7].json).desirable, std::optional(false));
+}
+
+TEST(Records, AlpacaWithoutRolesIsItsOwnTemplate) {
+  const Record with = read(R"({"instruction":"Add","input":"1 2","output":"3"})", false),
+               without = read(R"({"instruction":"Sing","input":"","output":"La"})", false);
+  EXPECT_EQ(
+      turns(with.text),
+      "Below is an instruction that describes a task, paired with an input that provides further context. "
+      "Write a response that appropriately completes the request.\n\n### Instruction:\nAdd\n\n### Input:\n"
+      "1 2\n\n### Response:\n -> 3");
+  EXPECT_EQ(
+      turns(without.text),
+      "Below is an instruction that describes a task. Write a response that appropriately completes the "
+      "request.\n\n### Instruction:\nSing\n\n### Response:\n -> La");
+}
+
+TEST(Records, PairsHaveAPromptOrWhatBothBeginWith) {
+  const Record given = read(R"({"prompt":"Q","chosen":"good","rejected":"bad"})");
+  EXPECT_EQ(turns(given.text), "user: Q | assistant*: good");
+  EXPECT_EQ(turns(*given.rejected), "user: Q | assistant*: bad");
+  const Record lists = read(
+      R"({"chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"good"}],
+          "rejected":[{"role":"user","content":"Q"},{"role":"assistant","content":"bad"}]})");
+  EXPECT_EQ(turns(lists.text), "user: Q | assistant*: good");
+  EXPECT_EQ(turns(*lists.rejected), "user: Q | assistant*: bad");
+  const Record texts = read("{\"chosen\":\"Human: é Assistant: ê\",\"rejected\":\"Human: é Assistant: è\"}");
+  EXPECT_EQ(turns(texts.text), "Human: é Assistant:  -> ê");  // not cut within a character
+}
+
+TEST(Records, ToolCallsBecomeWhatTemplatesTake) {
+  const Record openai = read(
+      R"({"messages":[{"role":"user","content":"weather?"},
+          {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function",
+            "function":{"name":"look","arguments":"{\"at\":\"sky\"}"}}]},
+          {"role":"tool","tool_call_id":"1","content":"blue"},{"role":"assistant","content":"Blue."}],
+          "tools":[{"type":"function","function":{"name":"look"}}]})");
+  const auto& chat = std::get<Conversation>(openai.text);
+  EXPECT_EQ(chat.messages[1]["tool_calls"][0]["function"]["arguments"], Json({{"at", "sky"}}));
+  EXPECT_EQ(chat.messages[2]["tool_call_id"], "1");
+  EXPECT_EQ(chat.tools[0]["function"]["name"], "look");
+  EXPECT_THAT(chat.trained, ElementsAre(false, true, false, true));
+  const Record share = read(
+      R"({"conversations":[{"from":"human","value":"weather?"},
+          {"from":"function_call","value":"{\"name\":\"look\",\"arguments\":{\"at\":\"sky\"}}"},
+          {"from":"observation","value":"blue"},{"from":"gpt","value":"Blue."}],"tools":"[{\"name\":\"look\"}]"})");
+  const auto& shared = std::get<Conversation>(share.text);
+  EXPECT_EQ(shared.messages[1]["tool_calls"][0]["function"], chat.messages[1]["tool_calls"][0]["function"]);
+  EXPECT_EQ(shared.tools[0]["name"], "look");
+}
+
+TEST(Records, FaultsNameTheRecord) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"question":"Q"})", "chats.jsonl record 3: its keys are question; expected messages"},
+      {R"([1])", "record 3: not a JSON object"},
+      {R"({"text": )", "record 3: not valid JSON"},
+      {R"({"messages":[]})", "\"messages\" is not a list of messages"},
+      {R"({"messages":[{"role":"usr","content":"Q"}]})", "message 1: no role 'usr' (did you mean 'user'?)"},
+      {R"({"messages":[{"role":"user","content":7}]})", "\"content\" is number, expected text"},
+      {R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})", "a part of type 'image_url'"},
+      {R"({"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":"A","weight":0.5}]})",
+       "weight 0.5, expected 0 (not trained) or 1"},
+      {R"({"messages":[{"role":"user","content":"Q"},{"role":"user","content":"Q"}]})",
+       "roles out of order: message 2 is of the user and follows one of the user; expected an answer"},
+      {R"({"messages":[{"role":"assistant","content":"A"}]})", "expected a message of the user first"},
+      {R"({"messages":[{"role":"user","content":"Q"},{"role":"tool","content":"A"}]})",
+       "a tool answers a call of the assistant"},
+      {R"({"messages":[{"role":"user","content":"Q"},{"role":"system","content":"A"}]})",
+       "a system message comes first"},
+      {R"({"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":""}]})",
+       "message 2: an empty answer cannot be trained"},
+      {R"({"prompt":"Q","completion":""})", "\"completion\" is empty: there is nothing to train"},
+      {R"({"prompt":"Q","chosen":"A","rejected":"A"})", "\"chosen\" and \"rejected\" are equal"},
+      {R"({"prompt":"Q","completion":"A","label":"yes"})", "\"label\" is \"yes\", expected true"},
+      {R"({"messages":[{"role":"user","content":"Q"},{"role":"assistant","tool_calls":[{"name":7}]}]})",
+       "a tool call needs the \"name\" of a function"},
+  };
+  for (const auto& [json, message] : cases) EXPECT_THAT(error_of(json), HasSubstr(message)) << json;
+  const std::string deep = "{\"text\":" + std::string(5000, '[') + std::string(5000, ']') + "}";
+  EXPECT_THAT(error_of(deep), HasSubstr("nested more than 100 deep"));
+}
+
+std::vector<std::string> texts(const std::string& content) {
+  std::vector<std::string> out;
+  const RecordFile file("f", content);
+  for (const auto& record : file.records())
+    out.push_back(std::to_string(record.number) + " " + parse_json(record.json, kPlace).dump());
+  return out;
+}
+
+TEST(RecordFiles, LinesAndArraysWhateverTheName) {
+  EXPECT_THAT(texts("{\"a\":1}\n\n{\"b\":\"x\\ny\"}\r\n"), ElementsAre("1 {\"a\":1}", "3 {\"b\":\"x\\ny\"}"));
+  EXPECT_THAT(texts("\xEF\xBB\xBF{\"a\":1}"), ElementsAre("1 {\"a\":1}"));
+  EXPECT_THAT(texts(" [ {\"a\": [1, {\"b\": \"],{\\\"\"}]} ,\n {\"c\": 2} ] \n"),
+              ElementsAre("1 {\"a\":[1,{\"b\":\"],{\\\"\"}]}", "2 {\"c\":2}"));
+  EXPECT_THROW(texts(""), DataError);
+  EXPECT_THROW(texts("[]"), DataError);
+  EXPECT_THROW(texts("[{\"a\":1}"), DataError);
+  EXPECT_THROW(texts("[{\"a\":1}] x"), DataError);
+}
+
+}  // namespace
+}  // namespace stoa::tune

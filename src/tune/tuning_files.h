@@ -1,0 +1,68 @@
+// Files of tuning data, read and encoded by several threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tune/chat_dataset.h"
+#include "tune/record_file.h"
+#include "tune/sample_encoder.h"
+
+namespace stoa::tune {
+
+class TuningFiles {
+ public:
+  // Every file is of one form, told by its first record. IoError, DataError, Interrupted.
+  explicit TuningFiles(const std::vector<fs::path>& paths, const std::stop_token& stop = {});
+  explicit TuningFiles(std::vector<RecordFile> files);
+
+  std::int64_t records() const { return static_cast<std::int64_t>(places_.size()); }
+  // "chats.jsonl: 200 records, OpenAI messages"
+  std::vector<std::string> descriptions() const;
+  RecordForm form(std::size_t file) const { return forms_[file]; }
+  const std::vector<RecordFile>& files() const { return files_; }
+
+  struct Encoding {
+    const token::Tokenizer& tokenizer;
+    const ChatText& text;
+    std::int64_t longest = 2048;
+    int threads = 1;
+    std::stop_token stop = {};
+  };
+  struct Encoded {
+    EncodedFiles files;
+    EncodingCounts counts;
+    std::set<token::TokenId> turn_ends;
+  };
+  // Records [begin, end) of all. The result does not depend on the number of threads. DataError: the first
+  // record that cannot be used, and how many more.
+  Encoded encode(std::int64_t begin, std::int64_t end, const Encoding& how) const;
+  // The first answers' questions: of records from `begin` on, up to `count` texts of the first message of the
+  // user.
+  std::vector<std::string> questions(std::int64_t begin, std::size_t count, bool roles) const;
+
+ private:
+  struct At {
+    std::uint32_t file, record;
+  };
+  Record record(std::int64_t number, bool roles) const;
+  void find_forms();
+
+  std::vector<RecordFile> files_;
+  std::vector<RecordForm> forms_;
+  std::vector<At> places_;
+};
+
+// What the counts say to a person, a line each; nothing where all was taken as it is.
+std::vector<std::string> describe(const EncodingCounts& counts, std::int64_t longest);
+
+// KTO estimates how far the model has moved by answers to other questions: gives every judged sample the
+// question with the answer of the sample before as its second text, where both fit into `longest`.
+void add_mismatched(std::vector<EncodedSample>& samples, std::int64_t longest);
+
+}  // namespace stoa::tune

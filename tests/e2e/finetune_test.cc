@@ -1,0 +1,291 @@
+// `stoa finetune` and what it trains on: chats in any form, masks, packing, templates, preferences.
+#include <gmock/gmock.h>
+
+#include "base/file.h"
+#include "base/test_paths.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Finetune : public Workplace {
+ protected:
+  void SetUp() override {
+    Workplace::SetUp();
+    stoa_ok(train("base", {"trainer.max_steps=2", "model.max_position_embeddings=128",
+                           "model.encoder_seq_length=128"}));
+    std::string chats, pairs, judged;
+    const char* const questions[] = {"who walks", "what is long", "where is home", "who talks"};
+    const char* const answers[] = {"the sea", "the road", "under the roof", "every stone"};
+    for (int i = 0; i < 40; ++i) {
+      const char *question = questions[i % 4], *answer = answers[i % 4], *wrong = answers[(i + 1) % 4];
+      chats +=
+          json{{"messages",
+                {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", answer}}}}}
+              .dump() +
+          "\n";
+      pairs += json{{"prompt", question}, {"chosen", answer}, {"rejected", wrong}}.dump() + "\n";
+      judged +=
+          json{{"prompt", question}, {"completion", i % 2 ? answer : wrong}, {"label", i % 2 == 1}}.dump() +
+          "\n";
+    }
+    write_text(path("chats.jsonl"), chats);
+    write_text(path("pairs.jsonl"), pairs);
+    write_text(path("judged.jsonl"), judged);
+  }
+
+  // Tunes `base`; two threads, fp32.
+  static Arguments tune(const std::string& data, const std::string& run, const Arguments& more = {}) {
+    return Arguments{"finetune",
+                     "base",
+                     "--data",
+                     data,
+                     "--template",
+                     "chatml",
+                     "trainer.precision=fp32",
+                     "trainer.num_threads=2"} +
+           more + (run.empty() ? Arguments{} : Arguments{"--output", run});
+  }
+
+  fs::path model_of(const std::string& run) const { return path(run) / "checkpoints/latest/model"; }
+};
+
+TEST_F(Finetune, AModelLearnsToAnswerAndToStop) {
+  const Outcome outcome = stoa_ok(tune("chats.jsonl", "mine", {"--epochs", "120", "model.optim.lr=5e-3"}));
+  EXPECT_THAT(
+      outcome.err,
+      AllOf(HasSubstr("chats.jsonl: 40 records, OpenAI messages"), HasSubstr("what is in ⟦ ⟧ is trained"),
+            HasSubstr("<|im_start|>assistant\n⟦the sea<|im_end|>⟧"), HasSubstr("samples in")));
+  const auto metrics = this->metrics("mine");
+  EXPECT_LT(metrics.rbegin()->second["loss"].get<double>(),
+            0.2 * metrics.begin()->second["loss"].get<double>());
+  EXPECT_FALSE(validations("mine").empty());
+  write_text(path("questions"), "what is long\n/reset\nwho talks\n");
+  ProgramOptions options;
+  options.input = path("questions");
+  const Outcome answered = stoa({"chat", "mine", "--greedy", "--max-tokens", "20"}, options);
+  EXPECT_EQ(answered.exit_code, 0) << answered.text();
+  EXPECT_EQ(answered.out, "the road\nevery stone\n") << answered.text();
+  // The template, its tokens and the end of a turn are in Hugging Face's files.
+  const auto config = json::parse(read_text(model_of("mine") / "tokenizer_config.json"));
+  EXPECT_THAT(config["chat_template"].get<std::string>(), HasSubstr("<|im_start|>"));
+  EXPECT_EQ(config["eos_token"], "<|im_end|>");
+  const auto generation = json::parse(read_text(model_of("mine") / "generation_config.json"));
+  const auto added = json::parse(read_text(model_of("mine") / "tokenizer.json"))["added_tokens"];
+  EXPECT_THAT(generation["eos_token_id"].dump(), HasSubstr(added.back()["id"].dump()));
+  EXPECT_EQ(json::parse(read_text(model_of("mine") / "config.json"))["vocab_size"],
+            added.back()["id"].get<int>() + 1);
+}
+
+TEST_F(Finetune, NewTokensBeginAsTheMeanOfTheOld) {
+  stoa_ok(tune("chats.jsonl", "mine", {"--stop-after", "0"}));
+  const json tensors = json_of({"checkpoint", "inspect", "mine", "--json"});
+  EXPECT_THAT(tensors.dump(), HasSubstr("302"));  // 300 tokens and two
+}
+
+TEST_F(Finetune, ARunThatIsStoppedAndResumedIsTheSame) {
+  const Arguments more{"--epochs", "2", "trainer.log_every_n_steps=1", "model.global_batch_size=2"};
+  stoa_ok(tune("chats.jsonl", "whole", more));
+  stoa_ok(tune("chats.jsonl", "parts", more + Arguments{"--stop-after", "2"}));
+  stoa_ok(tune("chats.jsonl", "parts", more));
+  expect_same("whole", "parts");
+}
+
+TEST_F(Finetune, EveryLayoutTrainsTheSame) {
+  const Arguments more{"--epochs", "2", "model.global_batch_size=2", "trainer.log_every_n_steps=1",
+                       "--length", "64"};
+  stoa_ok(tune("chats.jsonl", "one", more));
+  const auto one = metrics("one");
+  for (const Arguments& layout :
+       {Arguments{"--ranks", "2", "model.tensor_model_parallel_size=2"}, Arguments{"--ranks", "2"},
+        Arguments{"--ranks", "2", "model.pipeline_model_parallel_size=2"},
+        Arguments{"--ranks", "2", "model.context_parallel_size=2"}}) {
+    const std::string run = "ranks";
+    fs::remove_all(path(run));
+    stoa_ok(tune("chats.jsonl", run, more + layout));
+    const auto other = metrics(run);
+    ASSERT_EQ(other.size(), one.size());
+    for (const auto& [step, line] : one)
+      EXPECT_NEAR(other.at(step)["loss"].get<double>(), line["loss"].get<double>(), 1e-3) << layout.back();
+  }
+}
+
+TEST_F(Finetune, PackedTrainsAsPadded) {
+  // All samples in one step: 39 of 40 records are trained, 1 is held back.
+  const Arguments more{"--epochs",
+                       "1",
+                       "--length",
+                       "128",
+                       "trainer.max_epochs=null",
+                       "trainer.max_steps=2",
+                       "trainer.log_every_n_steps=1",
+                       "trainer.val_check_interval=0",
+                       "trainer.sample_prompts=[]"};
+  const Outcome packed =
+      stoa_ok(tune("chats.jsonl", "packed", more + Arguments{"model.global_batch_size=9"}));
+  const auto at = packed.err.find("samples in ");
+  ASSERT_NE(at, std::string::npos) << packed.err;
+  const std::string rows = packed.err.substr(at + 11, packed.err.find(' ', at + 11) - at - 11);
+  fs::remove_all(path("packed"));
+  stoa_ok(tune("chats.jsonl", "packed", more + Arguments{"model.global_batch_size=" + rows}));
+  stoa_ok(tune("chats.jsonl", "padded",
+               more + Arguments{"model.global_batch_size=39", "model.data.packed_sequence=false"}));
+  const auto a = metrics("packed"), b = metrics("padded");
+  for (const auto& [step, line] : a)
+    EXPECT_NEAR(b.at(step)["loss"].get<double>(), line["loss"].get<double>(), 1e-4) << step;
+}
+
+TEST_F(Finetune, PreferencesAndJudgements) {
+  for (const char* objective : {"dpo", "ipo", "orpo", "simpo", "kto"}) {
+    const std::string run = std::string("run-") + objective,
+                      data = run == "run-kto" ? "judged.jsonl" : "pairs.jsonl";
+    stoa_ok(tune(
+        data, run,
+        {"--objective", objective, "--epochs", "30", "model.optim.lr=3e-3", "trainer.log_every_n_steps=1"}));
+    const auto metrics = this->metrics(run);
+    const json &first = metrics.begin()->second, &last = metrics.rbegin()->second;
+    EXPECT_LT(last["loss"].get<double>(), first["loss"].get<double>()) << objective;
+    EXPECT_GT(last["accuracy"].get<double>(), 0.9) << objective << last;
+    EXPECT_GT(last["margin"].get<double>(), 0.0) << objective;
+    EXPECT_TRUE(validations(run).begin()->second.contains("val_accuracy")) << objective;
+    if (std::string(objective) != "orpo" && std::string(objective) != "simpo") {
+      EXPECT_NEAR(first["margin"].get<double>(), 0.0, 1e-5) << objective;  // the model is its own reference
+    }
+  }
+}
+
+TEST_F(Finetune, APreferenceRunResumesWithItsReference) {
+  const Arguments more{"--objective",
+                       "dpo",
+                       "--epochs",
+                       "3",
+                       "trainer.log_every_n_steps=1",
+                       "model.global_batch_size=2",
+                       "model.optim.lr=1e-3"};
+  stoa_ok(tune("pairs.jsonl", "whole", more));
+  stoa_ok(tune("pairs.jsonl", "parts", more + Arguments{"--stop-after", "2"}));
+  stoa_ok(tune("pairs.jsonl", "parts", more));
+  expect_same("whole", "parts");
+  fs::remove(path("parts") / "reference_logprobs.json");
+  const Outcome without = stoa(tune("pairs.jsonl", "parts", more + Arguments{"--epochs", "4"}));
+  EXPECT_EQ(without.exit_code, 1);
+  EXPECT_THAT(without.err, HasSubstr("reference_logprobs.json is missing"));
+}
+
+TEST_F(Finetune, PlanPrintsMemoryAndTrainsNothing) {
+  const Outcome outcome = stoa_ok(tune("chats.jsonl", "", {"--plan"}));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("optimizer"), HasSubstr("steps of")));
+  EXPECT_FALSE(fs::exists(path("runs")));
+}
+
+TEST_F(Finetune, DataShowMarksWhatIsTrained) {
+  const Outcome outcome =
+      stoa_ok(Arguments{"data", "show"} + micro_model() +
+              Arguments{"model.data=chats.jsonl", "model.data.chat=true", "model.data.chat_template=chatml",
+                        "model.tokenizer=tok", "model.encoder_seq_length=64", "--chat"});
+  EXPECT_THAT(outcome.out, HasSubstr("<|im_start|>assistant\n⟦the sea<|im_end|>⟧"));
+}
+
+TEST_F(Finetune, RefusesWhatCannotBeTrained) {
+  const auto refused = [&](const std::string& data, const std::string& content, const std::string& message,
+                           const Arguments& more = {}) {
+    if (!content.empty()) write_text(path(data), content);
+    const Outcome outcome = stoa(tune(data, "refused", more));
+    EXPECT_NE(outcome.exit_code, 0) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+    EXPECT_FALSE(fs::exists(path("refused"))) << message;
+  };
+  refused("none.jsonl", "", "none.jsonl");
+  refused("bad.jsonl", "{\"question\": 1}\n", "bad.jsonl record 1: its keys are question");
+  refused("order.jsonl", R"({"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]})",
+          "roles out of order");
+  refused("weights.jsonl",
+          R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":0}]})",
+          "nothing is trained");
+  refused("empty.jsonl", R"({"prompt":"a","completion":""})", "\"completion\" is empty");
+  refused("equal.jsonl", R"({"prompt":"a","chosen":"b","rejected":"b"})", "are equal: nothing to prefer",
+          {"--objective", "dpo"});
+  refused(
+      "tools.jsonl",
+      R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"function":{"name":"look"}}]}]})",
+      "leaves out the tool call 'look'");
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += "stone ";
+  refused("long.jsonl", json{{"prompt", words}, {"completion", "b"}}.dump(), "nothing is trained");
+  refused("chats.jsonl", "", "no chat template 'chatlm' (did you mean 'chatml'?)", {"--template", "chatlm"});
+  refused("pairs.jsonl", "", "preference pairs are for objective dpo, the objective is sft");
+  refused("chats.jsonl", "", "OpenAI messages are for objective sft, the objective is dpo",
+          {"--objective", "dpo"});
+  write_text(path("raises.jinja"), "{{ raise_exception('only poems') }}");
+  refused("chats.jsonl", "", "the chat template refuses: only poems", {"--template", "raises.jinja"});
+  write_text(path("endless.jinja"),
+             "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
+             "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}");
+  refused("chats.jsonl", "", "ends an answer with no special token", {"--template", "endless.jinja"});
+  const Outcome bare = stoa({"finetune", "base", "--data", "chats.jsonl", "--output", "refused"});
+  EXPECT_EQ(bare.exit_code, 1);
+  EXPECT_THAT(bare.err, HasSubstr("a chat needs a chat template"));
+}
+
+TEST_F(Finetune, NemosNamesOfFilesAndPlainTexts) {
+  write_text(path("held.jsonl"), R"({"input":"who walks","output":"the sea"})");
+  write_text(path("train.json"),
+             R"([{"input":"who walks","output":"the sea"},{"input":"who talks","output":"every stone"}])");
+  const Outcome outcome = stoa_ok(train(
+      "nemo",
+      {"model.data.data_prefix=null", "model.data.chat=true", "model.data.chat_template=none",
+       "model.data.train_ds.file_names=[train.json]", "model.data.validation_ds.file_names=[held.jsonl]",
+       "model.data.splits_string='980,10,10'", "trainer.max_steps=2", "trainer.val_check_interval=1"}));
+  EXPECT_THAT(outcome.err, HasSubstr("train.json: 2 records, NeMo input and output"));
+  EXPECT_EQ(validations("nemo").size(), 3U);
+}
+
+// tests/oracle/make_tuning_fixtures.py trained the same model on the same records with TRL.
+TEST_F(Finetune, LossesAreThoseOfTrl) {
+  const fs::path fixture = test::source_dir() / "tests/fixtures/tuning";
+  const json expected = json::parse(read_text(fixture / "losses.json"));
+  for (const auto& [objective, losses] : expected["losses"].items()) {
+    const std::string file = objective == "sft" ? "completions" : objective == "kto" ? "judged" : "pairs";
+    Arguments arguments{"train",
+                        fixture.string(),
+                        "model.data=" + (fixture / (file + ".jsonl")).string(),
+                        "model.data.chat=true",
+                        "model.data.chat_template=none",
+                        "model.data.packed_sequence=false",
+                        "model.data.splits_string='1,0,0'",
+                        "model.encoder_seq_length=96",
+                        "model.micro_batch_size=8",
+                        "model.global_batch_size=8",
+                        "model.objective.name=" + objective,
+                        "model.optim.name=adamw",
+                        "model.optim.lr=" + expected["rate"].dump(),
+                        "model.optim.betas=[0.9,0.95]",
+                        "model.optim.weight_decay=0",
+                        "model.optim.sched.name=constant",
+                        "trainer.gradient_clip_val=1",
+                        "trainer.precision=fp32",
+                        "trainer.log_every_n_steps=1",
+                        "trainer.num_threads=2",
+                        "trainer.max_steps=" + expected["steps"].dump(),
+                        "--output",
+                        objective};
+    if (objective == "robust") arguments.emplace_back("model.objective.label_smoothing=0.1");
+    stoa_ok(arguments);
+    const auto found = metrics(objective);
+    ASSERT_EQ(found.size(), losses.size()) << objective;
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      const double theirs = losses[i].get<double>();
+      EXPECT_NEAR(found.at(static_cast<std::int64_t>(i) + 1)["loss"].get<double>(), theirs,
+                  1e-3 * std::max(1.0, std::abs(theirs)))
+          << objective << " step " << i + 1;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stoa::e2e

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Writes tests/fixtures/tuning: a small llama, data, and the losses of 50 steps of TRL on them, which Finetune.LossesAreThoseOfTrl
+compares with Stoa's.  Needs torch, transformers, trl, peft, datasets.
+
+    tests/oracle/make_tuning_fixtures.py [OUT]
+
+Every step sees all records, so that the order of samples plays no part. fp32, AdamW without decay, constant rate, norm capped at 1.
+"""
+import json
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+import torch
+from datasets import Dataset
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests/fixtures/tuning"
+STEPS, RATE, RECORDS = 50, 2e-3, 8
+WORDS = "stone sea wind bread road roof light word home morning".split()
+
+
+def records():
+    rng = random.Random(3)
+    pick = lambda n: " ".join(rng.choice(WORDS) for _ in range(n))
+    return [{"prompt": f"Question: {pick(3)}\nAnswer:\n", "chosen": pick(2 + i % 4), "rejected": pick(2 + (i + 1) % 3)}
+            for i in range(RECORDS)]
+
+
+def tokenizer():
+    t = PreTrainedTokenizerFast(tokenizer_file=str(ROOT / "tests/fixtures/token/gpt2/tokenizer.json"))
+    t.eos_token = t.pad_token = "<|endoftext|>"
+    return t
+
+
+def fresh(path):
+    return LlamaForCausalLM.from_pretrained(path, dtype=torch.float32)
+
+
+def common(name, extra=None):
+    return dict(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=RECORDS, max_steps=STEPS, learning_rate=RATE,
+                lr_scheduler_type="constant", warmup_steps=0, weight_decay=0.0, adam_beta1=0.9, adam_beta2=0.95, adam_epsilon=1e-8,
+                max_grad_norm=1.0, logging_steps=1, save_strategy="no", report_to="none", use_cpu=True, bf16=False, fp16=False,
+                gradient_checkpointing=False, seed=1, **(extra or {}))
+
+
+def losses(trainer):
+    trainer.train()
+    return [round(entry["loss"], 7) for entry in trainer.state.log_history if "loss" in entry]
+
+
+def main():
+    out.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(5)
+    tok = tokenizer()
+    config = LlamaConfig(vocab_size=len(tok), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                         num_key_value_heads=2, max_position_embeddings=128, tie_word_embeddings=True, initializer_range=0.2,
+                         bos_token_id=tok.eos_token_id, eos_token_id=tok.eos_token_id, pad_token_id=tok.eos_token_id)
+    LlamaForCausalLM(config).save_pretrained(out)
+    (out / "tokenizer.json").write_text((ROOT / "tests/fixtures/token/gpt2/tokenizer.json").read_text())
+    (out / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast"}))
+    pairs = records()
+    judged = [{"prompt": p["prompt"], "completion": p["chosen"] if i % 2 else p["rejected"], "label": bool(i % 2)}
+              for i, p in enumerate(pairs)]
+    completions = [{"prompt": p["prompt"], "completion": p["chosen"]} for p in pairs]
+    for name, rows in (("pairs", pairs), ("judged", judged), ("completions", completions)):
+        (out / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    found = {}
+    sft = SFTTrainer(model=fresh(out), args=SFTConfig(**common("sft", dict(completion_only_loss=True, max_length=128))),
+                     train_dataset=Dataset.from_list(completions), processing_class=tok)
+    found["sft"] = losses(sft)
+    for name, extra in (("dpo", dict(loss_type="sigmoid")), ("ipo", dict(loss_type="ipo")), ("hinge", dict(loss_type="hinge")),
+                        ("robust", dict(loss_type="robust", label_smoothing=0.1))):
+        trainer = DPOTrainer(model=fresh(out), ref_model=fresh(out), args=DPOConfig(**common(name, dict(beta=0.1, max_length=128, **extra))),
+                             train_dataset=Dataset.from_list(pairs), processing_class=tok)
+        found[name] = losses(trainer)
+    kto = KTOTrainer(model=fresh(out), ref_model=fresh(out),
+                     args=KTOConfig(**common("kto", dict(beta=0.1, max_length=128, train_sampling_strategy="sequential"))),
+                     train_dataset=Dataset.from_list(judged), processing_class=tok)
+    found["kto"] = losses(kto)
+    (out / "losses.json").write_text(json.dumps({"steps": STEPS, "rate": RATE, "losses": found}, indent=1) + "\n")
+    for name, values in found.items():
+        print(name, values[:2], values[-1])
+
+
+main()
