@@ -1,5 +1,6 @@
 // `stoa finetune MODEL --data FILE…`.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -97,6 +98,18 @@ void plan_run(const FinetuneArguments& a, const ConfigArguments& config_argument
                   plan.steps, plan.batch.largest(), format_duration(seconds), tflops));
 }
 
+// `--data A B key=value`: words that change no key are further files.
+FinetuneArguments with_all_files(FinetuneArguments a) {
+  auto& words = a.job.config.overrides;
+  const auto is_change = [](const std::string& word) {
+    return word.find('=') != std::string::npos || word.starts_with('~');
+  };
+  const auto files = std::stable_partition(words.begin(), words.end(), is_change);
+  a.choice.data.insert(a.choice.data.end(), files, words.end());
+  words.erase(files, words.end());
+  return a;
+}
+
 void finetune(const FinetuneArguments& a, Context& context) {
   const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.choice.model, ckpt::Verify::kSizes);
   TrainingJob job = a.job;
@@ -154,7 +167,7 @@ void add_finetune_command(CLI::App& app, Context& context) {
                 "Stop after this step and save, as after a signal; schedules stay those of the whole run")
       ->check(between(0, 1e15));
   c->add_flag("--plan", a->plan, "Print the memory and time that it will take, and stop");
-  c->callback([a, &context] { finetune(*a, context); });
+  c->callback([a, &context] { finetune(with_all_files(*a), context); });
 }
 
 }  // namespace stoa::cli

@@ -20,6 +20,7 @@ using tune::TuningFiles;
 constexpr std::int64_t kLongestRow = 2048;
 constexpr double kBytesPerToken = 4;  // of JSON, roughly
 constexpr std::int64_t kStepsPerEpoch = 30, kMostRows = 16, kEvaluations = 10, kQuestions = 2;
+constexpr double kFewestSteps = 10;  // between evaluations
 
 std::string list_of(const std::vector<std::string>& items) { return nlohmann::json(items).dump(); }
 
@@ -52,8 +53,8 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
   const auto batch = std::bit_floor(static_cast<std::uint64_t>(
       std::clamp<double>(rows / kStepsPerEpoch, 1, static_cast<double>(kMostRows))));
   const double steps = std::max(1.0, std::ceil(choice.epochs * rows / static_cast<double>(batch)));
-  const auto interval =
-      static_cast<std::int64_t>(std::max(1.0, std::floor(steps / static_cast<double>(kEvaluations))));
+  const auto interval = static_cast<std::int64_t>(
+      std::max(kFewestSteps, std::floor(steps / static_cast<double>(kEvaluations))));
   // Preferences move a model that answers already: a fortieth of the rate that teaches it to.
   const bool compares = choice.objective != "sft";
   const double rate = full_tuning_rate(model::parameter_count(spec)) / (compares ? 40 : 1);

@@ -119,7 +119,7 @@ void Validation::draw_samples(std::int64_t step) {
     options.sampling.temperature = 0.8;
     options.sampling.top_p = 0.95;
     options.sampling.seed = 1;  // the same draws at every step: what changes is the model
-    std::string text;
+    std::string shown = prompt, text;
     const auto take = [&](std::string_view piece) {
       text += piece;
       return !alone || !parts_.stop.stop_requested();
@@ -127,6 +127,7 @@ void Validation::draw_samples(std::int64_t step) {
     const std::string& jinja = parts_.tokenizer()->chat_template();
     if (parts_.config.chats.chat && !jinja.empty()) {
       const auto& ends = parts_.inputs->data.turn_ends;
+      shown += '\n';
       options.end_tokens.assign(ends.begin(), ends.end());
       infer::ChatOptions chat;
       chat.generate = options;
@@ -140,7 +141,7 @@ void Validation::draw_samples(std::int64_t step) {
     } else {
       infer::generate(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(), prompt, options, take);
     }
-    for (auto* observer : parts_.observers) observer->on_sample({step, prompt, text});
+    for (auto* observer : parts_.observers) observer->on_sample({step, shown, text});
   }
 }
 

@@ -132,18 +132,43 @@ std::vector<EncodedText> SampleEncoder::encode_by_blocks(const Conversation& cha
   const std::size_t messages = answers.back() + 1;
   const std::string text = render(chat, messages, false, &marked);
   check_tools(chat, text, place);
-  std::size_t block = 0;
-  for (std::size_t i = 0; i < messages; ++i) {
-    if (chat.messages[i]["role"] != "assistant") continue;
-    if (chat.trained[i] && block < marked.size()) spans.push_back(marked[block]);
-    ++block;
+  std::vector<bool> trained;  // by answer
+  for (std::size_t i = 0; i < messages; ++i)
+    if (chat.messages[i]["role"] == "assistant") trained.push_back(chat.trained[i]);
+  if (std::find(trained.begin(), trained.end(), false) == trained.end()) {
+    // An answer may be several blocks, such as its text and the token that ends it.
+    for (const Span& span : marked) {
+      const bool joined = !spans.empty() && spans.back().end == span.begin;
+      if (joined)
+        spans.back().end = span.end;
+      else if (span.begin < span.end)
+        spans.push_back(span);
+    }
+  } else {
+    require<DataError>(marked.size() == trained.size(),
+                       "{}: the template marks {} answers with {{% generation %}}, the chat has {}: those of "
+                       "weight 0 cannot be told",
+                       place.text(), marked.size(), trained.size());
+    for (std::size_t i = 0; i < trained.size(); ++i)
+      if (trained[i]) spans.push_back(marked[i]);
   }
-  require<DataError>(marked.size() == block,
-                     "{}: the template marks {} answers with {{% generation %}}, the chat has {}",
-                     place.text(), marked.size(), block);
+  require<DataError>(!spans.empty(), "{}: the template marks no answer with {{% generation %}}",
+                     place.text());
   std::vector<EncodedText> out;
   out.push_back(encode_spans(text, spans, place));
   return out;
+}
+
+// Where a text that ends with an answer ends in the text of the whole chat; 0: it is not its beginning. Some
+// templates (Phi-3) put the end of the text behind the last turn, whichever that is.
+std::size_t SampleEncoder::end_within(const std::string& whole, const std::string& part) const {
+  if (whole.starts_with(part)) return part.size();
+  const auto found = text_.variables.find("eos_token");
+  if (found == text_.variables.end()) return 0;
+  const auto& eos = found->get_ref<const std::string&>();
+  if (!part.ends_with(eos)) return 0;
+  const std::string_view before = std::string_view(part).substr(0, part.size() - eos.size());
+  return whole.starts_with(before) ? before.size() : 0;
 }
 
 std::vector<EncodedText> SampleEncoder::encode_by_prefixes(const Conversation& chat,
@@ -156,8 +181,10 @@ std::vector<EncodedText> SampleEncoder::encode_by_prefixes(const Conversation& c
   bool whole = true;
   for (const std::size_t i : answers) {
     texts.push_back(i == answers.back() ? text : render(chat, i + 1, false));
-    spans.push_back({answer_begin(chat, i, texts.back(), place), texts.back().size()});
-    whole = whole && text.starts_with(texts.back());
+    const std::size_t begin = answer_begin(chat, i, texts.back(), place);
+    const std::size_t end = end_within(text, texts.back());
+    whole = whole && end > begin;
+    spans.push_back({begin, end > begin ? end : texts.back().size()});
   }
   std::vector<EncodedText> out;
   if (whole) {
@@ -165,7 +192,8 @@ std::vector<EncodedText> SampleEncoder::encode_by_prefixes(const Conversation& c
     return out;
   }
   ++counts_.rewritten;
-  for (std::size_t i = 0; i < texts.size(); ++i) out.push_back(encode_spans(texts[i], {spans[i]}, place));
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    out.push_back(encode_spans(texts[i], {{spans[i].begin, texts[i].size()}}, place));
   return out;
 }
 

@@ -64,6 +64,7 @@ class SampleEncoder {
   EncodedText encode_plain(const Continuation& text, const Place& place);
   // `spans`: of answers to be trained.
   EncodedText encode_spans(const std::string& text, const std::vector<Span>& spans, const Place& place);
+  std::size_t end_within(const std::string& whole, const std::string& part) const;
   std::string render(const Conversation& chat, std::size_t messages, bool prompt,
                      std::vector<Span>* generated = nullptr) const;
   std::size_t answer_begin(const Conversation& chat, std::size_t message, const std::string& after,

@@ -178,6 +178,19 @@ TEST(SampleEncoder, ATemplateThatRewritesEarlierTurnsGivesASamplePerAnswer) {
       "<|im_start|>assistant\n[<think>y</think>d<|im_end|>]\n");
 }
 
+// As Phi-3's template does: the end of the text follows the last turn.
+TEST(SampleEncoder, TheEndOfTheTextBehindTheLastTurn) {
+  const token::Tokenizer tokenizer = with_jinja(
+      templated("gpt2", "chatml"),
+      "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
+      "'<|im_end|>\n' }}{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% else %}{{ eos_token }}{% endif %}");
+  const Encoded encoded = encode(tokenizer, kChat);
+  ASSERT_EQ(encoded.samples.size(), 1U);
+  EXPECT_THAT(marked(tokenizer, encoded.samples[0].text),
+              HasSubstr("[Hello, wanderer<|im_end|>]\n<|im_start|>user"));
+}
+
 // DeepSeek-R1's generation prompt opens a thought that an answer without one does not have.
 TEST(SampleEncoder, AnAnswerMayBeginOtherwiseThanTheGenerationPrompt) {
   const token::Tokenizer tokenizer = with_jinja(
@@ -214,8 +227,14 @@ TEST(SampleEncoder, RefusesWhatWouldTrainWrongly) {
   EXPECT_THAT(
       message("{{ messages | length }}{% for m in messages %}{{ m.content + '<|im_end|>' }}{% endfor %}"),
       HasSubstr("cannot be told from the rest"));
-  EXPECT_THAT(message("{% generation %}{{ messages[1].content }}<|im_end|>{% endgeneration %}"),
-              HasSubstr("marks 1 answers with {% generation %}, the chat has 2"));
+  EXPECT_THAT(
+      message("{% generation %}{{ messages[1].content }}<|im_end|>{% endgeneration %}",
+              R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":0},
+                  {"role":"user","content":"c"},{"role":"assistant","content":"d"}]})"),
+      HasSubstr("marks 1 answers with {% generation %}, the chat has 2"));
+  EXPECT_THAT(
+      message("{% if false %}{% generation %}{% endgeneration %}{% endif %}{{ messages[0].content }}"),
+      HasSubstr("marks no answer"));
   EXPECT_THAT(error_of(chatml, R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"",
                   "tool_calls":[{"function":{"name":"look","arguments":{}}}]}]})"),
               HasSubstr("leaves out the tool call 'look': it does not support tools"));

@@ -172,13 +172,15 @@ TEST_F(Finetune, APreferenceRunResumesWithItsReference) {
   stoa_ok(tune("pairs.jsonl", "parts", more));
   expect_same("whole", "parts");
   fs::remove(path("parts") / "reference_logprobs.json");
-  const Outcome without = stoa(tune("pairs.jsonl", "parts", more + Arguments{"--epochs", "4"}));
+  const Outcome without = stoa(tune("pairs.jsonl", "parts", more + Arguments{"trainer.max_epochs=4"}));
   EXPECT_EQ(without.exit_code, 1);
   EXPECT_THAT(without.err, HasSubstr("reference_logprobs.json is missing"));
 }
 
 TEST_F(Finetune, PlanPrintsMemoryAndTrainsNothing) {
-  const Outcome outcome = stoa_ok(tune("chats.jsonl", "", {"--plan"}));
+  const Outcome outcome = stoa_ok({"finetune", "base", "--data", "chats.jsonl", "chats.jsonl",
+                                   "trainer.precision=fp32", "--template", "chatml", "--plan"});
+  EXPECT_THAT(outcome.err, HasSubstr("78 samples in"));
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("optimizer"), HasSubstr("steps of")));
   EXPECT_FALSE(fs::exists(path("runs")));
 }
@@ -217,16 +219,16 @@ TEST_F(Finetune, RefusesWhatCannotBeTrained) {
   std::string words;
   for (int i = 0; i < 400; ++i) words += "stone ";
   refused("long.jsonl", json{{"prompt", words}, {"completion", "b"}}.dump(), "nothing is trained");
-  refused("chats.jsonl", "", "no chat template 'chatlm' (did you mean 'chatml'?)", {"--template", "chatlm"});
+  refused("chats.jsonl", "", "no chat template 'chatlm' (did you mean 'chatml'?)", {"model.data.chat_template=chatlm"});
   refused("pairs.jsonl", "", "preference pairs are for objective dpo, the objective is sft");
   refused("chats.jsonl", "", "OpenAI messages are for objective sft, the objective is dpo",
           {"--objective", "dpo"});
   write_text(path("raises.jinja"), "{{ raise_exception('only poems') }}");
-  refused("chats.jsonl", "", "the chat template refuses: only poems", {"--template", "raises.jinja"});
+  refused("chats.jsonl", "", "the chat template refuses: only poems", {"model.data.chat_template=raises.jinja"});
   write_text(path("endless.jinja"),
              "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
              "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}");
-  refused("chats.jsonl", "", "ends an answer with no special token", {"--template", "endless.jinja"});
+  refused("chats.jsonl", "", "ends an answer with no special token", {"model.data.chat_template=endless.jinja"});
   const Outcome bare = stoa({"finetune", "base", "--data", "chats.jsonl", "--output", "refused"});
   EXPECT_EQ(bare.exit_code, 1);
   EXPECT_THAT(bare.err, HasSubstr("a chat needs a chat template"));
@@ -266,7 +268,7 @@ TEST_F(Finetune, LossesAreThoseOfTrl) {
                         "model.optim.lr=" + expected["rate"].dump(),
                         "model.optim.betas=[0.9,0.95]",
                         "model.optim.weight_decay=0",
-                        "model.optim.sched.name=constant",
+                        "model.optim.sched.name=Constant",
                         "trainer.gradient_clip_val=1",
                         "trainer.precision=fp32",
                         "trainer.log_every_n_steps=1",

@@ -329,7 +329,7 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.data.max_ngram_size", "1", "bert");
   set("model.data.doc_stride", "6", "bert, answers");
   set("model.data.index_mapping_dir", "indices", "gpt", kFiles);
-  set("model.data.chat", "true", "gpt", kRefusal, "no such file");
+  set("model.data.chat", "true", "gpt", kRefusal, "cannot read");
   set("model.data.chat_template", "chatml", "chats");
   set("model.data.packed_sequence", "false", "chats");
   set("model.data.train_ds.file_names", "[../other.jsonl]", "chats in NeMo's files");

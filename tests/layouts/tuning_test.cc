@@ -113,8 +113,8 @@ tune::ObjectiveConfig objective(ObjectiveKind kind) {
 
 // One pass per rank, made before the first step and used in all of them.
 struct Passes {
-  explicit Passes(const tune::ObjectiveConfig& config, std::shared_ptr<const ChatDataset> data)
-      : config(config), data(std::move(data)) {
+  Passes(const tune::ObjectiveConfig& objective_config, std::shared_ptr<const ChatDataset> pairs_or_judged)
+      : config(objective_config), data(std::move(pairs_or_judged)) {
     std::string name = (std::filesystem::temp_directory_path() / "stoa-tuning-XXXXXX").string();
     if (!::mkdtemp(name.data())) ADD_FAILURE() << "no directory " << name;
     directory = name;

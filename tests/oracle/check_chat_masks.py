@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 ROOT = Path(__file__).resolve().parent.parent.parent
 STOA = Path(sys.argv[1]).resolve()
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
-SPECIAL = re.compile(r"<[|｜][^|｜<>\s]*[|｜]>|</?s>|<(?:start|end)_of_turn>|<turn\|>|<\|turn>|\[e~\[|\]~b\]|<\|[A-Z_]+\|>")
+SPECIAL = re.compile(r"<[|｜][^|｜<>\s]*[|｜]>|</?s>|<(?:start|end)_of_turn>|<turn\|>|<\|turn>|\[e~\[|\]~b\]|<\|[A-Z_]+\|>|<end_of_utterance>")
 CHAT = [{"role": "user", "content": "Hi there"}, {"role": "assistant", "content": "Hello, wanderer"},
         {"role": "user", "content": "Bye é"}, {"role": "assistant", "content": "So long"}]
 
@@ -40,8 +40,8 @@ def stoa(directory, template):
     file.write_text(template)
     (directory / "chat.jsonl").write_text(json.dumps({"messages": CHAT}) + "\n")
     done = subprocess.run([STOA, "data", "show", "tiny", "model.data=chat.jsonl", "model.data.chat=true", "model.data.chat_template=given.jinja",
-                           "model.data.packed_sequence=false", "model.data.splits_string='1,0,0'", "model.tokenizer=.", "trainer.val_check_interval=0", "trainer.max_steps=1",
-                           "model.global_batch_size=1", "model.micro_batch_size=1", "model.encoder_seq_length=512", "--json"], cwd=directory, capture_output=True, text=True)
+                           "model.data.packed_sequence=false", "model.data.splits_string='1,0,0'", "model.tokenizer=.", "trainer.val_check_interval=0", "trainer.max_steps=1", "model.optim.sched.warmup_steps=0",
+                           "model.global_batch_size=1", "model.micro_batch_size=1", "model.encoder_seq_length=2048", "--json"], cwd=directory, capture_output=True, text=True)
     if done.returncode:
         return None, done.stderr.strip().splitlines()[-1][:160]
     row = json.loads(done.stdout)["rows"][0]
@@ -79,11 +79,14 @@ def main():
                     words.append(f"{how}: {mask}")
                 elif tokens != theirs["input_ids"]:
                     cut = tokens == theirs["input_ids"][:len(tokens)]
-                    words.append(f"{how}: other tokens" + (" (earlier turns are samples of their own)" if cut else ""))
-                    failed += how == "blocks" and not cut
+                    dated = "strftime_now" in text  # transformers prints today
+                    words.append(f"{how}: other tokens" + (" (earlier turns are samples of their own)" if cut else " (the date)" if dated else ""))
+                    failed += not cut and not dated
                 elif not same(tokens, theirs["assistant_masks"], mask, t):
-                    words.append(f"{how}: another mask " + repr(t.decode([x for x, a, b in zip(tokens, theirs['assistant_masks'], mask) if a != b])))
-                    failed += 1
+                    fewer = all(a >= b for a, b in zip(theirs["assistant_masks"], mask))
+                    words.append(f"{how}: {'without' if fewer else 'another mask'} " +
+                                 repr(t.decode([x for x, a, b in zip(tokens, theirs["assistant_masks"], mask) if a != b])))
+                    failed += not (fewer and how == "prefixes")  # what the generation prompt writes is not trained
                 else:
                     words.append(f"{how}: same ({sum(mask)} tokens)")
             print(f"{name:28} " + "; ".join(words), flush=True)

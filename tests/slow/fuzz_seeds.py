@@ -100,6 +100,15 @@ write("yaml", [p.read_text() for p in sorted((root / "configs").glob("*.yaml"))]
       ["${", "}", "&a ", "*a", ": ", "- ", "|\n", ">-\n", "!!str ", "<<: ", "---\n", "? ", "count", "list", "flag", "name",
        "number", "a.b.c", "${multiply:", "${a.count}", "${..}", "1e9", ".inf", "0x10", "null", "~", "\u2028"])
 
+# The records of src/tune/record_fuzz_test.cc are the test's own seeds; here one of every form.
+write("record", [json.dumps(r) for r in (
+          {"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A", "weight": 1}], "tools": []},
+          {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "system": "S"},
+          {"instruction": "I", "input": "", "output": "O"}, {"prompt": "P", "completion": "C", "label": True},
+          {"prompt": "P", "chosen": "A", "rejected": "B"}, {"input": "I", "output": "O"}, {"text": "T"})],
+      ['"messages"', '"role"', '"content"', '"tool_calls"', '"function"', '"arguments"', '"weight"', '"conversations"', '"from"', '"value"',
+       '"chosen"', '"rejected"', '"label"', '"type"', '"text"', "[", "]", "{", "}", "null", "\\ud83d", "<|im_end|>"])
+
 write("chat_template", json.loads((fixtures / "chat" / "templates.json").read_text())["templates"],
       ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "for ", " in ", "endfor", "if ", "elif ", "else", "endif", "set ",
        "endset", "macro ", "endmacro", "call", "filter ", "loop.index0", "loop.first", "loop.last", "namespace(", "messages",
