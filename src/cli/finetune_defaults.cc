@@ -7,9 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
-#include "model/huggingface/config_json.h"
-#include "model/model_spec.h"
+#include "infer/model_files.h"
 #include "tune/tuning_files.h"
 
 namespace stoa::cli {
@@ -43,10 +41,9 @@ double full_tuning_rate(std::int64_t parameters) {
   return std::round(std::clamp(rate, 5e-6, 1e-3) / unit) * unit;
 }
 
-std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const fs::path& directory,
+std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const fs::path& model_path,
                                            Console& console) {
-  const auto description = model::huggingface::read_config(read_text(directory / "config.json"));
-  const model::ModelSpec spec = model::resolve_model(description.config);
+  const model::ModelSpec spec = infer::ModelFiles(model_path).model();
   const std::int64_t length = choice.length.value_or(std::min(spec.config.max_positions(), kLongestRow));
   const TuningFiles files(paths_of(choice.data));
   const double rows = std::max(1.0, bytes_of(files) / kBytesPerToken / static_cast<double>(length));

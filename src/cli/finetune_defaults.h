@@ -19,10 +19,11 @@ struct FinetuneChoice {
   std::optional<std::int64_t> length;
 };
 
-// Changes of the configuration of the model in `directory`. Rates go by the size of the model, batches by
-// that of the data: about 30 steps per epoch, of 1 to 16 rows. IoError, DataError: the data cannot be read.
+// Changes of the configuration of a model, a directory or a .gguf file. Rates go by the size of the model,
+// batches by that of the data: about 30 steps per epoch, of 1 to 16 rows. IoError, DataError: the data cannot
+// be read.
 std::vector<std::string> finetune_defaults(const FinetuneChoice& choice,
-                                           const std::filesystem::path& directory, Console& console);
+                                           const std::filesystem::path& model_path, Console& console);
 
 // 2e-5 for 7 billion weights, less for larger models and more for smaller ones, as their usual rates are.
 double full_tuning_rate(std::int64_t parameters);
