@@ -135,7 +135,7 @@ ErrorSummary summarize(std::vector<double> errors) {
 AccuracyReport measure_accuracy(const RowList& rows) {
   AccuracyReport report;
   const Constants prior;
-  const Calibration all = calibrate(rows);
+  const Calibration all = as_written(calibrate(rows));  // what predictions are made with
   std::vector<double> none, device, both, left_out, with_five, memory;
   std::map<const Row*, double> fitted, unseen;
   std::map<Key, RowList> groups;

@@ -110,18 +110,18 @@ config::Node write_entry(const Calibration::Entry& entry) {
 
 }  // namespace
 
-Calibration load_calibration(const fs::path& file) {
-  const config::Node root = config::read_yaml(file);
+namespace {
+
+Calibration read_calibration(const config::Node& root, const std::string& name, const std::string& file) {
   Calibration calibration;
-  calibration.name = file.stem().string();
+  calibration.name = name;
   const config::Node* families = root.find("families");
-  require<ConfigError>(families && families->is_map(), "{}: a calibration has a mapping 'families'",
-                       file.string());
+  require<ConfigError>(families && families->is_map(), "{}: a calibration has a mapping 'families'", file);
   if (const config::Node* unlike = root.find("unlike")) {
-    const auto range = [&](const char* name, Calibration::Range& to) {
-      const config::Node* node = unlike->find(name);
+    const auto range = [&](const char* what, Calibration::Range& to) {
+      const config::Node* node = unlike->find(what);
       if (!node || !node->is_map()) return;
-      const Calibration::Entry entry = read_entry(*node, name);
+      const Calibration::Entry entry = read_entry(*node, what);
       to = {entry.low, entry.high};
     };
     range("program", calibration.unlike.program);
@@ -148,6 +148,17 @@ Calibration load_calibration(const fs::path& file) {
     calibration.families[family] = std::move(base);
   }
   return calibration;
+}
+
+}  // namespace
+
+Calibration load_calibration(const fs::path& file) {
+  return read_calibration(config::read_yaml(file), file.stem().string(), file.string());
+}
+
+Calibration as_written(const Calibration& calibration) {
+  return read_calibration(config::parse_yaml(write_calibration(calibration), calibration.name),
+                          calibration.name, calibration.name);
 }
 
 std::string write_calibration(const Calibration& calibration) {

@@ -83,5 +83,7 @@ struct Calibration {
 // YAML. ConfigError for unknown constants and values out of bounds.
 Calibration load_calibration(const fs::path& file);
 std::string write_calibration(const Calibration& calibration);
+// As its file gives it: rounded, and without what the measurements do not determine.
+Calibration as_written(const Calibration& calibration);
 
 }  // namespace stoa::plan

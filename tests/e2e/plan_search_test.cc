@@ -63,8 +63,9 @@ TEST_F(PlanSearch, WritesWhatTheTrainerReads) {
     EXPECT_TRUE(fs::exists(path(file))) << file;
   stoa_ok({"config", "check", "plan/plan.yaml"});
   const std::string job = read_text(path("plan/plan.sbatch"));
-  for (const char* part : {"#SBATCH --signal=B:USR1@300", "#SBATCH --requeue", "scontrol requeue",
-                           "stoa train plan/plan.yaml", ": \"${DATA:?", "--container-image", "--output runs/"})
+  for (const char* part :
+       {"#SBATCH --signal=B:USR1@300", "#SBATCH --requeue", "scontrol requeue", "stoa train plan/plan.yaml",
+        ": \"${DATA:?", "--container-image", "--output runs/"})
     EXPECT_THAT(job, HasSubstr(part));
   // The bytes are those that the program takes.
   const auto bench = json_of({"bench", "train", "plan/plan.yaml", "--ranks", "2", "--steps", "1", "--json"});
@@ -82,7 +83,10 @@ TEST_F(PlanSearch, EmitsForOtherPrograms) {
   // What it emits, it reads: the same bytes.
   EXPECT_EQ(json_of({"plan", "memory", "--from-megatron", "megatron.sh", "--json"})["total_bytes"],
             best["memory_bytes"]);
-  write_text(path("nemo.yaml"), stoa_ok(search + Arguments{"nemo"}).out);
+  refuse(search + Arguments{"nemo"}, {"NeMo 1.x has no words", "model.embedding_dropout 0.0"});
+  write_text(
+      path("nemo.yaml"),
+      stoa_ok({"plan", "search", "llama-7b", "--cluster", "dgx-h100", "--gpus", "16", "--emit", "nemo"}).out);
   EXPECT_GT(json_of({"plan", "memory", "nemo.yaml", "--json"})["total_bytes"].get<double>(), 1e9);
   EXPECT_THAT(stoa_ok(search + Arguments{"stoa"}).out, HasSubstr("tensor_model_parallel_size"));
   refuse(search + Arguments{"torchtitan"}, {"torchtitan has the families", "no LayerNorm"});
@@ -115,7 +119,7 @@ torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py "${ARGS[@]}" 2>&1 | tee t
       "plan", "search", "--from-megatron", "train.sh", "--cluster", "dgx-h100", "--gpus", "16", "--tp", "2"};
   const Outcome emitted = stoa_ok(search + Arguments{"--emit", "megatron"});
   for (const char* kept :
-       {"# my run", "module load cuda", "--num-layers 24              # GPT-3 XL",
+       {"# my run", "module load cuda", "--num-layers 24", "# GPT-3 XL",
         "--data-path $DATA --save $OUTPUT/checkpoints --log-throughput", "| tee train.log"})
     EXPECT_THAT(emitted.out, HasSubstr(kept));
   for (const char* changed : {"--tensor-model-parallel-size 2\n", "--nnodes 2", "#SBATCH --nodes=2",

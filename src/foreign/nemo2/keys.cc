@@ -350,6 +350,8 @@ constexpr Nemo2Key kOwnKeys[] = {
     {S::kPrecision, "fp16_min_loss_scale", U::kArgument, "min-loss-scale"},
     {S::kPrecision, "fp32", U::kNone, "the precision where neither bf16 nor fp16 is set"},
     {S::kPrecision, "fp4", U::kRefused, "FP4 GEMMs"},
+    {S::kPrecision, "fp4_param", U::kRefused,
+     "parameters kept in 8 or 4 bits: Stoa keeps weights in fp32 and compute precision", "false"},
     {S::kPrecision, "fp4_recipe", U::kNone, "a detail of fp4"},
     {S::kPrecision, "fp8", U::kCode, "model.fp8"},
     {S::kPrecision, "fp8_dot_product_attention", U::kRefused, "attention in 8 bits", "false"},
