@@ -106,6 +106,10 @@ void Nemo2Reading::needs(const std::string& problem) {
     note("before it can be trained: " + problem);
 }
 
+void Nemo2Reading::honoured(const std::string& path) {
+  std::erase_if(out_.ignored, [&](const std::string& said) { return said.starts_with(path + " "); });
+}
+
 void Nemo2Reading::files() {
   if (purpose_ == Purpose::kBench && script_ == "pretrain_bert.py" &&
       code(S::kModel, "bert_type") != "huggingface")
@@ -134,6 +138,8 @@ void Nemo2Reading::data_files() {
   else if (paths && paths->is_sequence())
     prefix = recipe_text(*paths).value_or("");
   if (!prefix.empty()) {
+    for (const char* key : {"paths", "data_path", "split", "index_mapping_dir"})
+      honoured(std::string("data.") + key);
     set("model.data.data_prefix", prefix);
     if (const std::string split = text_at(*data, "split"); !split.empty())
       set("model.data.splits_string", "\"" + split + "\"");
@@ -166,6 +172,7 @@ void Nemo2Reading::tokenizer_files() {
 
 void Nemo2Reading::run_directory(const Node& log) {
   if (changed("exp_manager")) return;
+  for (const char* key : {"explicit_log_dir", "log_dir", "name"}) honoured(std::string("log.") + key);
   const std::string own = text_at(log, "explicit_log_dir"), parent = text_at(log, "log_dir"),
                     name = text_at(log, "name");
   if (!own.empty())
@@ -178,6 +185,10 @@ void Nemo2Reading::checkpoints(const Node& log) {
   const Node* ckpt = log.find("ckpt");
   if (!ckpt || !ckpt->is_map()) return;
   const std::string section = "exp_manager.checkpoint_callback_params.";
+  for (const char* key : {"every_n_train_steps", "save_top_k", "train_time_interval"})
+    honoured(std::string("log.ckpt.") + key);
+  for (const char* unit : {"weeks", "days", "hours", "minutes", "seconds"})
+    honoured(std::string("log.ckpt.train_time_interval.") + unit);
   if (const std::string steps = text_at(*ckpt, "every_n_train_steps"); !steps.empty())
     set(section + "every_n_train_steps", steps);
   if (const std::string best = text_at(*ckpt, "save_top_k"); !best.empty()) set(section + "save_top_k", best);
@@ -187,11 +198,14 @@ void Nemo2Reading::checkpoints(const Node& log) {
 
 void Nemo2Reading::start() {
   for (const char* key : {"resume_if_exists", "resume_ignore_no_checkpoint"})
-    if (const std::string value = text_at(root_, std::string("resume.") + key); !value.empty())
+    if (const std::string value = text_at(root_, std::string("resume.") + key); !value.empty()) {
       set(std::string("exp_manager.") + key, value);
+      honoured(std::string("resume.") + key);
+    }
   const std::string weights = text_at(root_, "resume.restore_config.path");
   if (weights.empty() || changed("restore_from_path")) return;
   std::error_code error;
+  honoured("resume.restore_config.path");
   if (fs::exists(weights, error))
     set("restore_from_path", weights);
   else

@@ -57,6 +57,7 @@ class Nemo2Reading {
   bool changed(std::string_view key) const;  // by the user
   // What stands between the recipe and a run.
   void needs(const std::string& problem);
+  void honoured(const std::string& path);  // by a run: it is not among what has no effect
 
   // What a key that is read by code says.
   std::optional<std::string> code(Nemo2Section section, std::string_view name) const;
