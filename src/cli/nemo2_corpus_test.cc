@@ -333,6 +333,9 @@ TEST(Nemo2Recipes, AreTrainedWhereTheyNameWhatARunNeeds) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("model.data=PREFIX"), HasSubstr("model.tokenizer=DIR")));
   }
+  // The run's own tokenizer says how many ids there are.
+  EXPECT_FALSE(read_recipe("llama3_8b", {"model.data=d", "model.tokenizer=t"}, Purpose::kShow)
+                   .run.model.vocab_size.has_value());
   for (const char* encoder : {"bert_110m"})
     for (const Purpose trained : {Purpose::kTrain, Purpose::kBench})
       EXPECT_THROW(read_recipe(encoder, {"model.data=d", "model.tokenizer=t"}, trained), ConfigError);

@@ -170,6 +170,12 @@ void Nemo2Reading::tokenizer_files() {
                     named.empty() ? "" : " (" + named + ")"));
 }
 
+bool Nemo2Reading::tokenizer_is_here() const {
+  return of_run() && (changed("model.tokenizer") ||
+                      std::any_of(out_.overrides.begin(), out_.overrides.end(),
+                                  [](const std::string& o) { return o.starts_with("model.tokenizer"); }));
+}
+
 void Nemo2Reading::run_directory(const Node& log) {
   if (changed("exp_manager")) return;
   for (const char* key : {"explicit_log_dir", "log_dir", "name"}) honoured(std::string("log.") + key);

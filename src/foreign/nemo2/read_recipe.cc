@@ -367,7 +367,7 @@ Nemo2Config Nemo2Reading::read() {
   launched("num_nodes", "--nnodes");
   words.push_back(script_);
   MegatronOptions options;
-  options.changes = std::move(changes_);
+  options.changes = changes_;
   for (const auto& [name, given] : arguments_) {
     words.push_back("--" + name);
     words.insert(words.end(), given.values.begin(), given.values.end());
@@ -380,10 +380,16 @@ Nemo2Config Nemo2Reading::read() {
   } catch (const UsageError& error) {
     throw ConfigError(without_prefix(error.what()));
   }
+  // A run's own tokenizer says how many ids there are, unless the recipe does.
+  const bool counted = tokenizer_is_here() && !whole(S::kModel, "vocab_size");
+  if (counted)
+    std::erase_if(megatron.overrides,
+                  [](const std::string& o) { return o.starts_with("model.vocab_size="); });
   out_.overrides.insert(out_.overrides.begin(), megatron.overrides.begin(), megatron.overrides.end());
   out_.ignored.insert(out_.ignored.end(), megatron.ignored.begin(), megatron.ignored.end());
   for (const std::string& said : megatron.notes) {
     const bool of_pre_norm = said.find("one norm more") != std::string::npos;
+    if (counted && said.starts_with("--vocab-size is not given")) continue;
     if (!said.starts_with("Megatron's defaults") && !(of_pre_norm && bert_of_huggingface))
       out_.notes.push_back(said);
   }

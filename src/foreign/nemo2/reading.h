@@ -49,6 +49,7 @@ class Nemo2Reading {
   void files();
   void data_files();
   void tokenizer_files();
+  bool tokenizer_is_here() const;  // of a run: the user's, or one that the recipe names
   void run_directory(const config::Node& log);
   void checkpoints(const config::Node& log);
   void start();
