@@ -3,6 +3,7 @@
 // of the program itself (cli/app.h), so new ones are covered from their first day.
 #include <gmock/gmock.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>
 
