@@ -228,8 +228,9 @@ class Emission {
         return nemo2(*recipe, "");
       }
     }
-    require<ConfigError>(planned_.model.kind == model::ModelKind::kGpt,
-                         "a NeMo file for a model that is not a decoder can only be written where such a file was given");
+    require<ConfigError>(
+        planned_.model.kind == model::ModelKind::kGpt,
+        "a NeMo file for a model that is not a decoder can only be written where such a file was given");
     train::RunConfig whole = planned_;
     whole.model.vocab_size = vocabulary_;
     EmittedPlan out;
@@ -409,6 +410,7 @@ std::vector<std::string> differences_of_plans(train::RunConfig planned, train::R
   write_out(read_back, vocabulary);
   const std::vector<config::Condition> conditions = key_conditions();
   for (const config::Difference& d : config::differences(run_schema().schema(), &planned, &read_back)) {
+    if (d.path.starts_with("model.peft.lora_tuning.") && !planned.model.peft.active()) continue;
     const bool used = std::all_of(conditions.begin(), conditions.end(), [&](const auto& c) {
       const bool of_it = std::any_of(c.keys.begin(), c.keys.end(),
                                      [&](const std::string& key) { return is_key(key, d.path); });

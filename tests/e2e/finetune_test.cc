@@ -57,7 +57,7 @@ class Finetune : public Workplace {
 
 TEST_F(Finetune, AdaptersOfLinearLayers) {
   const Arguments lora{"--method", "lora", "--epochs", "2", "model.optim.lr=0.02"};
-  const Outcome outcome = stoa_ok(Arguments{"finetune", "base", "--data", "pairs.jsonl", "--template",
+  const Outcome outcome = stoa_ok(Arguments{"finetune", "base", "--data", "chats.jsonl", "--template",
                                             "alpaca", "trainer.precision=fp32", "--output", "mine"} +
                                   lora);
   EXPECT_THAT(outcome.err, HasSubstr("adapters trained"));
