@@ -58,6 +58,8 @@ Commands about_text() {
           {"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--measure-encoder"},
           {"data", "inspect", "data"},
           {"data", "text", "text.txt"},
+          {"data", "stages"},
+          {"data", "run", "quickstart", "--input", "text.jsonl", "--output", "kept", "--json"},
           {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"}};
 }
 
@@ -97,11 +99,19 @@ Commands about_a_decoder() {
           {"checkpoint", "export", "run", "--to", "gguf", "--format", "q8_0", "--output", "exported.gguf"},
           {"checkpoint", "inspect", "exported.gguf"},
           {"checkpoint", "quantize", "run", "--format", "q4_0", "--output", "quantized.gguf"},
-          {"checkpoint", "quantize", "run", "--format", "int8", "--output", "quantized", "--json"},
+          {"checkpoint", "quantize", "run", "--format", "q8_0", "--output", "quantized-too.gguf", "--json"},
           {"checkpoint", "import", "run/checkpoints/latest/model", "--output", "imported"},
           {"checkpoint", "import", "run/checkpoints/latest/model", "--output", "imported-too", "--json"},
           {"compare", "run", "run"},
           {"compare", "run", "run", "--locate"}};
+}
+
+Commands about_an_adapter() {
+  return {{"checkpoint", "merge", "tuned", "--output", "merged"},
+          {"checkpoint", "merge", "tuned", "--output", "merged-too", "--json"},
+          {"checkpoint", "extract-lora", "other", "--base", "run", "--rank", "2", "--output", "found"},
+          {"checkpoint", "extract-lora", "other", "--base", "run", "--rank", "2", "--output", "found-too",
+           "--json"}};
 }
 
 Commands about_an_encoder() {
@@ -182,6 +192,13 @@ TEST_F(StandardOutput, OfADecoder) {
   all_notice(about_a_decoder());
 }
 
+TEST_F(StandardOutput, OfAnAdapter) {
+  stoa_ok(train("run", {"trainer.max_steps=2"}));
+  stoa_ok(train("other", {"trainer.max_steps=3"}));
+  stoa_ok(train("tuned", {"restore_from_path=run", "model.peft.peft_scheme=lora", "trainer.max_steps=2"}));
+  all_notice(about_an_adapter());
+}
+
 TEST_F(StandardOutput, OfAnEncoder) {
   write_sentences();
   train_wordpiece();
@@ -215,10 +232,10 @@ TEST_F(StandardOutput, NoCommandIsLeftOut) {
   std::set<std::string> commands, tried = kSlow;
   list_commands("", commands);
   EXPECT_GT(commands.size(), 30u);
-  tried.insert("train");  // says everything on standard error
+  tried.insert({"train", "finetune"});  // say everything on standard error
   for (const auto& list :
        {about_the_program(), about_plans({}), about_text(), about_speed({}), about_a_decoder(),
-        about_an_encoder(), about_a_classifier(), about_an_encoder_decoder()})
+        about_an_adapter(), about_an_encoder(), about_a_classifier(), about_an_encoder_decoder()})
     for (const Arguments& arguments : list) {
       std::string words;
       for (const std::string& word : arguments) {
