@@ -63,6 +63,9 @@ void add_model(List& list) {
   const std::string positions = "model.position_embedding_type", kind = "model.kind";
   list.add("model", {"rotary_percentage", "rotary_base"}, {positions}, "position_embedding_type rope",
            is_rope);
+  list.add("model.peft", {"restore_from_path", "base_model_type", "modules_to_save", "lora_tuning.*"},
+           {"model.peft.peft_scheme"}, "peft_scheme lora",
+           [](const RunConfig& c) { return c.model.peft.active(); });
   const std::string scaling = "model.rope_scaling.type";
   list.add("model.rope_scaling", {"factor"}, {scaling}, "rope_scaling.type other than default",
            [](const RunConfig& c) { return !is_scaling(c, {RopeScaling::kDefault}); });

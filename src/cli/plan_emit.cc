@@ -410,7 +410,6 @@ std::vector<std::string> differences_of_plans(train::RunConfig planned, train::R
   write_out(read_back, vocabulary);
   const std::vector<config::Condition> conditions = key_conditions();
   for (const config::Difference& d : config::differences(run_schema().schema(), &planned, &read_back)) {
-    if (d.path.starts_with("model.peft.lora_tuning.") && !planned.model.peft.active()) continue;
     const bool used = std::all_of(conditions.begin(), conditions.end(), [&](const auto& c) {
       const bool of_it = std::any_of(c.keys.begin(), c.keys.end(),
                                      [&](const std::string& key) { return is_key(key, d.path); });

@@ -127,7 +127,6 @@ TEST(ArgumentValues, OptionsWithoutEffectAreRefused) {
   const std::vector<std::pair<Arguments, std::string>> cases{
       {{"train", "tiny", "--dump-output", "d"}, "--dump-tensors"},
       {{"train", "tiny", "--dump-only", "d"}, "--dump-tensors"},
-      {{"plan", "predict", "tiny", "--cluster", "laptop-cpu", "--output", "x.csv"}, "--rows"},
       {{"plan", "predict", "--rows", "x.csv", "--output", "y.csv", "--timeline", "t.svg"}, "--rows"},
       {{"plan", "predict", "--rows", "x.csv", "--output", "y.csv", "--ranks", "2"}, "--rows"},
       {{"plan", "predict", "--rows", "x.csv", "--output", "y.csv", "--from-megatron", "--bf16"}, "--rows"},
@@ -277,8 +276,8 @@ TEST_P(ArgumentTexts, OddOnesAreTakenOrRefusedInOrder) {
 }
 
 std::vector<const char*> families() {
-  return {"tokenizer", "data",       "train", "chat",     "generate", "score",   "embed", "predict",
-          "eval",      "checkpoint", "plan",  "schedule", "bench",    "compare", "config"};
+  return {"tokenizer", "data", "train",      "finetune", "chat",     "generate", "score",   "embed",
+          "predict",   "eval", "checkpoint", "plan",     "schedule", "bench",    "compare", "config"};
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, ArgumentTexts, ::testing::ValuesIn(families()),

@@ -158,11 +158,11 @@ class KeyWorkplace : public e2e::Workplace {
                  "model.tokenizer=../pieces"};
         return out;
       }
-      case Material::kSentences:
       case Material::kChats:
       case Material::kPreferences:
       case Material::kJudged:
         return chats(which);
+      case Material::kSentences:
       case Material::kClasses:
       case Material::kAnswers:
         break;
