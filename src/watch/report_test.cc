@@ -95,7 +95,8 @@ TEST(Chart, TicksAndThinning) {
   EXPECT_EQ(line[1].y, 4);
   EXPECT_EQ(line[3].y, 35);
   EXPECT_EQ(line[4].y, 100);
-  EXPECT_THAT(draw_chart({"empty", "", {{"a", "c1", {{1, NAN}}, false}}, {}}), HasSubstr("no values yet"));
+  EXPECT_THAT(draw_chart({"empty", "", "", {{"a", "c1", {{1, NAN}}, false}}, {}}),
+              HasSubstr("no values yet"));
 }
 
 TEST(Report, SectionsInTheOrderOfTheContract) {
@@ -266,7 +267,7 @@ TEST(Report, MemoryThatNoStepTouchedIsNoDeviation) {
 }
 
 TEST(Chart, FirstValuesDoNotSqueezeTheCurve) {
-  Chart chart{"Loss", "", {{"training", "c1", {}, false}}, {}};
+  Chart chart{"Loss", "", "", {{"training", "c1", {}, false}}, {}};
   for (int i = 1; i <= 1000; ++i)
     chart.series[0].points.push_back({static_cast<double>(i), 3 + 8 * std::exp(-i / 10.0)});
   EXPECT_THAT(draw_chart(chart), Not(HasSubstr("off the scale")));
