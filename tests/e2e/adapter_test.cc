@@ -154,7 +154,8 @@ TEST_F(Adapter, RefusesWhatDoesNotBelongTogether) {
   copy_adapter("tuned", "peft");
   stoa_ok({"generate", "other", "--adapter", "peft", "--prompt", "a", "--max-tokens", "1"});
   expect_refused({"generate", "wide", "--adapter", "peft", "--prompt", "a"}, "instead of [4, 64]");
-  expect_refused(tune("tuned", {"model.peft.peft_scheme=none"}), "is an adapter, the configuration trains");
+  expect_refused(train("tuned", {"restore_from_path=base", "trainer.max_steps=6"}),
+                 "is an adapter, the configuration trains");
   expect_refused(train("no base", {"model.peft.peft_scheme=lora"}), "give restore_from_path");
   expect_refused({"checkpoint", "export", "tuned", "--dtype", "fp32", "--output", "x"}, "merge it");
   expect_refused({"checkpoint", "merge", "base", "--output", "x"}, "is a whole model");
