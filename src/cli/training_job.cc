@@ -16,6 +16,7 @@
 #include "cli/schema.h"
 #include "train/layout_plan.h"
 #include "train/rank_view.h"
+#include "train/restore_training.h"
 #include "train/trainer.h"
 #include "watch/observers.h"
 
@@ -129,7 +130,13 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   });
-  const train::StartingPoint start = train::agree_on_start(launch, config);
+  std::function<fs::path()> restored;
+  if (!arguments.restore.empty())
+    restored = [&] {
+      return train::restored_checkpoint(config, arguments.restore,
+                                        [&](std::string_view line) { console.line(line); });
+    };
+  const train::StartingPoint start = train::agree_on_start(launch, config, restored);
   launch.prepare([&] {
     inputs = train::read_inputs(
         config, start, [&](std::string_view note) { console.line(note); }, interrupt.token());

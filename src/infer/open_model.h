@@ -14,9 +14,9 @@ namespace stoa::infer {
 
 class OpenModel {
  public:
-  // `path`: a Hugging Face directory, a checkpoint, or a run. `dtype`: of weights and computation; none: as
-  // stored. `make_machine` is called when weights are to be read. Errors are those of ckpt::find_checkpoint
-  // and ModelFiles.
+  // `path`: a Hugging Face directory, a checkpoint, a run, or a training checkpoint of another program.
+  // `dtype`: of weights and computation; none: as stored. `make_machine` is called when weights are to be
+  // read. Errors are those of ckpt::find_checkpoint and ModelFiles.
   OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine);
 
   const fs::path& directory() const { return directory_; }  // with config.json
