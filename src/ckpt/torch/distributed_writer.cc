@@ -56,8 +56,8 @@ class PartsWriter {
       : directory_(directory), max_file_bytes_(max_file_bytes) {}
 
   void object(const std::string& name) {
-    PickleWriter nothing;
-    const std::string text = torch_file_of(nothing.none().finish());
+    PickleWriter list;  // of the objects under that name
+    const std::string text = torch_file_of(list.begin_list().none().end_list().finish());
     open(text.size());
     written.push_back({name, {}, true, name_, file_->size(), text.size()});
     file_->write(text);

@@ -48,19 +48,22 @@ TensorPlace place_of(const std::string& name) {
   return out;
 }
 
-// Transformer Engine's layers hold the norm before them, and Megatron-Core's own say the same in checkpoints.
-std::string fused_norm(std::string rest, bool latent, bool experts) {
-  const auto replace = [&](std::string_view from, std::string_view to) {
-    if (rest.starts_with(from)) rest = std::string(to) + rest.substr(from.size());
-  };
-  if (latent) {
-    replace("self_attention.q_layernorm.", "self_attention.linear_q_up_proj.layer_norm_");
-    replace("self_attention.kv_layernorm.", "self_attention.linear_kv_up_proj.layer_norm_");
-  } else {
-    replace("input_layernorm.", "self_attention.linear_qkv.layer_norm_");
+// The names in checkpoints. Transformer Engine's layers hold the norm before them, and Megatron-Core's own
+// say the same of every norm, so that some have two names.
+std::vector<std::string> stored_names(const std::string& rest, bool latent, bool experts) {
+  constexpr std::pair<std::string_view, std::string_view> kFused[] = {
+      {"input_layernorm.", "self_attention.linear_qkv.layer_norm_"},
+      {"pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_"},
+      {"self_attention.q_layernorm.", "self_attention.linear_q_up_proj.layer_norm_"},
+      {"self_attention.kv_layernorm.", "self_attention.linear_kv_up_proj.layer_norm_"}};
+  for (const auto& [own, fused] : kFused) {
+    if (!rest.starts_with(own)) continue;
+    if (!latent && rest.starts_with("self_attention.")) break;  // a norm of the queries of a head
+    const std::string other = std::string(fused) + rest.substr(own.size());
+    if (latent || (experts && rest.starts_with("pre_mlp_"))) return {rest, other};
+    return {other};
   }
-  if (!experts) replace("pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_");
-  return rest;
+  return {rest};
 }
 
 // The tensors of a checkpoint: layers, and experts in them, stacked.
@@ -84,11 +87,10 @@ class Stacks {
       if (!entry) continue;  // without a state in the optimizer
       const TensorPlace place = place_of(tensor.name);
       const bool stacked = alike_ && place.layer >= 0;
-      std::string key = prefix + place.stack;
-      if (place.layer >= 0 && !stacked) key += std::to_string(place.layer) + ".";
-      key +=
-          fused_norm(place.rest, c.latent.multi_latent_attention,
-                     c.kind == model::ModelKind::kGpt && place.layer >= 0 && c.moe.has_experts(place.layer));
+      std::string stem = prefix + place.stack;
+      if (place.layer >= 0 && !stacked) stem += std::to_string(place.layer) + ".";
+      const bool experts =
+          c.kind == model::ModelKind::kGpt && place.layer >= 0 && c.moe.has_experts(place.layer);
       WrittenPart part{{}, {}, &source, entry, 0};
       std::vector<std::int64_t> shape;
       if (stacked) {
@@ -106,12 +108,14 @@ class Stacks {
         part.offsets.push_back(0);
         part.sizes.push_back(size);
       }
-      WrittenTensor& to = out[key];
-      to.name = key;
-      // A router's bias of the choice is fp32 whatever the weights are.
-      to.type = key.ends_with(".expert_bias") ? ckpt::StorageType::kF32 : type;
-      to.shape = shape;
-      to.parts.push_back(std::move(part));
+      for (const std::string& rest : stored_names(place.rest, c.latent.multi_latent_attention, experts)) {
+        WrittenTensor& to = out[stem + rest];
+        to.name = stem + rest;
+        // A router's bias of the choice is fp32 whatever the weights are.
+        to.type = rest.ends_with(".expert_bias") ? ckpt::StorageType::kF32 : type;
+        to.shape = shape;
+        to.parts.push_back(part);
+      }
     }
     std::vector<WrittenTensor> list;
     for (auto& [key, tensor] : out) list.push_back(std::move(tensor));
