@@ -119,6 +119,8 @@ def build(a, layout):
         spec = get_gpt_layer_local_spec(normalization=a["normalization"], multi_latent_attention=latent,
                                         qk_layernorm=a.get("qk_layernorm", False))
     if latent:  # its own attention on a CPU has one size of head
+        from megatron.core.transformer import multi_latent_attention
+        multi_latent_attention.HAVE_TE = False  # it takes stand-ins for Transformer Engine
         class TwoSizes(dot_product_attention.DotProductAttention):
             def __init__(self, *args, k_channels=None, v_channels=None, **keys):
                 super().__init__(*args, **keys)
