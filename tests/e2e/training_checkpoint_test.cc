@@ -71,8 +71,8 @@ class TrainingCheckpoint : public Workplace, public testing::WithParamInterface<
                           "--output", run} +
                 more);
   }
-  // Every tensor of both, weights and optimizer, within 1e-4; in latent attention, whose scaled rotary tables
-  // Megatron-Core computes in fp32, two elements of first moments are 1.3e-4 apart.
+  // Every tensor of both, weights and optimizer, within 1e-4; in latent attention two elements of first moments
+  // are 1.3e-4 apart.
   void expect_same_tensors(const std::string& a, const std::string& b) {
     const auto compared = nlohmann::json::parse(
         stoa({"compare", a, b, "--tolerance", name() == "mla" ? "2e-4" : "1e-4", "--json"}).out);
