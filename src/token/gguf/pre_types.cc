@@ -10,17 +10,19 @@
 namespace stoa::token {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json byte_level(bool regex) {
+OrderedJson byte_level(bool regex) {
   return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", regex}};
 }
-Json split(std::string_view regex, const char* behavior = "Isolated") {
+OrderedJson split(std::string_view regex, const char* behavior = "Isolated") {
   return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}, {"invert", false}};
 }
-Json sequence(std::vector<Json> parts) { return {{"type", "Sequence"}, {"pretokenizers", parts}}; }
+OrderedJson sequence(std::vector<OrderedJson> parts) {
+  return {{"type", "Sequence"}, {"pretokenizers", parts}};
+}
 // Cut by a regular expression, then written in the byte alphabet.
-Json cut_by(std::string_view regex) { return sequence({split(regex), byte_level(false)}); }
+OrderedJson cut_by(std::string_view regex) { return sequence({split(regex), byte_level(false)}); }
 
 constexpr std::string_view kDeepseekV3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -36,14 +38,15 @@ struct Row {
 
 // Every kind of cutting under the name with which it is written first.
 std::vector<Row> rows() {
-  const Json gpt2 = byte_level(true);
-  const Json digits_first = sequence({{{"type", "Digits"}, {"individual_digits", true}}, gpt2});
-  const Json llama3 = cut_by(regex(SplitPattern::kLlama3)), qwen2 = cut_by(regex(SplitPattern::kQwen2));
-  const Json falcon = sequence({{{"type", "Punctuation"}, {"behavior", "Contiguous"}},
-                                gpt2,
-                                {{"type", "Digits"}, {"individual_digits", false}},
-                                split("[0-9][0-9][0-9]")});
-  const Json deepseek_v3 = sequence(
+  const OrderedJson gpt2 = byte_level(true);
+  const OrderedJson digits_first = sequence({{{"type", "Digits"}, {"individual_digits", true}}, gpt2});
+  const OrderedJson llama3 = cut_by(regex(SplitPattern::kLlama3)),
+                    qwen2 = cut_by(regex(SplitPattern::kQwen2));
+  const OrderedJson falcon = sequence({{{"type", "Punctuation"}, {"behavior", "Contiguous"}},
+                                       gpt2,
+                                       {{"type", "Digits"}, {"individual_digits", false}},
+                                       split("[0-9][0-9][0-9]")});
+  const OrderedJson deepseek_v3 = sequence(
       {split("\\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(kDeepseekV3), byte_level(false)});
   return {
       {"gpt-2", {gpt2}},
@@ -93,8 +96,8 @@ PreType pre_type(std::string_view name) {
       name, did_you_mean(name, known), list);
 }
 
-std::string_view name_of_pre_type(const Json& pre_tokenizer, bool nfc, bool ignore_merges,
-                                  Json (*form)(const Json&)) {
+std::string_view name_of_pre_type(const OrderedJson& pre_tokenizer, bool nfc, bool ignore_merges,
+                                  OrderedJson (*form)(const OrderedJson&)) {
   for (const Row& row : rows())
     if (form(row.type.pre_tokenizer) == pre_tokenizer && row.type.nfc == nfc &&
         row.type.ignore_merges == ignore_merges)

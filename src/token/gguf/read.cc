@@ -10,7 +10,7 @@
 namespace stoa::token {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kBlank = "\xe2\x96\x81";  // U+2581
 
@@ -44,8 +44,8 @@ GgufVocabulary read_gguf_vocabulary(const gguf::File& file) {
   return out;
 }
 
-Json added_tokens(const GgufVocabulary& vocabulary) {
-  Json out = Json::array();
+OrderedJson added_tokens(const GgufVocabulary& vocabulary) {
+  OrderedJson out = OrderedJson::array();
   for (std::size_t id = 0; id < vocabulary.size(); ++id)
     if (vocabulary.is_added(id) && !vocabulary.tokens[id].empty())
       out.push_back({{"id", id},
@@ -71,15 +71,16 @@ std::string vocabulary_text(const GgufVocabulary& vocabulary, const gguf::File& 
   for (std::size_t id = 0; id < vocabulary.size(); ++id) {
     if (seen.at(vocabulary.tokens[id]) != id) continue;
     if (text.size() > 1) text += ',';
-    text += Json(vocabulary.tokens[id]).dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += OrderedJson(vocabulary.tokens[id]).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
     text += ':' + std::to_string(id);
   }
   return text + "}";
 }
 
 // Everything that surrounds a text.
-Json template_processing(const gguf::File& file, const GgufVocabulary& vocabulary, bool bos_by_default) {
-  Json single = Json::array(), special = Json::object();
+OrderedJson template_processing(const gguf::File& file, const GgufVocabulary& vocabulary,
+                                bool bos_by_default) {
+  OrderedJson single = OrderedJson::array(), special = OrderedJson::object();
   const auto add = [&](const char* key, const char* which, bool fallback) {
     if (!file.flag(std::string("tokenizer.ggml.add_") + key + "_token").value_or(fallback)) return;
     const auto id = file.integer(std::string("tokenizer.ggml.") + which + "_token_id");
@@ -92,21 +93,23 @@ Json template_processing(const gguf::File& file, const GgufVocabulary& vocabular
   single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
   add("eos", "eos", false);
   if (special.empty()) return nullptr;
-  Json pair = single;
+  OrderedJson pair = single;
   pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
 }
 
 // `vocab` and `merges`: JSON texts.
-std::string tokenizer_text(Json parts, Json model, const std::string& vocab, const std::string& merges) {
+std::string tokenizer_text(OrderedJson parts, OrderedJson model, const std::string& vocab,
+                           const std::string& merges) {
   parts["model"] = std::move(model);
-  std::string text = parts.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = parts.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   text.resize(text.size() - 2);  // of the model and of all
   return text + ",\"vocab\":" + vocab + ",\"merges\":" + merges + "}}";
 }
 
 std::string quoted_merge(std::string_view left, std::string_view right) {
-  return Json(Json::array({left, right})).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return OrderedJson(OrderedJson::array({left, right}))
+      .dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 std::string read_byte_level(const gguf::File& file, const GgufVocabulary& vocabulary) {
@@ -122,13 +125,13 @@ std::string read_byte_level(const gguf::File& file, const GgufVocabulary& vocabu
     list += (i ? "," : "") +
             quoted_merge(std::string_view(merge).substr(0, space), std::string_view(merge).substr(space + 1));
   }
-  const Json bytes = {
+  const OrderedJson bytes = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   return tokenizer_text({{"version", "1.0"},
                          {"truncation", nullptr},
                          {"padding", nullptr},
                          {"added_tokens", added_tokens(vocabulary)},
-                         {"normalizer", pre.nfc ? Json{{"type", "NFC"}} : Json()},
+                         {"normalizer", pre.nfc ? OrderedJson{{"type", "NFC"}} : OrderedJson()},
                          {"pre_tokenizer", pre.pre_tokenizer},
                          {"post_processor", template_processing(file, vocabulary, pre.add_bos)},
                          {"decoder", bytes}},
@@ -178,24 +181,26 @@ std::string read_scored(const gguf::File& file, const GgufVocabulary& vocabulary
     list += (list.size() > 1 ? "," : "") +
             quoted_merge(vocabulary.tokens[merge.left], vocabulary.tokens[merge.right]);
   const bool prefix = file.flag("tokenizer.ggml.add_space_prefix").value_or(true);
-  const Json blanks = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kBlank}};
-  Json decoders = Json::array({{{"type", "Replace"}, {"pattern", {{"String", kBlank}}}, {"content", " "}},
-                               {{"type", "ByteFallback"}},
-                               {{"type", "Fuse"}}});
+  const OrderedJson blanks = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kBlank}};
+  OrderedJson decoders =
+      OrderedJson::array({{{"type", "Replace"}, {"pattern", {{"String", kBlank}}}, {"content", " "}},
+                          {{"type", "ByteFallback"}},
+                          {{"type", "Fuse"}}});
   if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   const auto unknown = std::find(vocabulary.types.begin(), vocabulary.types.end(), GgufTokenType::kUnknown);
-  const Json unk =
+  const OrderedJson unk =
       unknown == vocabulary.types.end()
-          ? Json()
-          : Json(vocabulary.tokens[static_cast<std::size_t>(unknown - vocabulary.types.begin())]);
+          ? OrderedJson()
+          : OrderedJson(vocabulary.tokens[static_cast<std::size_t>(unknown - vocabulary.types.begin())]);
   return tokenizer_text(
       {{"version", "1.0"},
        {"truncation", nullptr},
        {"padding", nullptr},
        {"added_tokens", added_tokens(vocabulary)},
        {"normalizer",
-        prefix ? Json{{"type", "Sequence"},
-                      {"normalizers", Json::array({{{"type", "Prepend"}, {"prepend", kBlank}}, blanks})}}
+        prefix ? OrderedJson{{"type", "Sequence"},
+                             {"normalizers",
+                              OrderedJson::array({{{"type", "Prepend"}, {"prepend", kBlank}}, blanks})}}
                : blanks},
        {"pre_tokenizer", nullptr},
        {"post_processor", template_processing(file, vocabulary, true)},

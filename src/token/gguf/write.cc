@@ -10,29 +10,30 @@
 namespace stoa::token {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using gguf::Keys;
 using gguf::Value;
 
-Json tokenizer_file(const TokenizerSpec& spec) {
+OrderedJson tokenizer_file(const TokenizerSpec& spec) {
   require<DataError>(
       spec.form == SymbolForm::kByteLevel || spec.form == SymbolForm::kSentencePiece ||
           (spec.form == SymbolForm::kComponents && spec.original.name == "tokenizer.json"),
       "a tokenizer of this kind is not written into GGUF files; written are byte-level BPE and "
       "SentencePiece's BPE of a tokenizer.json");
-  return Json::parse(spec.original.name == "tokenizer.json" ? spec.original.text : tokenizer_json(spec));
+  return OrderedJson::parse(spec.original.name == "tokenizer.json" ? spec.original.text
+                                                                   : tokenizer_json(spec));
 }
 
-bool is_type(const Json& part, std::string_view type) {
+bool is_type(const OrderedJson& part, std::string_view type) {
   return part.is_object() && part.value("type", "") == type;
 }
 
 // What changes ids in a pre-tokenizer, in one form; a sequence of one is its part.
-Json plain_form(const Json& part) {
+OrderedJson plain_form(const OrderedJson& part) {
   if (is_type(part, "Sequence")) {
-    Json parts = Json::array();
-    for (const Json& each : part.at("pretokenizers")) parts.push_back(plain_form(each));
-    return parts.size() == 1 ? parts[0] : Json{{"type", "Sequence"}, {"pretokenizers", parts}};
+    OrderedJson parts = OrderedJson::array();
+    for (const OrderedJson& each : part.at("pretokenizers")) parts.push_back(plain_form(each));
+    return parts.size() == 1 ? parts[0] : OrderedJson{{"type", "Sequence"}, {"pretokenizers", parts}};
   }
   if (is_type(part, "ByteLevel")) {
     require<DataError>(
@@ -40,31 +41,33 @@ Json plain_form(const Json& part) {
         "a byte-level tokenizer that puts a space in front of texts cannot be said in a GGUF file");
     return {{"type", "ByteLevel"}, {"use_regex", part.value("use_regex", true)}};
   }
-  Json out = part;
+  OrderedJson out = part;
   if (out.is_object() && out.value("invert", true) == false) out.erase("invert");
   return out;
 }
 
-bool is_nfc(const Json& normalizer) { return is_type(normalizer, "NFC"); }
+bool is_nfc(const OrderedJson& normalizer) { return is_type(normalizer, "NFC"); }
 
-std::string pre_type_of(const Json& file, bool ignore_merges) {
-  const Json normalizer = file.value("normalizer", Json());
+std::string pre_type_of(const OrderedJson& file, bool ignore_merges) {
+  const OrderedJson normalizer = file.value("normalizer", OrderedJson());
   require<DataError>(normalizer.is_null() || is_nfc(normalizer),
                      "a byte-level tokenizer with a normalizer other than NFC cannot be said in a GGUF file");
-  const auto name = name_of_pre_type(plain_form(file.value("pre_tokenizer", Json())), is_nfc(normalizer),
-                                     ignore_merges, plain_form);
+  const auto name = name_of_pre_type(plain_form(file.value("pre_tokenizer", OrderedJson())),
+                                     is_nfc(normalizer), ignore_merges, plain_form);
   require<DataError>(!name.empty(), "llama.cpp has no name for a tokenizer that cuts texts like this one: {}",
-                     file.value("pre_tokenizer", Json()).dump().substr(0, 300));
+                     file.value("pre_tokenizer", OrderedJson()).dump().substr(0, 300));
   return std::string(name);
 }
 
 // Whether a blank comes in front of every text.
-bool adds_blank(const Json& file) {
-  const Json normalizer = file.value("normalizer", Json()), cutter = file.value("pre_tokenizer", Json());
+bool adds_blank(const OrderedJson& file) {
+  const OrderedJson normalizer = file.value("normalizer", OrderedJson()),
+                    cutter = file.value("pre_tokenizer", OrderedJson());
   if (is_type(cutter, "Metaspace")) return cutter.value("prepend_scheme", "always") != "never";
-  const Json parts =
-      is_type(normalizer, "Sequence") ? normalizer.at("normalizers") : Json::array({normalizer});
-  return std::any_of(parts.begin(), parts.end(), [](const Json& part) { return is_type(part, "Prepend"); });
+  const OrderedJson parts =
+      is_type(normalizer, "Sequence") ? normalizer.at("normalizers") : OrderedJson::array({normalizer});
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const OrderedJson& part) { return is_type(part, "Prepend"); });
 }
 
 struct WrittenTokens {
@@ -119,9 +122,9 @@ void add_names(const Tokenizer& tokenizer, Keys& keys) {
     keys.emplace_back(std::string(kGgufTemplate), Value::text(spec.chat_template));
 }
 
-std::vector<std::pair<std::string, std::string>> merges_of(const Json& file) {
+std::vector<std::pair<std::string, std::string>> merges_of(const OrderedJson& file) {
   std::vector<std::pair<std::string, std::string>> out;
-  for (const Json& merge : file.at("model").at("merges")) {
+  for (const OrderedJson& merge : file.at("model").at("merges")) {
     if (merge.is_array()) {
       out.emplace_back(merge.at(0).get<std::string>(), merge.at(1).get<std::string>());
       continue;
@@ -137,8 +140,8 @@ std::vector<std::pair<std::string, std::string>> merges_of(const Json& file) {
 
 Keys gguf_keys(const Tokenizer& tokenizer, std::int64_t vocabulary) {
   const TokenizerSpec& spec = tokenizer.spec();
-  const Json file = tokenizer_file(spec);
-  const Json& model = file.at("model");
+  const OrderedJson file = tokenizer_file(spec);
+  const OrderedJson& model = file.at("model");
   require<DataError>(is_type(model, "BPE") || !model.contains("type"),
                      "a tokenizer of type {} is not written into GGUF files; written are byte-level BPE and "
                      "SentencePiece's BPE",
