@@ -60,6 +60,7 @@ SETS = [  # in the order of the bits of CharacterClass (character.h)
     # What decides the form of a sigma: cased characters, and those that it looks past, asked of Python itself.
     {c for c in POINTS if ("aΣ" + chr(c)).lower()[1] == "σ"},
     {c for c in POINTS if ("aΣ" + chr(c) + "a").lower()[1] == "σ" and not ("aΣ" + chr(c)).lower()[1] == "σ"},
+    members("[[:alpha:]]", regex),
 ]
 
 

@@ -63,7 +63,7 @@ TEST(Datatrove, SameWordsAndSentences) {
 TEST(Datatrove, SameDecisionsOfTheChainOfFineWeb) {
   Chain chain;
   for (const auto& row : fixtures()) {
-    Document document{"", row["text"], ""};
+    Document document{"", row["text"], "", ""};
     EXPECT_EQ(chain.reason(document), row["reason"].get<std::string>()) << row["text"];
     if (row["reason"] == "") {
       EXPECT_EQ(document.text, row.value("left", row["text"].get<std::string>()));
@@ -80,7 +80,7 @@ TEST(Datatrove, WordsOfARewrittenTextAreCountedAsIfItWereSplitAgain) {
   EnglishWords english;
   int rewritten = 0;
   for (const auto& row : fixtures()) {
-    Document document{"", row["text"], ""};
+    Document document{"", row["text"], "", ""};
     features.reset(document.text);
     Verdict verdict;
     stage->apply(document, features, verdict);
@@ -125,7 +125,7 @@ std::string good_text(int words) {
 
 TEST(Datatrove, AThresholdOfZeroSwitchesARuleOff) {
   Features features;
-  Document document{"", good_text(30), ""};
+  Document document{"", good_text(30), "", ""};
   features.reset(document.text);
   for (const std::int64_t least : {50, 0}) {
     GopherQuality options;
@@ -137,7 +137,7 @@ TEST(Datatrove, AThresholdOfZeroSwitchesARuleOff) {
 }
 
 TEST(Verdict, MeasuringGoesOnAfterTheFirstRuleThatFails) {
-  Document document{"", "a # b # c ... ", ""};
+  Document document{"", "a # b # c ... ", "", ""};
   Features features;
   features.reset(document.text);
   Verdict verdict(Verdict::Mode::kMeasure);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "config/schema.h"
 #include "curate/document.h"
 #include "curate/io/json_document.h"
+#include "curate/io/warc.h"
 #include "data/text_reader.h"
 
 namespace stoa::curate {
@@ -35,25 +37,35 @@ struct Place {
 
 struct InputBlock {
   data::Block block;
-  std::int64_t input = 0;  // in the list of inputs
-  std::int64_t first = 0;  // number of the first document of the block
-  std::size_t skip = 0;    // documents of the block that are not wanted
+  bool is_archive = false;  // its documents are records (warc.h)
+  std::int64_t input = 0;   // in the list of inputs
+  std::int64_t first = 0;   // number of the first document of the block
+  std::size_t skip = 0;     // documents of the block that are not wanted
 };
+
+// By its name: .warc or .wet, compressed or not.
+bool is_archive(const fs::path& path);
 
 class DocumentReader {
  public:
   // `inputs` must outlive it. Begins at `from`.
   DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options, Place from);
   // False at the end. Errors that concern a whole file: unreadable, truncated or corrupt compressed data, not
-  // text.
+  // text, an archive without extracted texts.
   bool next(InputBlock& block);
 
  private:
+  bool open_next();
+  bool next_records(InputBlock& block);
+
   const std::vector<data::TextInput>& inputs_;
+  const InputOptions options_;
   const Place from_;
-  std::vector<data::TextInput> rest_;  // from the first wanted input on
-  data::BlockReader reader_;
-  std::int64_t input_ = -1, number_ = 0;  // of the last block
+  std::int64_t input_, number_ = 0;   // of the file that is read, and of its next document
+  std::uint64_t before_ = 0;          // bytes of the files before it, from the first that was read
+  std::vector<data::TextInput> one_;  // that file, for its reader
+  std::unique_ptr<data::BlockReader> texts_;
+  std::unique_ptr<WarcReader> records_;
 };
 
 // Makes documents of the pieces of a block. One per worker.

@@ -22,6 +22,7 @@ void JsonDocuments::read(std::string_view line, std::size_t readable, Document& 
   document.id.clear();
   document.text.clear();
   document.metadata.clear();
+  document.url.clear();
   const simdjson::dom::object object = data::parse_json_line(parser_->dom, line, parser_->mended);
   bool found = false;
   for (const auto& [key, value] : object) {
@@ -35,6 +36,8 @@ void JsonDocuments::read(std::string_view line, std::size_t readable, Document& 
       document.id =
           value.get(id) == simdjson::SUCCESS ? std::string(id) : std::string(simdjson::minify(value));
     } else if (key != "reason" && key != "duplicate_cluster" && key != "id" && key != "text") {
+      std::string_view url;
+      if (key == "url" && value.get(url) == simdjson::SUCCESS) document.url = url;
       if (!document.metadata.empty()) document.metadata += ',';
       append_json_string(key, document.metadata);
       document.metadata += ':';

@@ -2,8 +2,26 @@
 
 #include "base/error.h"
 #include "curate/run/sidecar.h"
+#include "data/utf8_scan.h"
 
 namespace stoa::curate {
+
+namespace {
+
+// The text with U+FFFD for bytes that are not UTF-8.
+std::string utf8_or_marks(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t valid = data::scan_utf8(text).valid;
+    out += text.substr(0, valid);
+    if (valid == text.size()) break;
+    out += "\xef\xbf\xbd";
+    text.remove_prefix(valid + 1);
+  }
+  return out;
+}
+
+}  // namespace
 
 Processor::Processor(const Pipeline& pipeline)
     : pipeline_(pipeline), parser_(pipeline.settings.input), keys_(pipeline.deduplications.size()) {
@@ -30,7 +48,7 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     const auto [begin, end] = block.block.documents[index];
     Document raw;  // as it was read: its line may be no JSON
     raw.id = fmt::format("{}:{}", block.block.input->path.filename().string(), outcome.number + 1);
-    raw.text = block.block.text.view().substr(begin, end - begin);
+    raw.text = utf8_or_marks(block.block.text.view().substr(begin, end - begin));
     outcome.read_bytes = outcome.bytes = static_cast<std::int64_t>(raw.text.size());
     append_json_line(raw, outcome.reason, out.lines);
   };

@@ -88,6 +88,30 @@ TEST_F(Run, EveryDocumentIsKeptDroppedOrInQuarantineInOrder) {
   EXPECT_THAT(manifest["pipeline"].get<std::string>(), HasSubstr("min_doc_words: 6"));
 }
 
+TEST_F(Run, ArchivesOfExtractedTexts) {
+  const auto record = [](const std::string& type, const std::string& id, const std::string& text) {
+    return fmt::format(
+        "WARC/1.0\r\nWARC-Type: {}\r\nWARC-Target-URI: http://x/{}\r\nWARC-Record-ID: <urn:uuid:{}>\r\n"
+        "Content-Length: {}\r\n\r\n{}\r\n\r\n",
+        type, id, id, text.size(), text);
+  };
+  fs::remove_all(folder_ / "in");
+  fs::create_directories(folder_ / "in");
+  write_text(
+      folder_ / "in/a.warc.wet",
+      record("warcinfo", "", "x") + record("conversion", "one", "the first text has enough words for it\n") +
+          record("conversion", "two", "too short") + record("conversion", "three", "broken \xff text"));
+  const RunResult result = run("out", 1);
+  EXPECT_EQ(result.flow.kept.documents, 1);
+  EXPECT_EQ(result.flow.dropped_in_all().documents, 1);
+  EXPECT_EQ(result.flow.quarantined.documents, 1);
+  const auto kept = nlohmann::json::parse(read_text(folder_ / "out/kept/00000.jsonl"));
+  EXPECT_EQ(kept["id"], "one");
+  EXPECT_EQ(kept["url"], "http://x/one");
+  write_text(folder_ / "in/a.warc.wet", record("response", "one", "HTTP/1.1 200 OK\r\n\r\n<html>"));
+  EXPECT_THAT(error_of([&] { run("pages", 1); }), HasSubstr(".wet"));
+}
+
 TEST_F(Run, SameBytesForAnyNumberOfWorkers) {
   run("one", 1);
   const auto one = files("one");

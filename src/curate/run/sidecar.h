@@ -1,5 +1,5 @@
-// What the second pass of a run needs to know of a shard in addition to its lines: the fate of every document, in
-// order, and of those that the stages kept the length and the keys of every deduplication.
+// What the second pass of a run needs to know of a shard in addition to its lines: the fate of every
+// document, in order, and of those that the stages kept the length and the keys of every deduplication.
 #pragma once
 
 #include <cstdint>

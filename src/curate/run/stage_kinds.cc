@@ -4,6 +4,9 @@
 
 #include "config/reader.h"
 #include "curate/filters/datatrove.h"
+#include "curate/filters/nemo.h"
+#include "curate/filters/pii.h"
+#include "curate/filters/url_filter.h"
 
 namespace stoa::curate {
 namespace {
@@ -36,6 +39,11 @@ std::span<const StageKind> stage_kinds() {
                          "Drops lines and documents, and rewrites the text (C4; datatrove's rules)"),
       kind_of<FineWebQuality>("fineweb_quality",
                               "Punctuation, short and repeated lines (FineWeb; datatrove's rules)"),
+      kind_of<NemoHeuristics>("nemo_heuristics",
+                              "The heuristic filters of NeMo Curator, in the order of its English chain"),
+      kind_of<UrlFilter>("url_filter",
+                         "Drops documents by their `url`, with lists of yours (datatrove's rules)"),
+      kind_of<PiiOptions>("pii", "Replaces e-mail and IPv4 addresses (datatrove's patterns); drops nothing"),
   };
   return kinds;
 }

@@ -25,16 +25,17 @@ enum CharacterClass : std::uint32_t {
   kLower = 1u << 7,        // small, or without case
   kUpper = 1u << 8,        // capital, or without case
   kQuote = 1u << 9,
-  kPrefix = 1u << 10,         // cut off where a word begins with it
-  kSuffix = 1u << 11,         // cut off where a word ends with it
-  kInfix = 1u << 12,          // cut out wherever it stands
-  kBeforeDot = 1u << 13,      // a dot that ends a word is cut off after it
-  kSymbol = 1u << 14,         // datatrove's PUNCTUATION: becomes a space in simplified text
-  kTerminal = 1u << 15,       // its TERMINAL_PUNCTUATION
-  kNonspacing = 1u << 16,     // category Mn
-  kSentenceEnd = 1u << 17,    // of spaCy's sentencizer
-  kCased = 1u << 18,          // a sigma before it is not final
-  kCaseIgnorable = 1u << 19,  // a sigma looks past it
+  kPrefix = 1u << 10,              // cut off where a word begins with it
+  kSuffix = 1u << 11,              // cut off where a word ends with it
+  kInfix = 1u << 12,               // cut out wherever it stands
+  kBeforeDot = 1u << 13,           // a dot that ends a word is cut off after it
+  kSymbol = 1u << 14,              // datatrove's PUNCTUATION: becomes a space in simplified text
+  kTerminal = 1u << 15,            // its TERMINAL_PUNCTUATION
+  kNonspacing = 1u << 16,          // category Mn
+  kSentenceEnd = 1u << 17,         // of spaCy's sentencizer
+  kCased = 1u << 18,               // a sigma before it is not final
+  kCaseIgnorable = 1u << 19,       // a sigma looks past it
+  kAlphabeticProperty = 1u << 20,  // [[:alpha:]] of Python's regex: marks and letter numbers, too
 };
 
 struct Character {

@@ -1,0 +1,110 @@
+// Headers of archives from anywhere: read or refused, with views inside the text.
+#include "curate/io/warc.h"
+
+#ifndef STOA_LIBFUZZER
+#include <gmock/gmock.h>
+
+#include "data/test_files.h"
+#endif
+
+#include "base/error.h"
+
+namespace stoa::curate {
+namespace {
+
+void read_any_headers(std::string_view text) {
+  WarcHeaders headers;
+  try {
+    if (!read_warc_headers(text, headers)) return;
+  } catch (const DataError&) {
+    return;
+  }
+  for (const std::string_view view :
+       {headers.type, headers.id, headers.uri, headers.date, headers.content_type})
+    if (!view.empty() && (view.data() < text.data() || view.data() + view.size() > text.data() + text.size()))
+      __builtin_trap();
+  if (headers.bytes > text.size()) __builtin_trap();
+}
+
+}  // namespace
+}  // namespace stoa::curate
+
+#ifdef STOA_LIBFUZZER
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  stoa::curate::read_any_headers({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
+#else
+namespace stoa::curate {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string record(const std::string& type, const std::string& uri, const std::string& content,
+                   const std::string& length = "") {
+  return "WARC/1.0\r\nWARC-Type: " + type + "\r\nWARC-Target-URI: " + uri +
+         "\r\nWARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:" + uri +
+         ">\r\ncontent-length: " + (length.empty() ? std::to_string(content.size()) : length) + "\r\n\r\n" +
+         content + "\r\n\r\n";
+}
+
+TEST(Warc, RecordsFollowOneAnother) {
+  const data::TestFolder folder;
+  const std::string big(300'000, 'x');
+  write_text(folder / "a.wet", record("warcinfo", "", "a: b") + record("conversion", "http://a", "text\n") +
+                                   record("conversion", "http://b", big));
+  WarcReader reader(folder / "a.wet");
+  WarcHeaders headers;
+  std::string_view content;
+  ASSERT_TRUE(reader.next(headers, content));
+  EXPECT_EQ(headers.type, "warcinfo");
+  ASSERT_TRUE(reader.next(headers, content));
+  EXPECT_EQ(headers.uri, "http://a");
+  EXPECT_EQ(headers.id, "<urn:uuid:http://a>");
+  EXPECT_EQ(content, "text\n");
+  ASSERT_TRUE(reader.next(headers, content));
+  EXPECT_EQ(content, big);
+  EXPECT_FALSE(reader.next(headers, content));
+}
+
+TEST(Warc, LiesAreRefused) {
+  const data::TestFolder folder;
+  const auto said = [&](const std::string& text) {
+    write_text(folder / "a.wet", text);
+    WarcReader reader(folder / "a.wet");
+    WarcHeaders headers;
+    std::string_view content;
+    try {
+      while (reader.next(headers, content)) {
+      }
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(said("hello\n"), HasSubstr("no WARC record"));
+  EXPECT_THAT(said(record("conversion", "x", "abc", "1000")), HasSubstr("1000 bytes is announced"));
+  EXPECT_THAT(said(record("conversion", "x", "abc", "99999999999")), HasSubstr("at most"));
+  EXPECT_THAT(said(record("conversion", "x", "abc", "-1")), HasSubstr("without a Content-Length"));
+  EXPECT_THAT(said(record("conversion", "x", "abc", "1")),
+              HasSubstr("no WARC record"));  // what follows is no record
+  EXPECT_THAT(said("WARC/1.0\r\nWARC-Type: conversion\r\n"), HasSubstr("within the headers"));
+  EXPECT_THAT(said("WARC/1.0\r\n" + std::string(200'000, 'x')), HasSubstr("headers of more than"));
+  EXPECT_EQ(said(""), "no error");
+}
+
+TEST(Warc, HeadersOfAnyBytes) {
+  const std::string good = record("conversion", "http://a", "text");
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    read_any_headers(std::string_view(good).substr(0, i));
+    for (const char c : {'\n', '\r', ':', '\0', '\xff', '9'}) {
+      std::string changed = good;
+      changed[i] = c;
+      read_any_headers(changed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stoa::curate
+#endif
