@@ -29,6 +29,7 @@ def nemo_chain(folder):
     sys.modules[filters.__name__] = filters
     s = importlib.import_module("nemo_curator.stages.text.filters.heuristic.string")
     r = importlib.import_module("nemo_curator.stages.text.filters.heuristic.repetition.repetition")
+    r.set = lambda pieces: list(dict.fromkeys(pieces))  # in order, so that the first of equally frequent n-grams counts, not any
     chain = [s.NonAlphaNumericFilter(), s.SymbolsToWordsFilter(), s.NumbersFilter(), s.UrlsFilter(), s.WhiteSpaceFilter(), s.ParenthesesFilter(),
              s.BoilerPlateStringFilter(), r.RepeatedLinesFilter(), r.RepeatedParagraphsFilter(), r.RepeatedLinesByCharFilter(),
              r.RepeatedParagraphsByCharFilter(), s.WordCountFilter(), s.PunctuationFilter(), s.WordsWithoutAlphabetsFilter(),

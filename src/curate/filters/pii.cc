@@ -181,8 +181,9 @@ class PiiStage final : public Stage {
       any = true;
     }
     if (options_.remove_ips && replace_all(document.text, changed, find_address, [&](std::string_view found) {
-          return is_replaceable(found, options_.only_remove_public_ips) ? &choose(options_.ip_replacement, found)
-                                                                    : nullptr;
+          return is_replaceable(found, options_.only_remove_public_ips)
+                     ? &choose(options_.ip_replacement, found)
+                     : nullptr;
         })) {
       document.text.swap(changed);
       any = true;
