@@ -44,24 +44,6 @@ class StopFilter {
 
 }  // namespace
 
-const char* name_of(EndReason reason) {
-  switch (reason) {
-    case EndReason::kLength:
-      return "length";
-    case EndReason::kEndToken:
-      return "end token";
-    case EndReason::kStopText:
-      return "stop text";
-    case EndReason::kContext:
-      return "context";
-    case EndReason::kCaller:
-      return "stopped";
-    case EndReason::kNotANumber:
-      return "not a number";
-  }
-  return "?";
-}
-
 TokenFeed feed_of(Decoder& decoder, const Decoder::Parts& parts) {
   return {
       .feed = [&decoder, parts](std::span<const std::int32_t> tokens) { return decoder.feed(parts, tokens); },

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "infer/decoder.h"
+#include "infer/engine/request.h"
 #include "infer/token_sampler.h"
 #include "token/tokenizer.h"
 
@@ -18,10 +19,6 @@ struct GenerateOptions {
   std::vector<std::string> stop;         // texts that end the answer; not part of it
   std::vector<std::int32_t> end_tokens;  // ids that end it (the tokenizer's end of text is always among them)
 };
-
-// kNotANumber: logits are NaN or infinite.
-enum class EndReason : std::uint8_t { kLength, kEndToken, kStopText, kContext, kCaller, kNotANumber };
-const char* name_of(EndReason reason);
 
 struct GenerateResult {
   std::vector<std::int32_t> prompt, answer;  // ids

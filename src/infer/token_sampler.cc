@@ -64,8 +64,10 @@ void validate(const SamplingOptions& o) {
     require<ConfigError>(!word.empty(), "bad_words_ids: a word without tokens");
 }
 
-TokenSampler::TokenSampler(const SamplingOptions& options)
-    : options_(options), key_(philox_key(options.seed, RandomPurpose::kSampling, "tokens")) {
+TokenSampler::TokenSampler(const SamplingOptions& options, int choice)
+    : options_(options),
+      key_(philox_key(options.seed, RandomPurpose::kSampling,
+                      choice == 0 ? "tokens" : fmt::format("tokens.{}", choice))) {
   validate(options);
 }
 

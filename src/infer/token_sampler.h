@@ -30,12 +30,13 @@ std::int32_t likeliest(std::span<const float> logits);
 
 class TokenSampler {
  public:
-  explicit TokenSampler(const SamplingOptions& options);
+  // `choice`: of several answers to one prompt, each draws its own numbers.
+  explicit TokenSampler(const SamplingOptions& options, int choice = 0);
 
   // `logits` of the next position, `seen`: prompt and answer so far. Processed in the order of Hugging Face:
   // repetition penalty (positive logits are divided, negative ones multiplied), forbidden tokens,
-  // temperature, top-k, top-p, min-p. The n-th draw of a sequence is a function of (seed, n) alone. Ids
-  // beyond the vocabulary are ignored.
+  // temperature, top-k, top-p, min-p. The n-th draw of a sequence is a function of (seed, choice, n) alone.
+  // Ids beyond the vocabulary are ignored.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
 
  private:

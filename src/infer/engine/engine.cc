@@ -1,0 +1,275 @@
+#include "infer/engine/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace stoa::infer {
+namespace {
+
+constexpr int kMostChoices = 1024, kMostTop = 1024;
+
+// Log-probabilities of the vocabulary's tokens; `keep`: of how many of the likeliest.
+ScoredToken score_token(std::span<const float> logits, std::int32_t id, int keep) {
+  const float highest = logits[static_cast<std::size_t>(likeliest(logits))];
+  double sum = 0;
+  for (const float x : logits) sum += static_cast<double>(std::exp(x - highest));
+  const double norm = static_cast<double>(highest) + std::log(sum);
+  const auto score = [&](std::int32_t token) {
+    return TokenScore{
+        token, static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(token)]) - norm)};
+  };
+  ScoredToken out{score(id), {}};
+  if (keep == 0) return out;
+  std::vector<std::int32_t> order(logits.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+  const auto count = std::min<std::ptrdiff_t>(keep, std::ssize(order));
+  std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](std::int32_t a, std::int32_t b) {
+    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  for (std::ptrdiff_t i = 0; i < count; ++i) out.top.push_back(score(order[static_cast<std::size_t>(i)]));
+  return out;
+}
+
+}  // namespace
+
+struct Engine::Choice {
+  State* state = nullptr;
+  int index = 0;
+  SequenceId sequence = 0;
+  TokenSampler sampler;
+  std::int64_t drawn = 0;
+  bool open = true;
+};
+
+struct Engine::State {
+  RequestId id = 0;
+  Request request;
+  Listener listener;
+  std::vector<std::unique_ptr<Choice>> choices;  // the others are opened when the prompt was read
+  std::vector<ScoredToken> prompt_scores;
+  std::int64_t cached = 0;
+  int open = 0;  // choices that have not ended
+  bool started = false, forked = false;
+};
+
+// The next token of a choice.
+struct Engine::Draw {
+  std::shared_ptr<State> state;
+  Choice* choice = nullptr;
+  std::span<const float> logits;
+  ScoredToken token;
+  bool finite = true;
+};
+
+Engine::Engine(PassModel& model) : model_(model), scheduler_(model.limits()) {}
+Engine::~Engine() = default;
+
+void Engine::check(const Request& r) const {
+  const PassLimits& limits = model_.limits();
+  const auto tokens = std::ssize(r.prompt);
+  require<DataError>(tokens >= 1, "an empty prompt: give at least one token");
+  require<DataError>(
+      tokens < limits.longest(),
+      "a prompt of {} tokens leaves no room for an answer: the context is {} tokens, the memory "
+      "for keys and values holds {}",
+      tokens, limits.context, limits.blocks * limits.block_tokens);
+  for (const std::int32_t id : r.prompt)
+    require<DataError>(id >= 0 && id < limits.vocabulary,
+                       "token {} of a prompt: the vocabulary has {} tokens", id, limits.vocabulary);
+  require<ConfigError>(r.max_tokens >= 0, "max_tokens must be at least 0, got {}", r.max_tokens);
+  require<ConfigError>(r.choices >= 1 && r.choices <= kMostChoices, "choices must be from 1 to {}, got {}",
+                       kMostChoices, r.choices);
+  for (const auto& [name, count] :
+       {std::pair{"logprobs", r.logprobs}, std::pair{"prompt_logprobs", r.prompt_logprobs}})
+    require<ConfigError>(!count || (*count >= 0 && *count <= kMostTop), "{} must be from 0 to {}, got {}",
+                         name, kMostTop, count.value_or(0));
+  validate(r.sampling);
+}
+
+RequestId Engine::submit(Request request, Listener listener) {
+  const RequestId id = next_id_;
+  submit(id, std::move(request), std::move(listener));
+  return id;
+}
+
+void Engine::cancel(RequestId request) {
+  const auto it = requests_.find(request);
+  if (it == requests_.end()) return;
+  const std::shared_ptr<State> state = it->second;  // its end takes it from the map
+  for (const auto& choice : state->choices)
+    if (choice->open) end(*choice, EndReason::kCaller);
+}
+
+void Engine::cancel_all(EndReason reason, const std::string& message) {
+  while (!requests_.empty()) {
+    const std::shared_ptr<State> state = requests_.begin()->second;
+    for (const auto& choice : state->choices)
+      if (choice->open) end(*choice, reason, -1, message);
+  }
+}
+
+void Engine::end(Choice& choice, EndReason reason, std::int32_t token, const std::string& message) {
+  State& state = *choice.state;
+  choice.open = false;
+  choices_.erase(choice.sequence);
+  scheduler_.remove(choice.sequence);
+  Event event{.kind = Event::Kind::kEnd, .request = state.id, .choice = choice.index};
+  event.token.token.id = token;
+  event.reason = reason;
+  event.message = message;
+  event.prompt_tokens = std::ssize(state.request.prompt);
+  event.cached_tokens = state.cached;
+  event.tokens = choice.drawn;
+  const std::shared_ptr<State> keep = requests_.at(state.id);
+  // Choices that were not opened yet end with the first.
+  const int together = state.forked ? 1 : state.request.choices;
+  state.forked = true;
+  state.open -= together;
+  if (state.open == 0) requests_.erase(state.id);
+  state.listener(event);
+  event.tokens = 0;
+  for (int i = 1; i < together; ++i) {
+    event.choice = i;
+    state.listener(event);
+  }
+}
+
+void Engine::submit(RequestId id, Request request, Listener listener) {
+  check(request);
+  require<InternalError>(!requests_.contains(id), "request {} exists", id);
+  auto state = std::make_shared<State>();
+  State& s = *state;
+  s.id = id;
+  s.request = std::move(request);
+  s.listener = std::move(listener);
+  s.open = s.request.choices;
+  const SequenceId sequence = scheduler_.add({.tokens = s.request.prompt,
+                                              .score_all = s.request.prompt_logprobs.has_value(),
+                                              .salt = s.request.cache_salt,
+                                              .tenant = s.request.tenant,
+                                              .priority = s.request.priority});
+  open(s, sequence);
+  requests_.emplace(id, std::move(state));
+  next_id_ = std::max(next_id_, id + 1);
+  ++counters_.requests;
+}
+
+Engine::Choice& Engine::open(State& state, SequenceId sequence) {
+  const int index = static_cast<int>(state.choices.size());
+  state.choices.push_back(
+      std::make_unique<Choice>(Choice{&state, index, sequence, TokenSampler(state.request.sampling, index)}));
+  return *(choices_[sequence] = state.choices.back().get());
+}
+
+// The rows of logits that predict tokens of the prompt.
+void Engine::score_prompt(State& state, const PassSegment& segment, std::span<const float> logits) {
+  const auto vocabulary = static_cast<std::size_t>(limits().vocabulary);
+  const std::vector<std::int32_t>& prompt = state.request.prompt;
+  const std::int64_t first = segment.begin + std::ssize(segment.tokens) - segment.scored + 1;
+  const std::int64_t count = std::min(segment.scored, std::ssize(prompt) - first);
+  if (count <= 0) return;
+  const std::size_t before = state.prompt_scores.size();
+  state.prompt_scores.resize(before + static_cast<std::size_t>(count));
+  model_.share_out(count, [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    state.prompt_scores[before + at] =
+        score_token(logits.subspan(at * vocabulary, vocabulary), prompt[static_cast<std::size_t>(first) + at],
+                    *state.request.prompt_logprobs);
+  });
+}
+
+void Engine::draw_from(const PassSegment& segment, std::span<const float> logits) {
+  Choice& choice = *choices_.at(segment.sequence);
+  State& state = *choice.state;
+  const std::shared_ptr<State>& owner = requests_.at(state.id);
+  draws_.push_back({owner, &choice, logits, {}, true});
+  if (std::exchange(state.forked, true)) return;
+  // The prompt was read: the other choices begin with the same logits.
+  for (int i = 1; i < state.request.choices; ++i)
+    draws_.push_back({owner, &open(state, scheduler_.fork(segment.sequence)), logits, {}, true});
+}
+
+void Engine::draw(Draw& d) const {
+  const Request& request = d.choice->state->request;
+  if (request.max_tokens == 0) return;
+  const std::int32_t id = d.choice->sampler.next(d.logits, scheduler_.tokens(d.choice->sequence));
+  d.token.token.id = id;
+  d.finite = std::isfinite(d.logits[static_cast<std::size_t>(id)]);
+  if (request.logprobs && d.finite) d.token = score_token(d.logits, id, *request.logprobs);
+}
+
+void Engine::deliver(Draw& d) {
+  Choice& choice = *d.choice;
+  State& state = *d.state;
+  const Request& request = state.request;
+  if (!choice.open) return;  // a listener cancelled it
+  if (choice.index == 0 && choice.drawn == 0 && request.prompt_logprobs) {
+    Event event{.kind = Event::Kind::kPrompt, .request = state.id, .choice = 0};
+    event.prompt = std::move(state.prompt_scores);
+    const bool on = state.listener(event);
+    if (!choice.open) return;
+    if (!on) return end(choice, EndReason::kCaller);
+  }
+  if (request.max_tokens == 0) return end(choice, EndReason::kLength);
+  if (!d.finite) return end(choice, EndReason::kNotANumber);
+  const std::int32_t id = d.token.token.id;
+  if (std::find(request.end_ids.begin(), request.end_ids.end(), id) != request.end_ids.end())
+    return end(choice, EndReason::kEndToken, id);
+  ++choice.drawn;
+  ++counters_.answer_tokens;
+  Event event{.kind = Event::Kind::kToken, .request = state.id, .choice = choice.index};
+  event.token = std::move(d.token);
+  const bool on = state.listener(event);
+  if (!choice.open) return;
+  if (!on) return end(choice, EndReason::kCaller);
+  if (choice.drawn == request.max_tokens) return end(choice, EndReason::kLength);
+  if (scheduler_.length(choice.sequence) == limits().longest()) return end(choice, EndReason::kContext);
+  scheduler_.append(choice.sequence, id);
+}
+
+bool Engine::step() {
+  const PassPlan& plan = scheduler_.next();
+  if (plan.segments.empty()) return !scheduler_.idle();
+  const std::span<const float> logits = model_.run(plan);
+  scheduler_.complete();
+  ++counters_.passes;
+  draws_.clear();
+  const auto vocabulary = static_cast<std::size_t>(limits().vocabulary);
+  std::size_t row = 0;
+  for (const PassSegment& segment : plan.segments) {
+    const auto rows = static_cast<std::size_t>(segment.scored);
+    const auto scores = logits.subspan(row * vocabulary, rows * vocabulary);
+    row += rows;
+    State& state = *choices_.at(segment.sequence)->state;
+    if (!std::exchange(state.started, true)) {
+      state.cached = scheduler_.cached(segment.sequence);
+      counters_.prompt_tokens += std::ssize(state.request.prompt);
+      counters_.prefix_hit_tokens += state.cached;
+    }
+    if (!state.forked && state.request.prompt_logprobs) score_prompt(state, segment, scores);
+    if (segment.last) draw_from(segment, scores.last(vocabulary));
+  }
+  model_.share_out(std::ssize(draws_), [&](std::int64_t i) { draw(draws_[static_cast<std::size_t>(i)]); });
+  for (Draw& d : draws_) deliver(d);
+  draws_.clear();
+  return !scheduler_.idle();
+}
+
+EngineCounters Engine::counters() const {
+  EngineCounters out = counters_;
+  out.running = scheduler_.running();
+  out.waiting = scheduler_.waiting();
+  for (const auto& [id, state] : requests_)
+    if (!state->forked) out.waiting += state->request.choices - 1;
+  out.blocks_total = scheduler_.pool().total();
+  out.blocks_used = out.blocks_total - scheduler_.pool().free();
+  out.blocks_cached = scheduler_.pool().cached();
+  out.preemptions = scheduler_.preemptions();
+  return out;
+}
+
+}  // namespace stoa::infer

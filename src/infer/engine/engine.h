@@ -1,0 +1,69 @@
+// Answers many requests at once: each step is one pass of the model over tokens of all sequences that run. An
+// answer does not depend on what else is being answered. Used by one thread; EngineLoop gives it one.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "infer/engine/request.h"
+#include "infer/engine/scheduler.h"
+
+namespace stoa::infer {
+
+struct EngineCounters {
+  std::int64_t running = 0, waiting = 0;  // choices
+  std::int64_t blocks_used = 0, blocks_total = 0, blocks_cached = 0;
+  // Since the start.
+  std::int64_t requests = 0, passes = 0, preemptions = 0;
+  std::int64_t prompt_tokens = 0;      // of admitted prompts, and
+  std::int64_t prefix_hit_tokens = 0;  // how many of them were found in the cache
+  std::int64_t answer_tokens = 0;
+};
+
+class Engine {
+ public:
+  explicit Engine(PassModel& model);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // DataError: an empty prompt, one that leaves no room for an answer, ids outside the vocabulary.
+  // ConfigError: options out of range. Any thread may call it.
+  void check(const Request& request) const;
+  // Checks, and puts it in the queue. The listener is called by step() and cancel().
+  RequestId submit(Request request, Listener listener);
+  // The same for a caller that numbers its requests itself.
+  void submit(RequestId id, Request request, Listener listener);
+  // Ends all choices that go on, whatever they wait for; their memory is free when it returns. Unknown or
+  // finished ids are ignored. May be called by a listener.
+  void cancel(RequestId request);
+  // Ends everything with this reason.
+  void cancel_all(EndReason reason, const std::string& message);
+  // Runs one pass; returns whether work remains. What a pass throws leaves all requests as they were.
+  bool step();
+
+  const PassLimits& limits() const { return model_.limits(); }
+  EngineCounters counters() const;
+
+ private:
+  struct Choice;
+  struct State;
+  struct Draw;
+
+  Choice& open(State& state, SequenceId sequence);
+  void score_prompt(State& state, const PassSegment& segment, std::span<const float> logits);
+  void draw_from(const PassSegment& segment, std::span<const float> logits);
+  void draw(Draw& draw) const;
+  void deliver(Draw& draw);
+  void end(Choice& choice, EndReason reason, std::int32_t token = -1, const std::string& message = {});
+
+  PassModel& model_;
+  Scheduler scheduler_;
+  std::map<RequestId, std::shared_ptr<State>> requests_;
+  std::map<SequenceId, Choice*> choices_;
+  RequestId next_id_ = 1;
+  EngineCounters counters_;
+  std::vector<Draw> draws_;
+};
+
+}  // namespace stoa::infer

@@ -1,0 +1,365 @@
+#include "infer/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <random>
+
+#include "base/error.h"
+#include "infer/engine/engine_loop.h"
+#include "infer/engine/simulated_model.h"
+
+namespace stoa::infer {
+namespace {
+
+constexpr PassLimits kSmall{.block_tokens = 4,
+                            .blocks = 24,
+                            .context = 64,
+                            .pass_tokens = 16,
+                            .sequences = 6,
+                            .scored = 6,
+                            .vocabulary = 50};
+
+std::vector<std::int32_t> random_prompt(std::mt19937& random, std::size_t length) {
+  std::vector<std::int32_t> ids(length);
+  for (auto& id : ids) id = static_cast<std::int32_t>(random() % 50);
+  return ids;
+}
+
+// What one choice of a request must answer, without an engine.
+std::vector<std::int32_t> alone(const Request& r, int choice, std::int64_t longest, EndReason& reason) {
+  TokenSampler sampler(r.sampling, choice);
+  std::vector<std::int32_t> seen = r.prompt, answer;
+  std::vector<float> logits(50);
+  reason = EndReason::kLength;
+  while (std::ssize(answer) < r.max_tokens) {
+    SimulatedModel::logits_of(seen, logits);
+    const std::int32_t id = sampler.next(logits, seen);
+    if (std::ranges::find(r.end_ids, id) != r.end_ids.end()) {
+      reason = EndReason::kEndToken;
+      break;
+    }
+    answer.push_back(id);
+    if (std::ssize(answer) < r.max_tokens && std::ssize(seen) == longest) {
+      reason = EndReason::kContext;
+      break;
+    }
+    seen.push_back(id);
+  }
+  return answer;
+}
+
+struct Answer {
+  std::vector<std::int32_t> tokens;
+  std::vector<ScoredToken> scores, prompt;
+  int ends = 0;
+  Event end;
+};
+
+struct Collected {
+  Request request;
+  std::vector<Answer> choices;
+  Listener listener() {
+    choices.resize(static_cast<std::size_t>(request.choices));
+    return [this](const Event& event) {
+      Answer& a = choices.at(static_cast<std::size_t>(event.choice));
+      EXPECT_EQ(a.ends, 0) << "an event after the end";
+      if (event.kind == Event::Kind::kToken)
+        a.tokens.push_back(event.token.token.id), a.scores.push_back(event.token);
+      if (event.kind == Event::Kind::kPrompt) a.prompt = event.prompt;
+      if (event.kind == Event::Kind::kEnd) ++a.ends, a.end = event;
+      return true;
+    };
+  }
+};
+
+void run_out(Engine& engine) {
+  for (int i = 0; engine.step(); ++i) ASSERT_LT(i, 100000) << "the engine does not end";
+}
+
+TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    PassLimits limits = kSmall;
+    limits.blocks = 5 + random() % 20;
+    limits.block_tokens = 1 + random() % 6;
+    limits.context = 8 + random() % 40;
+    limits.pass_tokens = 1 + random() % 20;
+    limits.sequences = 1 + random() % 6;
+    limits.scored = limits.sequences + random() % 3;
+    limits.shares = random() % 4 != 0;
+    SimulatedModel model(limits);
+    Engine engine(model);
+    const auto start = random_prompt(random, 12);
+    std::vector<std::unique_ptr<Collected>> all;
+    std::vector<RequestId> ids;
+    std::vector<bool> cancelled;
+    const auto begin = [&] {
+      auto c = std::make_unique<Collected>();
+      Request& r = c->request;
+      r.prompt = random_prompt(random, 1 + random() % 12);
+      if (random() % 2) r.prompt.insert(r.prompt.begin(), start.begin(), start.begin() + random() % 12);
+      if (std::ssize(r.prompt) >= limits.longest())
+        r.prompt.resize(static_cast<std::size_t>(limits.longest() - 1));
+      r.max_tokens = random() % 20;
+      r.choices = 1 + static_cast<int>(random() % 3);
+      r.sampling.seed = random();
+      r.sampling.greedy = random() % 3 == 0;
+      r.sampling.repetition_penalty = random() % 2 ? 1.3 : 1.0;
+      r.end_ids = {static_cast<std::int32_t>(random() % 50)};
+      r.priority = static_cast<int>(random() % 3);
+      r.tenant = random() % 2 ? "a" : "b";
+      r.cache_salt = random() % 2 ? "x" : "";
+      if (random() % 3 == 0) r.prompt_logprobs = 2;
+      if (random() % 3 == 0) r.logprobs = 3;
+      ids.push_back(engine.submit(r, c->listener()));
+      cancelled.push_back(false);
+      all.push_back(std::move(c));
+    };
+    for (int turn = 0; turn < 60; ++turn) {
+      if (random() % 2) begin();
+      if (random() % 8 == 0 && !ids.empty()) {
+        const std::size_t i = random() % ids.size();
+        const bool open = all[i]->choices[0].ends == 0 || all[i]->choices.back().ends == 0;
+        engine.cancel(ids[i]);
+        if (open) cancelled[i] = true;
+        for (const Answer& a : all[i]->choices) EXPECT_EQ(a.ends, 1);
+      }
+      engine.step();
+    }
+    run_out(engine);
+    const EngineCounters counters = engine.counters();
+    EXPECT_EQ(counters.blocks_used, 0);
+    EXPECT_EQ(counters.running + counters.waiting, 0);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Collected& c = *all[i];
+      for (int choice = 0; choice < c.request.choices; ++choice) {
+        const Answer& a = c.choices[static_cast<std::size_t>(choice)];
+        ASSERT_EQ(a.ends, 1) << "seed " << seed << " request " << i << " choice " << choice;
+        EndReason reason{};
+        auto expected = alone(c.request, choice, limits.longest(), reason);
+        EXPECT_EQ(a.end.tokens, std::ssize(a.tokens));
+        if (a.end.reason == EndReason::kCaller) {
+          EXPECT_TRUE(cancelled[i]);
+          ASSERT_LE(a.tokens.size(), expected.size());
+          expected.resize(a.tokens.size());
+        } else {
+          EXPECT_EQ(a.end.reason, reason) << "seed " << seed << " request " << i << " choice " << choice;
+          if (c.request.prompt_logprobs && choice == 0) {
+            EXPECT_EQ(a.prompt.size(), c.request.prompt.size() - 1);
+          }
+        }
+        EXPECT_EQ(a.tokens, expected) << "seed " << seed << " request " << i << " choice " << choice;
+      }
+    }
+  }
+}
+
+TEST(Engine, ProbabilitiesAreThoseOfTheLogits) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  std::mt19937 random(1);
+  Collected c;
+  c.request = {.prompt = random_prompt(random, 30), .sampling = {.seed = 7}, .max_tokens = 5};
+  c.request.logprobs = 3;
+  c.request.prompt_logprobs = 50;
+  engine.submit(c.request, c.listener());
+  run_out(engine);
+  const Answer& a = c.choices[0];
+  ASSERT_EQ(a.prompt.size(), 29u);
+  std::vector<std::int32_t> text = c.request.prompt;
+  text.insert(text.end(), a.tokens.begin(), a.tokens.end());
+  std::vector<ScoredToken> scores = a.prompt;
+  scores.insert(scores.end(), a.scores.begin(), a.scores.end());
+  std::vector<float> logits(50);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    SimulatedModel::logits_of(std::span(text).first(i + 1), logits);
+    double sum = 0;
+    for (const float x : logits) sum += std::exp(static_cast<double>(x));
+    const auto expected = [&](std::int32_t id) {
+      return logits[static_cast<std::size_t>(id)] - std::log(sum);
+    };
+    EXPECT_EQ(scores[i].token.id, text[i + 1]);
+    EXPECT_NEAR(scores[i].token.logprob, expected(text[i + 1]), 1e-5);
+    ASSERT_EQ(scores[i].top.size(), i < 29 ? 50u : 3u);
+    EXPECT_EQ(scores[i].top[0].id, likeliest(logits));
+    for (const TokenScore& top : scores[i].top) EXPECT_NEAR(top.logprob, expected(top.id), 1e-5);
+    EXPECT_GE(scores[i].top[1].logprob, scores[i].top[2].logprob);
+  }
+}
+
+TEST(Engine, ASecondQuestionFindsTheTextItSharesButNotThatOfAnotherSalt) {
+  PassLimits limits = kSmall;
+  SimulatedModel model(limits);
+  Engine engine(model);
+  std::mt19937 random(3);
+  const auto ask = [&](const std::string& salt, std::int32_t last) {
+    Collected c;
+    c.request.prompt = std::vector<std::int32_t>(21, 9);
+    c.request.prompt.back() = last;
+    c.request.max_tokens = 2;
+    c.request.cache_salt = salt;
+    engine.submit(c.request, c.listener());
+    run_out(engine);
+    return c.choices[0].end.cached_tokens;
+  };
+  EXPECT_EQ(ask("a", 1), 0);
+  EXPECT_EQ(ask("a", 2), 20);
+  EXPECT_EQ(ask("b", 2), 0);
+  EXPECT_EQ(ask("", 2), 0);
+  EXPECT_EQ(ask("b", 2), 20);
+  EXPECT_EQ(engine.counters().prefix_hit_tokens, 40);
+  EXPECT_EQ(engine.counters().blocks_used, 0);
+  EXPECT_GT(engine.counters().blocks_cached, 0);
+}
+
+TEST(Engine, ChoicesShareThePromptsBlocks) {
+  PassLimits limits = kSmall;
+  limits.sequences = limits.scored = 5;
+  limits.blocks = 12;  // the prompt takes 8, and every choice one of its own
+  limits.context = 40;
+  SimulatedModel model(limits);
+  Engine engine(model);
+  Collected c;
+  c.request = {.prompt = std::vector<std::int32_t>(30, 3), .sampling = {.seed = 1}, .max_tokens = 2};
+  c.request.choices = 5;
+  engine.submit(c.request, c.listener());
+  run_out(engine);
+  EXPECT_EQ(engine.counters().preemptions, 0);
+  EXPECT_EQ(engine.counters().passes, 3);  // two for the prompt, one for all second tokens
+}
+
+TEST(Engine, TenantsTakeTurnsWhateverTheyQueue) {
+  PassLimits limits = kSmall;
+  limits.sequences = limits.scored = 1;
+  SimulatedModel model(limits);
+  Engine engine(model);
+  std::string order;
+  const auto ask = [&](const std::string& tenant) {
+    Request r{.prompt = {1, 2, 3}, .sampling = {}, .max_tokens = 4};
+    r.tenant = tenant;
+    engine.submit(r, [&order, tenant](const Event& e) {
+      if (e.kind == Event::Kind::kEnd) order += tenant;
+      return true;
+    });
+  };
+  for (int i = 0; i < 6; ++i) ask("a");
+  engine.step();
+  for (int i = 0; i < 2; ++i) ask("b");
+  run_out(engine);
+  EXPECT_EQ(order, "ababaaaa") << "both in turn";
+}
+
+TEST(Engine, AListenerEndsItsChoiceAndMayCancelOthers) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  int ends = 0;
+  RequestId other = 0;
+  const RequestId first =
+      engine.submit({.prompt = {1}, .sampling = {}, .max_tokens = 50}, [&](const Event& e) {
+        if (e.kind == Event::Kind::kEnd) {
+          ++ends;
+          EXPECT_EQ(e.reason, EndReason::kCaller);
+          EXPECT_EQ(e.tokens, 1);
+          return true;
+        }
+        engine.cancel(other);
+        return false;
+      });
+  other = engine.submit({.prompt = {2}, .sampling = {}, .max_tokens = 50}, [&](const Event& e) {
+    if (e.kind == Event::Kind::kEnd) ++ends;
+    return true;
+  });
+  EXPECT_NE(first, other);
+  EXPECT_FALSE(engine.step());
+  EXPECT_EQ(ends, 2);
+  EXPECT_EQ(engine.counters().blocks_used, 0);
+}
+
+TEST(Engine, RefusesWhatCannotBeAnswered) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  const Listener none = [](const Event&) { return true; };
+  EXPECT_THROW(engine.submit({.prompt = {}, .sampling = {}}, none), DataError);
+  EXPECT_THROW(engine.submit({.prompt = {50}, .sampling = {}}, none), DataError);
+  EXPECT_THROW(engine.submit({.prompt = {-1}, .sampling = {}}, none), DataError);
+  EXPECT_THROW(engine.submit({.prompt = std::vector<std::int32_t>(64, 1), .sampling = {}}, none), DataError);
+  EXPECT_THROW(engine.submit({.prompt = {1}, .sampling = {}, .max_tokens = -1}, none), ConfigError);
+  Request many{.prompt = {1}, .sampling = {}};
+  many.choices = 0;
+  EXPECT_THROW(engine.submit(many, none), ConfigError);
+  EXPECT_FALSE(engine.step());
+}
+
+TEST(EngineLoop, AnswersManyThreads) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  EngineLoop loop(engine);
+  std::vector<std::thread> threads;
+  std::atomic<int> ends{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        Request r{.prompt = {t, i}, .sampling = {}, .max_tokens = 10};
+        const RequestId id = loop.submit(r, [&](const Event& e) {
+          if (e.kind == Event::Kind::kEnd) ++ends;
+          return true;
+        });
+        if (i % 5 == 0) loop.cancel(id);
+        loop.counters();
+      }
+      EXPECT_THROW(loop.submit({.prompt = {}, .sampling = {}}, [](const Event&) { return true; }), DataError);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
+  EXPECT_EQ(ends, 80);
+  EXPECT_EQ(loop.counters().blocks_used, 0);
+}
+
+TEST(EngineLoop, EndsWhatIsLeftWhenItGoes) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  std::atomic<int> ends{0};
+  {
+    EngineLoop loop(engine);
+    for (int i = 0; i < 10; ++i)
+      loop.submit({.prompt = {1}, .sampling = {}, .max_tokens = 60}, [&](const Event& e) {
+        if (e.kind == Event::Kind::kEnd) ++ends;
+        return true;
+      });
+  }
+  EXPECT_EQ(ends, 10);
+}
+
+// A pass that throws ends its requests with a message, and the loop goes on.
+TEST(EngineLoop, AFailedPassEndsItsRequests) {
+  struct Failing final : PassModel {
+    SimulatedModel good{kSmall};
+    bool fail = true;
+    const PassLimits& limits() const override { return good.limits(); }
+    std::span<const float> run(const PassPlan& plan) override {
+      if (std::exchange(fail, false)) throw DataError("no such luck");
+      return good.run(plan);
+    }
+    void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
+      good.share_out(n, body);
+    }
+  } model;
+  Engine engine(model);
+  EngineLoop loop(engine);
+  Collected first, second;
+  first.request = second.request = {.prompt = {1}, .sampling = {}, .max_tokens = 3};
+  loop.submit(first.request, first.listener());
+  ASSERT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
+  loop.submit(second.request, second.listener());
+  ASSERT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
+  EXPECT_EQ(first.choices[0].end.reason, EndReason::kFailed);
+  EXPECT_EQ(first.choices[0].end.message, "no such luck");
+  EXPECT_EQ(second.choices[0].tokens.size(), 3u);
+  EXPECT_EQ(loop.counters().blocks_used, 0);
+}
+
+}  // namespace
+}  // namespace stoa::infer

@@ -1,0 +1,57 @@
+// One pass of the engine: which tokens of which sequences go through the model together, and where their keys
+// and values are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace stoa::infer {
+
+using SequenceId = std::int64_t;
+using BlockId = std::int32_t;
+
+// Views of the scheduler's sequences: valid until it changes them.
+struct PassSegment {
+  SequenceId sequence = 0;
+  std::int64_t begin = 0;                // position of the first token
+  std::span<const std::int32_t> tokens;  // those of this pass
+  std::span<const BlockId> blocks;       // of the sequence from position 0 to the last token of this pass
+  std::int64_t scored = 0;               // so many of the last tokens need logits
+  bool last = false;                     // the last token's logits give the next token
+};
+
+struct PassPlan {
+  std::vector<std::pair<BlockId, BlockId>> copies;  // from, to; in this order, before the pass
+  std::vector<PassSegment> segments;
+  std::int64_t tokens = 0, scored = 0;  // of all segments
+};
+
+// What a model's memory allows.
+struct PassLimits {
+  std::int64_t block_tokens = 16, blocks = 0;  // of the pool of keys and values
+  std::int64_t context = 0;                    // longest sequence
+  std::int64_t pass_tokens = 512;              // of a pass
+  std::int64_t sequences = 1;                  // that run at the same time
+  std::int64_t scored = 1;                     // logits of a pass
+  std::int64_t vocabulary = 0;
+  bool shares = true;  // whether sequences may share blocks; not where a layer keeps a state
+
+  // Tokens of the longest sequence that the pool holds.
+  std::int64_t longest() const { return context < blocks * block_tokens ? context : blocks * block_tokens; }
+};
+
+// A model that runs passes.
+class PassModel {
+ public:
+  virtual ~PassModel() = default;
+  virtual const PassLimits& limits() const = 0;
+  // Logits of the scored tokens of all segments in their order: [plan.scored, vocabulary], valid until the
+  // next pass.
+  virtual std::span<const float> run(const PassPlan& plan) = 0;
+  // Calls body(i) for every i below `tasks`, on as many threads as it has.
+  virtual void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) = 0;
+};
+
+}  // namespace stoa::infer

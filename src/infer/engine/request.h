@@ -1,0 +1,70 @@
+// What the engine is asked for and what it answers: token ids and their probabilities, no text.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/token_sampler.h"
+
+namespace stoa::infer {
+
+// Why an answer ended. kCaller: the listener, or cancel(). kNotANumber: logits are NaN or infinite. kFailed:
+// a pass threw (Event::message).
+enum class EndReason : std::uint8_t {
+  kLength,
+  kEndToken,
+  kStopText,
+  kContext,
+  kCaller,
+  kNotANumber,
+  kFailed
+};
+const char* name_of(EndReason reason);
+
+using RequestId = std::int64_t;
+
+struct Request {
+  std::vector<std::int32_t> prompt = {};  // at least one id
+  SamplingOptions sampling = {};          // choice i draws token n by (sampling.seed, i, n)
+  std::int64_t max_tokens = 128;          // of every choice
+  std::vector<std::int32_t> end_ids = {};
+  int choices = 1;
+  // Log-probabilities of the drawn tokens and of so many of the likeliest, of the logits as the model gives
+  // them, before penalties and temperature; none: not computed. The same for the prompt's tokens after the
+  // first, whose prefix is then not taken from the cache.
+  std::optional<int> logprobs = {}, prompt_logprobs = {};
+  std::string cache_salt = {};  // requests of different salts share no cached keys and values
+  std::string tenant = {};      // of those that wait, the tenant that was served least is next
+  int priority = 0;             // the highest first
+};
+
+struct TokenScore {
+  std::int32_t id = -1;
+  float logprob = 0;
+};
+struct ScoredToken {
+  TokenScore token = {};             // logprob only where it was asked for
+  std::vector<TokenScore> top = {};  // the likeliest first
+};
+
+// Of every choice: kToken for each token of the answer, then one kEnd, whatever happens. Before them, if they
+// were asked for, one kPrompt.
+struct Event {
+  enum class Kind : std::uint8_t { kPrompt, kToken, kEnd };
+  Kind kind = Kind::kToken;
+  RequestId request = 0;
+  int choice = 0;
+  ScoredToken token = {};                // kToken; of kEnd by an end id that id
+  std::vector<ScoredToken> prompt = {};  // kPrompt: of the prompt's tokens after the first
+  EndReason reason = EndReason::kLength;
+  std::string message = {};  // kFailed
+  // kEnd: tokens of the prompt, how many of them came from the prefix cache, tokens of the answer.
+  std::int64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;
+};
+// Returns whether the choice goes on; not asked at its end. Must not throw.
+using Listener = std::function<bool(const Event&)>;
+
+}  // namespace stoa::infer

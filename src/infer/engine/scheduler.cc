@@ -1,0 +1,270 @@
+#include "infer/engine/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace stoa::infer {
+
+struct Scheduler::Sequence {
+  SequenceId id = 0;
+  std::vector<std::int32_t> tokens;
+  std::string salt, tenant;
+  int priority = 0;
+  std::int64_t computed = 0;  // tokens whose keys and values are in the blocks
+  std::int64_t scored = 0;    // tokens whose logits were given or are not asked for
+  std::int64_t cached = 0;
+  std::vector<BlockId> blocks;
+  std::vector<BlockPool::Content> contents;  // of its full blocks that were computed
+  bool runs = false, gave_up = false, planned = false;
+
+  std::int64_t left() const { return std::ssize(tokens) - computed; }
+};
+
+Scheduler::Scheduler(const PassLimits& limits)
+    : limits_(limits), pool_(limits.blocks, limits.block_tokens, limits.shares) {
+  require<InternalError>(limits.pass_tokens >= 1 && limits.sequences >= 1 && limits.scored >= 1,
+                         "passes of {} tokens of {} sequences with {} logits", limits.pass_tokens,
+                         limits.sequences, limits.scored);
+}
+Scheduler::~Scheduler() = default;
+
+Scheduler::Sequence& Scheduler::get(SequenceId id) const {
+  const auto it = sequences_.find(id);
+  require<InternalError>(it != sequences_.end(), "no sequence {}", id);
+  return *it->second;
+}
+
+std::span<const std::int32_t> Scheduler::tokens(SequenceId id) const { return get(id).tokens; }
+std::int64_t Scheduler::cached(SequenceId id) const { return get(id).cached; }
+
+Scheduler::Sequence& Scheduler::insert(std::unique_ptr<Sequence> sequence) {
+  Sequence& s = *sequence;
+  s.id = next_id_++;
+  Tenant& tenant = tenants_[s.tenant];
+  if (tenant.sequences++ == 0) {  // who was away has saved nothing up
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [name, other] : tenants_)
+      if (&other != &tenant) least = std::min(least, other.served);
+    if (tenants_.size() > 1) tenant.served = least;
+  }
+  sequences_.emplace(s.id, std::move(sequence));
+  return s;
+}
+
+SequenceId Scheduler::add(NewSequence sequence) {
+  require<InternalError>(!sequence.tokens.empty() && std::ssize(sequence.tokens) <= limits_.longest(),
+                         "a sequence of {} tokens, the pool holds {}", sequence.tokens.size(),
+                         limits_.longest());
+  auto s = std::make_unique<Sequence>();
+  s->tokens = std::move(sequence.tokens);
+  s->salt = std::move(sequence.salt);
+  s->tenant = std::move(sequence.tenant);
+  s->priority = sequence.priority;
+  s->scored = sequence.score_all ? 0 : std::ssize(s->tokens) - 1;
+  return insert(std::move(s)).id;
+}
+
+SequenceId Scheduler::fork(SequenceId of) {
+  const Sequence& from = get(of);
+  require<InternalError>(from.left() == 0, "sequence {} is forked with {} tokens to compute", of,
+                         from.left());
+  auto copy = std::make_unique<Sequence>(from);
+  copy->runs = copy->planned = false;
+  const bool runs = from.runs && running() < limits_.sequences && limits_.shares;
+  if (!runs) {
+    copy->computed = 0;
+    copy->blocks.clear();
+    copy->contents.clear();
+    copy->gave_up = true;
+  }
+  for (const BlockId block : copy->blocks) pool_.share(block);
+  Sequence& s = insert(std::move(copy));
+  if (runs) start(s);
+  return s.id;
+}
+
+void Scheduler::append(SequenceId id, std::int32_t token) {
+  Sequence& s = get(id);
+  require<InternalError>(std::ssize(s.tokens) < limits_.longest(), "sequence {} grows beyond {} tokens", id,
+                         limits_.longest());
+  s.tokens.push_back(token);
+}
+
+void Scheduler::free_blocks(Sequence& s) {
+  // The last first: the beginnings of texts are used again the most.
+  for (auto block = s.blocks.rbegin(); block != s.blocks.rend(); ++block) pool_.release(*block);
+  s.blocks.clear();
+  s.contents.clear();
+  s.computed = 0;
+  if (s.runs) std::erase(running_, &s);
+  s.runs = false;
+}
+
+void Scheduler::remove(SequenceId id) {
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return;
+  free_blocks(*it->second);
+  std::erase_if(plan_.segments, [&](const PassSegment& segment) { return segment.sequence == id; });
+  const auto tenant = tenants_.find(it->second->tenant);
+  if (--tenant->second.sequences == 0) tenants_.erase(tenant);
+  sequences_.erase(it);
+}
+
+bool Scheduler::ranks_before(const Sequence& a, const Sequence& b) {
+  return a.priority != b.priority ? a.priority > b.priority : a.id < b.id;
+}
+
+bool Scheduler::waits_before(const Sequence& a, const Sequence& b) const {
+  if (a.priority != b.priority) return a.priority > b.priority;
+  if (a.gave_up != b.gave_up) return a.gave_up;
+  if (!a.gave_up) {
+    const double x = tenants_.at(a.tenant).served, y = tenants_.at(b.tenant).served;
+    if (x != y) return x < y;
+  }
+  return a.id < b.id;
+}
+
+Scheduler::Sequence* Scheduler::first_waiting() const {
+  Sequence* first = nullptr;
+  for (const auto& [id, s] : sequences_)
+    if (!s->runs && (!first || waits_before(*s, *first))) first = s.get();
+  return first;
+}
+
+void Scheduler::start(Sequence& s) {
+  s.runs = true;
+  s.gave_up = false;
+  const auto place = std::find_if(running_.begin(), running_.end(),
+                                  [&](const Sequence* other) { return ranks_before(s, *other); });
+  running_.insert(place, &s);
+}
+
+void Scheduler::give_up(Sequence& s) {
+  free_blocks(s);
+  s.gave_up = true;
+  ++preemptions_;
+}
+
+// Blocks for the next `count` tokens, and the first of them for this sequence alone. False: the pool is
+// empty; what was taken stays.
+bool Scheduler::reserve(Sequence& s, std::int64_t count) {
+  const std::int64_t size = limits_.block_tokens;
+  const auto first = static_cast<std::size_t>(s.computed / size);
+  if (first < s.blocks.size() && s.computed % size != 0 && pool_.is_shared(s.blocks[first])) {
+    const auto block = pool_.take();
+    if (!block) return false;
+    plan_.copies.emplace_back(s.blocks[first], *block);
+    pool_.release(s.blocks[first]);
+    s.blocks[first] = *block;
+  }
+  while (std::ssize(s.blocks) * size < s.computed + count) {
+    const auto block = pool_.take();
+    if (!block) return false;
+    s.blocks.push_back(*block);
+  }
+  return true;
+}
+
+// Lets those of the lowest rank give up until the blocks suffice; false: `s` itself had to.
+bool Scheduler::make_room(Sequence& s, std::int64_t count) {
+  while (!reserve(s, count)) {
+    const auto last = std::find_if(running_.rbegin(), running_.rend(),
+                                   [](const Sequence* other) { return !other->planned; });
+    Sequence& loser = **last;
+    give_up(loser);
+    if (&loser == &s) return false;
+  }
+  return true;
+}
+
+std::int64_t Scheduler::share_of_pass(const Sequence& s) const {
+  std::int64_t count = std::min(s.left(), limits_.pass_tokens - plan_.tokens);
+  // Tokens before s.scored need no logits.
+  const std::int64_t silent = std::max<std::int64_t>(0, s.scored - s.computed);
+  return std::min(count, silent + limits_.scored - plan_.scored);
+}
+
+void Scheduler::plan(Sequence& s, std::int64_t count) {
+  PassSegment segment;
+  segment.sequence = s.id;
+  segment.begin = s.computed;
+  segment.tokens =
+      std::span(s.tokens).subspan(static_cast<std::size_t>(s.computed), static_cast<std::size_t>(count));
+  const std::int64_t end = s.computed + count, size = limits_.block_tokens;
+  segment.blocks = std::span(s.blocks).first(static_cast<std::size_t>((end + size - 1) / size));
+  segment.scored = std::clamp<std::int64_t>(end - s.scored, 0, count);
+  segment.last = end == std::ssize(s.tokens);
+  plan_.tokens += count;
+  plan_.scored += segment.scored;
+  plan_.segments.push_back(segment);
+  s.planned = true;
+  tenants_.at(s.tenant).served += static_cast<double>(count == 1 && segment.last ? 2 : count);
+}
+
+// Gives a waiting sequence blocks for all its tokens: those known to hold its beginning, and others.
+bool Scheduler::admit(Sequence& s) {
+  const std::int64_t size = limits_.block_tokens, length = std::ssize(s.tokens);
+  // Some token must be computed for its logits.
+  const std::int64_t most = std::min(s.scored, length - 1) / size;
+  std::vector<BlockPool::Found> found;
+  std::int64_t unowned = 0;
+  while (std::ssize(found) < most) {
+    const auto next = pool_.find(found.empty() ? BlockPool::kStart : found.back().content, s.salt,
+                                 std::span(s.tokens).subspan(found.size() * static_cast<std::size_t>(size),
+                                                             static_cast<std::size_t>(size)));
+    if (!next) break;
+    unowned += pool_.is_free(next->block);
+    found.push_back(*next);
+  }
+  const std::int64_t needed = (length + size - 1) / size - std::ssize(found) + unowned;
+  // One more for everyone that runs: who is admitted must not make others give up at once.
+  if (needed + running() > pool_.free() && !(running_.empty() && needed <= pool_.free())) return false;
+  for (const BlockPool::Found& f : found) {
+    pool_.share(f.block);
+    s.blocks.push_back(f.block);
+    s.contents.push_back(f.content);
+  }
+  s.computed = std::ssize(found) * size;
+  s.cached = std::max(s.cached, s.gave_up ? 0 : s.computed);
+  start(s);
+  require<InternalError>(reserve(s, length - s.computed), "{} free blocks, needed {}", pool_.free(), needed);
+  return true;
+}
+
+const PassPlan& Scheduler::next() {
+  plan_ = {};
+  for (const bool answers : {true, false}) {
+    const std::vector<Sequence*> order = running_;
+    for (Sequence* s : order) {
+      if (!s->runs || s->planned || (s->left() == 1) != answers) continue;
+      const std::int64_t count = share_of_pass(*s);
+      if (count > 0 && make_room(*s, count)) plan(*s, count);
+    }
+  }
+  while (running() < limits_.sequences && plan_.tokens < limits_.pass_tokens) {
+    Sequence* s = first_waiting();
+    if (!s || share_of_pass(*s) < 1 || !admit(*s)) break;
+    plan(*s, share_of_pass(*s));
+  }
+  return plan_;
+}
+
+void Scheduler::complete() {
+  const std::int64_t size = limits_.block_tokens;
+  for (const PassSegment& segment : plan_.segments) {
+    Sequence& s = get(segment.sequence);
+    s.planned = false;
+    s.computed = segment.begin + std::ssize(segment.tokens);
+    s.scored = std::max(s.scored, s.computed);
+    while ((std::ssize(s.contents) + 1) * size <= s.computed) {
+      const std::size_t i = s.contents.size();
+      s.contents.push_back(pool_.remember(
+          s.blocks[i], i == 0 ? BlockPool::kStart : s.contents.back(), s.salt,
+          std::span(s.tokens).subspan(i * static_cast<std::size_t>(size), static_cast<std::size_t>(size))));
+    }
+  }
+}
+
+}  // namespace stoa::infer

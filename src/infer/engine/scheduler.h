@@ -1,0 +1,85 @@
+// Decides which tokens of which sequences share the next pass, and who owns which blocks. Knows no model: a
+// simulation can drive it.
+//
+// Sequences that answer come first, one token each; then prompts, in pieces that fit what is left of the
+// pass; then those that wait, once the pool holds all their tokens. When blocks run out, the sequence of the
+// lowest rank gives up its blocks and waits, before all others of its priority, to be computed again. Rank:
+// priority, then arrival; so the first never gives up, and everyone ends.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "infer/engine/block_pool.h"
+
+namespace stoa::infer {
+
+struct NewSequence {
+  std::vector<std::int32_t> tokens;  // at least one, at most PassLimits::longest()
+  bool score_all = false;            // logits of every token, not of the last alone
+  std::string salt = {}, tenant = {};
+  int priority = 0;
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const PassLimits& limits);
+  ~Scheduler();
+
+  SequenceId add(NewSequence sequence);
+  // Another sequence of the same tokens, all computed, that shares the blocks of `of` as long as both are
+  // equal. It runs if there is room for it.
+  SequenceId fork(SequenceId of);
+  // The next token of a sequence whose tokens were all computed.
+  void append(SequenceId id, std::int32_t token);
+  // Gives its blocks back. Unknown ids are ignored.
+  void remove(SequenceId id);
+
+  // The next pass: empty if no sequence is left. complete() must follow before anything else but remove().
+  const PassPlan& next();
+  void complete();
+
+  std::span<const std::int32_t> tokens(SequenceId id) const;
+  std::int64_t length(SequenceId id) const { return std::ssize(tokens(id)); }
+  bool idle() const { return sequences_.empty(); }
+  std::int64_t running() const { return std::ssize(running_); }
+  std::int64_t waiting() const { return std::ssize(sequences_) - running(); }
+  std::int64_t preemptions() const { return preemptions_; }
+  // Tokens that the sequence found computed when it began to run.
+  std::int64_t cached(SequenceId id) const;
+  const BlockPool& pool() const { return pool_; }
+
+ private:
+  struct Sequence;
+  struct Tenant {
+    std::int64_t sequences = 0;
+    double served = 0;  // tokens read, and twice those written (Sheng et al. 2024, virtual token counter)
+  };
+
+  Sequence& get(SequenceId id) const;
+  Sequence& insert(std::unique_ptr<Sequence> sequence);
+  // Whether `a` ranks before `b` among those that run, and among those that wait.
+  static bool ranks_before(const Sequence& a, const Sequence& b);
+  bool waits_before(const Sequence& a, const Sequence& b) const;
+  Sequence* first_waiting() const;
+  void start(Sequence& sequence);
+  void give_up(Sequence& sequence);
+  void free_blocks(Sequence& sequence);
+  bool reserve(Sequence& sequence, std::int64_t count);
+  bool make_room(Sequence& sequence, std::int64_t count);
+  bool admit(Sequence& sequence);
+  void plan(Sequence& sequence, std::int64_t count);
+  std::int64_t share_of_pass(const Sequence& sequence) const;
+
+  const PassLimits limits_;
+  BlockPool pool_;
+  std::map<SequenceId, std::unique_ptr<Sequence>> sequences_;
+  std::vector<Sequence*> running_;  // by rank
+  std::map<std::string, Tenant> tenants_;
+  PassPlan plan_;
+  SequenceId next_id_ = 1;
+  std::int64_t preemptions_ = 0;
+};
+
+}  // namespace stoa::infer

@@ -1,0 +1,70 @@
+// A model for tests of what is around it: its cache holds tokens instead of keys and values, and its logits
+// are a function of all tokens of a sequence, read back through its blocks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "infer/engine/pass_plan.h"
+
+namespace stoa::infer {
+
+class SimulatedModel final : public PassModel {
+ public:
+  explicit SimulatedModel(const PassLimits& limits)
+      : limits_(limits), cache_(static_cast<std::size_t>(limits.blocks * limits.block_tokens), -1) {}
+
+  const PassLimits& limits() const override { return limits_; }
+
+  // Pseudo-random numbers that depend on every token and its place.
+  static void logits_of(std::span<const std::int32_t> tokens, std::span<float> out) {
+    std::uint64_t h = 1;
+    for (const std::int32_t token : tokens) h = mix(h ^ static_cast<std::uint32_t>(token));
+    for (float& x : out) x = static_cast<float>((h = mix(h)) >> 40) * 0x1p-22f;
+  }
+
+  std::span<const float> run(const PassPlan& plan) override {
+    EXPECT_LE(plan.tokens, limits_.pass_tokens);
+    EXPECT_LE(plan.scored, limits_.scored);
+    EXPECT_LE(std::ssize(plan.segments), limits_.sequences);
+    const std::int64_t size = limits_.block_tokens;
+    for (const auto& [from, to] : plan.copies)
+      for (std::int64_t i = 0; i < size; ++i) slot(to, i) = slot(from, i);
+    for (const PassSegment& s : plan.segments)
+      for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i)
+        slot(s.blocks[static_cast<std::size_t>((s.begin + i) / size)], (s.begin + i) % size) =
+            s.tokens[static_cast<std::size_t>(i)];
+    logits_.resize(static_cast<std::size_t>(plan.scored * limits_.vocabulary));
+    std::size_t row = 0;
+    for (const PassSegment& s : plan.segments) {
+      const std::int64_t end = s.begin + std::ssize(s.tokens);
+      std::vector<std::int32_t> read;
+      for (std::int64_t i = 0; i < end; ++i)
+        read.push_back(slot(s.blocks[static_cast<std::size_t>(i / size)], i % size));
+      for (std::int64_t i = end - s.scored; i < end; ++i, ++row)
+        logits_of(std::span(read).first(static_cast<std::size_t>(i) + 1),
+                  std::span(logits_).subspan(row * static_cast<std::size_t>(limits_.vocabulary),
+                                             static_cast<std::size_t>(limits_.vocabulary)));
+    }
+    return logits_;
+  }
+  void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override {
+    for (std::int64_t i = 0; i < tasks; ++i) body(i);
+  }
+
+ private:
+  static std::uint64_t mix(std::uint64_t x) {
+    x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15u;
+    return x ^ (x >> 29);
+  }
+  std::int32_t& slot(BlockId block, std::int64_t i) {
+    return cache_[static_cast<std::size_t>(block * limits_.block_tokens + i)];
+  }
+
+  const PassLimits limits_;
+  std::vector<std::int32_t> cache_;
+  std::vector<float> logits_;
+};
+
+}  // namespace stoa::infer
