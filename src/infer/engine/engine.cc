@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostChoices = 1024, kMostTop = 1024;
 
-// Log-probabilities of the vocabulary's tokens; `keep`: of how many of the likeliest.
+// Log-probabilities of the vocabulary's tokens; `keep`: of how many of the most likely.
 ScoredToken score_token(std::span<const float> logits, std::int32_t id, int keep) {
   const float highest = logits[static_cast<std::size_t>(likeliest(logits))];
   double sum = 0;

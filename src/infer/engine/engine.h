@@ -34,7 +34,7 @@ class Engine {
   RequestId submit(Request request, Listener listener);
   // The same for a caller that numbers its requests itself.
   void submit(RequestId id, Request request, Listener listener);
-  // Ends all choices that go on, whatever they wait for; their memory is free when it returns. Unknown or
+  // Ends all open choices, whatever they wait for; their memory is free when it returns. Unknown or
   // finished ids are ignored. May be called by a listener.
   void cancel(RequestId request);
   // Ends everything with this reason.

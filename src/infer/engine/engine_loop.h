@@ -15,7 +15,7 @@ class EngineLoop {
  public:
   // The engine is used by the loop alone from now on.
   explicit EngineLoop(Engine& engine);
-  // Ends what goes on (EndReason::kCaller).
+  // Ends what is open (EndReason::kCaller).
   ~EngineLoop();
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;

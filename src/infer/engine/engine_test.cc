@@ -333,7 +333,7 @@ TEST(EngineLoop, EndsWhatIsLeftWhenItGoes) {
   EXPECT_EQ(ends, 10);
 }
 
-// A pass that throws ends its requests with a message, and the loop goes on.
+// A pass that throws ends its requests with a message, and the loop continues.
 TEST(EngineLoop, AFailedPassEndsItsRequests) {
   struct Failing final : PassModel {
     SimulatedModel good{kSmall};

@@ -18,7 +18,7 @@ struct PassSegment {
   std::int64_t begin = 0;                // position of the first token
   std::span<const std::int32_t> tokens;  // those of this pass
   std::span<const BlockId> blocks;       // of the sequence from position 0 to the last token of this pass
-  std::int64_t scored = 0;               // so many of the last tokens need logits
+  std::int64_t scored = 0;               // number of the last tokens that need logits
   bool last = false;                     // the last token's logits give the next token
 };
 

@@ -32,9 +32,9 @@ struct Request {
   std::int64_t max_tokens = 128;          // of every choice
   std::vector<std::int32_t> end_ids = {};
   int choices = 1;
-  // Log-probabilities of the drawn tokens and of so many of the likeliest, of the logits as the model gives
-  // them, before penalties and temperature; none: not computed. The same for the prompt's tokens after the
-  // first, whose prefix is then not taken from the cache.
+  // Log-probabilities of the drawn tokens and of this many of the most likely, of the logits as the model
+  // gives them, before penalties and temperature; none: not computed. The same for the prompt's tokens after
+  // the first, whose prefix is then not taken from the cache.
   std::optional<int> logprobs = {}, prompt_logprobs = {};
   std::string cache_salt = {};  // requests of different salts share no cached keys and values
   std::string tenant = {};      // of those that wait, the tenant that was served least is next
@@ -47,10 +47,10 @@ struct TokenScore {
 };
 struct ScoredToken {
   TokenScore token = {};             // logprob only where it was asked for
-  std::vector<TokenScore> top = {};  // the likeliest first
+  std::vector<TokenScore> top = {};  // the most likely first
 };
 
-// Of every choice: kToken for each token of the answer, then one kEnd, whatever happens. Before them, if they
+// A choice gets kToken for each token of its answer, then one kEnd, whatever happens. Before them, if they
 // were asked for, one kPrompt.
 struct Event {
   enum class Kind : std::uint8_t { kPrompt, kToken, kEnd };
@@ -64,7 +64,7 @@ struct Event {
   // kEnd: tokens of the prompt, how many of them came from the prefix cache, tokens of the answer.
   std::int64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;
 };
-// Returns whether the choice goes on; not asked at its end. Must not throw.
+// Returns whether the choice continues; not asked at its end. Must not throw.
 using Listener = std::function<bool(const Event&)>;
 
 }  // namespace stoa::infer

@@ -3,7 +3,7 @@
 //
 // Sequences that answer come first, one token each; then prompts, in pieces that fit what is left of the
 // pass; then those that wait, once the pool holds all their tokens. When blocks run out, the sequence of the
-// lowest rank gives up its blocks and waits, before all others of its priority, to be computed again. Rank:
+// lowest rank gives up its blocks and waits, before all others of its priority, to be recomputed. Rank:
 // priority, then arrival; so the first never gives up, and everyone ends.
 #pragma once
 
