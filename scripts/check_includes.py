@@ -13,10 +13,11 @@ LEVELS = {
     "parallel": 4,
     "nn": 5,
     "model": 6, "optim": 6, "data": 6, "token": 6, "ckpt": 6, "chat": 6,
-    "infer": 7, "foreign": 7, "curate": 7,
-    "run": 8, "watch": 8, "eval": 8, "tune": 8,
-    "train": 9, "plan": 9,
-    "cli": 10,
+    "foreign": 7, "curate": 7,
+    "infer": 8,
+    "run": 9, "watch": 9, "eval": 9, "tune": 9,
+    "train": 10, "plan": 10,
+    "cli": 11,
 }
 # Includes between folders of one level that the design allows.
 SIBLINGS = {("tensor", "grid")}

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "ckpt/convert.h"
 #include "ckpt/model_checksums.h"
-#include "ckpt/tensor_source.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -25,13 +24,6 @@ std::string torch_name(DType dtype) {
     default:
       fail<ConfigError>("a model is exported as fp32, bf16 or fp16, not {}", name_of(dtype));
   }
-}
-
-bool is_made_anew(const fs::path& path) {
-  const std::string name = path.filename().string(), extension = path.extension().string();
-  for (const char* e : {".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".ckpt"})
-    if (extension == e) return true;
-  return name == "config.json" || name == kModelChecksums || name.ends_with(".index.json");
 }
 
 int lock_directory(const fs::path& path, int kind) {
@@ -134,6 +126,26 @@ std::string config_with_type(const fs::path& path, DType type) {
   return json.dump(2) + "\n";
 }
 
+bool is_made_anew(const fs::path& path) {
+  const std::string name = path.filename().string(), extension = path.extension().string();
+  for (const char* e : {".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".ckpt"})
+    if (extension == e) return true;
+  return name == "config.json" || name == kModelChecksums || name.ends_with(".index.json");
+}
+
+void write_elements_of(const TensorSource& source, ShardedWriter& writer, const ExportProgress& progress) {
+  constexpr std::int64_t kPiece = 1 << 22;  // elements
+  std::vector<std::byte> scratch;
+  std::uint64_t done = 0;
+  for (const TensorEntry* entry : source.entries())
+    for (std::int64_t at = 0; at < entry->elements(); at += kPiece) {
+      const auto bytes = source.elements(*entry, at, std::min(at + kPiece, entry->elements()), scratch);
+      writer.write_elements(entry->name, at, bytes);
+      done += bytes.size();
+      if (progress) progress(done, source.bytes());
+    }
+}
+
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given,
                           std::uint64_t max_shard_bytes, const ExportProgress& progress) {
   ExportContent content{config_with_type(from.model / "config.json", dtype), {}, nullptr};
@@ -155,29 +167,39 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
   return export_content(from.model, content, given, max_shard_bytes, progress);
 }
 
-ExportResult export_content(const fs::path& small_files, const ExportContent& content, const fs::path& given,
-                            std::uint64_t max_shard_bytes, const ExportProgress& progress) {
+void write_complete(const fs::path& given, const std::function<void(const fs::path& staging)>& write,
+                    const std::function<void()>& last) {
   fs::path output = fs::absolute(given).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();
   require<IoError>(!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output)),
                    "'{}' exists and is not an empty directory: name a new one", given.string());
+  Staging staging(output);
+  write(staging.path());
+  staging.publish(last);
+}
+
+ExportResult export_content(const fs::path& small_files, const ExportContent& content, const fs::path& output,
+                            std::uint64_t max_shard_bytes, const ExportProgress& progress) {
   std::uint64_t total = 0;
   for (const TensorEntry& entry : content.tensors) total += entry.bytes();
-  Staging staging(output);
-  ShardedWriter writer(staging.path(), content.stem, content.tensors, WriteMode::kInPlace, max_shard_bytes);
-  content.write(writer);
-  writer.commit();
-  if (content.stem == kModelStem) write_model_checksums(staging.path());
-  write_text(staging.path() / content.config_name, content.config);
-  for (const SmallFile& file : content.texts) write_text(staging.path() / file.name, file.text);
-  if (fs::is_directory(small_files))
-    for (const auto& item : fs::directory_iterator(small_files))
-      if (item.is_regular_file() && !is_made_anew(item.path()))
-        write_text(staging.path() / item.path().filename(), read_text(item.path()));
-  staging.publish([&] {
+  std::size_t shards = 0;
+  const auto write = [&](const fs::path& staging) {
+    ShardedWriter writer(staging, content.stem, content.tensors, WriteMode::kInPlace, max_shard_bytes);
+    content.write(writer);
+    writer.commit();
+    shards = writer.shards();
+    if (content.stem == kModelStem) write_model_checksums(staging);
+    write_text(staging / content.config_name, content.config);
+    for (const SmallFile& file : content.texts) write_text(staging / file.name, file.text);
+    if (fs::is_directory(small_files))
+      for (const auto& item : fs::directory_iterator(small_files))
+        if (item.is_regular_file() && !is_made_anew(item.path()))
+          write_text(staging / item.path().filename(), read_text(item.path()));
+  };
+  write_complete(output, write, [&] {
     if (progress) progress(total, total);
   });
-  return {static_cast<std::int64_t>(content.tensors.size()), total, writer.shards()};
+  return {static_cast<std::int64_t>(content.tensors.size()), total, shards};
 }
 
 }  // namespace stoa::ckpt

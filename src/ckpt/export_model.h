@@ -11,6 +11,7 @@
 
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/tensor_directory.h"
+#include "ckpt/tensor_source.h"
 
 namespace stoa::ckpt {
 
@@ -32,6 +33,16 @@ std::string config_with_type(const fs::path& path, DType dtype);
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& output,
                           std::uint64_t max_shard_bytes = kDefaultShardBytes,
                           const ExportProgress& progress = nullptr);
+
+// A directory that appears complete or not at all: `write` fills another next to it. `output` must not exist
+// or be empty (IoError). `last` may still throw.
+void write_complete(const fs::path& output, const std::function<void(const fs::path& staging)>& write,
+                    const std::function<void()>& last);
+
+// Writes every tensor of `source`, piece by piece as it is stored: none is held as a whole.
+void write_elements_of(const TensorSource& source, ShardedWriter& writer, const ExportProgress& progress);
+// Whether a file of a model directory holds weights or what belongs to them: it is written again, not copied.
+bool is_made_anew(const fs::path& path);
 
 struct SmallFile {
   std::string name, text;  // "tokenizer.json"

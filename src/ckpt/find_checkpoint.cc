@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "ckpt/adapter_directory.h"
+#include "ckpt/foreign_directory.h"
 #include "ckpt/model_checksums.h"
 #include "ckpt/tensor_source.h"
 #include "formats/gguf/gguf_file.h"
@@ -161,9 +162,8 @@ std::string alternative(const fs::path& path) {
     hint = "; it has weights but no config.json";
   fail<DataError>(
       "'{}' is not a model (config.json and model.safetensors or pytorch_model.bin), not an adapter "
-      "(adapter_config.json and adapter_model.safetensors), not a checkpoint (model/ and state/) and not a "
-      "run "
-      "(checkpoints/): {}{}{}",
+      "(adapter_config.json and adapter_model.safetensors), not a checkpoint (model/ and state/), not a run "
+      "(checkpoints/) and not a training checkpoint of another program: {}{}{}",
       path.string(), listing(path), hint, alternative(path));
 }
 
@@ -219,7 +219,7 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   found_model.given = given;
   found_model.root = found_model.model = path;
   if (gguf::is_gguf(path)) return found_model;
-  require<DataError>(is_folder(path),
+  require<DataError>(is_folder(path) || is_foreign_checkpoint(path),
                      "'{}' is a file; a model is a directory or a .gguf file: did you mean '{}'?",
                      path.string(), path.has_parent_path() ? path.parent_path().string() : ".");
   const std::string name = path.filename().string();
@@ -239,6 +239,13 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   if (is_model(path)) {
     if (verify != Verify::kSizes) check_model_checksums(path);
     return found_model;
+  }
+  if (is_foreign_checkpoint(path)) {
+    FoundCheckpoint found;
+    found.kind = Kind::kForeign;
+    found.given = given;
+    found.root = found.model = path;
+    return found;
   }
   if (checkpoint_step(name)) fail_damaged(path, verify_checkpoint(path, Verify::kSizes));
   const auto checkpoints = checkpoints_of(path);

@@ -1,6 +1,7 @@
-// Determines what a path is: a bare model (a .gguf file, too), an adapter of one, a checkpoint, or a run of
-// them; and whether its files are intact. A path that is none of these is an error, never an empty result;
-// the message says what was found there.
+// Determines what a path is: a bare model (a .gguf file, too), an adapter of one, a checkpoint, a run of
+// them, or a training checkpoint of another program (ckpt/foreign_directory.h); and whether its files are
+// intact. A path that is none of these is an error, never an empty result; the message says what was found
+// there.
 #pragma once
 
 #include <cstdint>
@@ -41,17 +42,20 @@ enum class Verify : std::uint8_t {
 VerifyReport verify_checkpoint(const fs::path& checkpoint, Verify what = Verify::kAll);
 
 struct FoundCheckpoint {
-  enum class Kind : std::uint8_t { kHuggingFace, kAdapter, kCheckpoint, kRun };
+  enum class Kind : std::uint8_t { kHuggingFace, kAdapter, kCheckpoint, kRun, kForeign };
   Kind kind = Kind::kHuggingFace;
   fs::path given;                    // the path as given
   fs::path root;                     // the checkpoint, or the Hugging Face directory or .gguf file
   fs::path model;                    // directory with config.json and weights, or a .gguf file; of an adapter
-                                     // its base's
+                                     // its base's; of kForeign: root
   std::optional<fs::path> adapter;   // directory with the adapter, where there is one
   std::optional<fs::path> state;     // directory with optimizer shards; none for a Hugging Face model
   std::optional<Manifest> manifest;  // of a checkpoint
   std::vector<std::string>
       skipped;  // newer checkpoints of the run that failed verification, each with the reason
+
+  // The directory with the tokenizer and other small files of the model.
+  fs::path small_files() const { return kind == Kind::kForeign ? fs::path() : model; }
 };
 
 // IoError: no such path (names the nearest one). DataError: none of the four, an unfinished or damaged

@@ -8,7 +8,7 @@
 
 namespace stoa::ckpt {
 
-GrownRows::GrownRows(std::unique_ptr<const TensorSource> source, std::span<const std::string> matrices,
+GrownRows::GrownRows(std::shared_ptr<const TensorSource> source, std::span<const std::string> matrices,
                      NewTokens tokens)
     : TensorSource(source->directory()), source_(std::move(source)), tokens_(tokens) {
   for (const std::string& name : matrices) {

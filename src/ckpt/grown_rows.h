@@ -21,7 +21,7 @@ class GrownRows final : public TensorSource {
  public:
   // `matrices`: names of the tensors [tokens, …] that grow. DataError: one that has fewer rows than
   // `tokens.first`, or that is no floating-point tensor.
-  GrownRows(std::unique_ptr<const TensorSource> source, std::span<const std::string> matrices,
+  GrownRows(std::shared_ptr<const TensorSource> source, std::span<const std::string> matrices,
             NewTokens tokens);
 
   std::size_t file_count() const override { return source_->file_count(); }
@@ -38,7 +38,7 @@ class GrownRows final : public TensorSource {
   };
   void take_mean(Grown& grown) const;
 
-  std::unique_ptr<const TensorSource> source_;
+  std::shared_ptr<const TensorSource> source_;
   const NewTokens tokens_;
   std::map<std::string, Grown, std::less<>> grown_;
 };

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "ckpt/export_model.h"
 #include "ckpt/find_checkpoint.h"
-#include "ckpt/import_model.h"
 #include "ckpt/model_checksums.h"
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
@@ -25,10 +24,13 @@
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/writing_progress.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
 #include "formats/gguf/gguf_file.h"
 #include "model/gguf/mixtures.h"
 #include "run/export_as_family.h"
 #include "run/export_gguf.h"
+#include "run/export_megatron.h"
+#include "run/import_checkpoint.h"
 
 namespace stoa::cli {
 namespace {
@@ -46,6 +48,7 @@ struct Arguments {
   std::string config, tokenizer;  // of an import
   std::int64_t vocabulary = 0;    // 0: what the checkpoint says
   double max_shard_gigabytes = static_cast<double>(ckpt::kDefaultShardBytes) / 1e9;
+  bool with_optimizer = false;  // of an import
   bool json = false;
 };
 
@@ -65,6 +68,8 @@ std::string_view kind_name(FoundCheckpoint::Kind kind) {
       return "checkpoint";
     case FoundCheckpoint::Kind::kRun:
       return "newest checkpoint of a run";
+    case FoundCheckpoint::Kind::kForeign:
+      return "training checkpoint of another program";
   }
   return "?";
 }
@@ -129,11 +134,17 @@ FoundCheckpoint find_whole(const std::string& model, ckpt::Verify verify, Contex
   return found;
 }
 
+// The tensors of an adapter, of a model, or the weights of another program's checkpoint.
+std::unique_ptr<const ckpt::TensorSource> tensors_of(const FoundCheckpoint& found) {
+  if (found.adapter) return ckpt::open_found(found);
+  return foreign::open_tensors(found.model);
+}
+
 // Sizes are checked; checksums are shown as stored: `verify` recomputes them.
 void inspect(const Arguments& arguments, Context& context) {
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kSizes, context);
   if (gguf::is_gguf(found.model) && !found.adapter) return inspect_gguf(found.model, arguments.json);
-  const auto model = ckpt::open_found(found);
+  const auto model = tensors_of(found);
   std::unique_ptr<ckpt::StateReader> state;
   if (found.state) state = std::make_unique<ckpt::StateReader>(found);
   if (arguments.json) {
@@ -183,7 +194,7 @@ void verify(const Arguments& arguments, Context&) {
     // A bare model has checksums where this program exported it, and PyTorch's files hold some of their own;
     // all are compared with their own headers.
     const FoundCheckpoint found = ckpt::find_checkpoint(path, ckpt::Verify::kAll);
-    const auto model = ckpt::open_found(found);
+    const auto model = tensors_of(found);
     const bool own = model->check_sums(),
                checksums = own || fs::exists(model->directory() / ckpt::kModelChecksums, ignored);
     if (arguments.json)
@@ -256,18 +267,39 @@ void export_as_gguf(const Arguments& arguments, Context& context) {
                     format_bytes(static_cast<double>(out.bytes))));
 }
 
+void export_as_megatron(const Arguments& arguments, Context& context) {
+  require<UsageError>(arguments.family.empty(), "--to megatron takes no --family");
+  const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kAll, context);
+  WritingProgress progress(context, "export", "nothing is exported");
+  const foreign::MegatronExport out =
+      run::export_megatron(found, dtype_from_name(arguments.dtype), arguments.output, shard_bytes(arguments),
+                           [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  progress.finish();
+  if (arguments.json)
+    return print_json(Json{{"path", arguments.output},
+                           {"tensors", out.tensors},
+                           {"bytes", out.bytes},
+                           {"optimizer", found.state.has_value()}});
+  print(fmt::format("{}: Megatron-Core, torch_dist, {} tensors, {}{}\n", arguments.output, out.tensors,
+                    format_bytes(static_cast<double>(out.bytes)),
+                    found.state ? ", with the optimizer's state" : ""));
+}
+
 void export_to(const Arguments& arguments, Context& context) {
   if (arguments.to == "gguf") return export_as_gguf(arguments, context);
   require<UsageError>(
       !arguments.dtype.empty() && arguments.format.empty(),
-      "a Hugging Face directory is exported with --dtype bf16, fp32 or fp16; --format is for --to gguf");
+      "what is not a GGUF file is exported with --dtype bf16, fp32 or fp16; --format is for --to "
+      "gguf");
+  if (arguments.to == "megatron") return export_as_megatron(arguments, context);
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find_whole(arguments.model, ckpt::Verify::kModel, context);
   WritingProgress progress(context, "export", "nothing is exported");
   const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
   run::FamilyExport out;
-  // The names of a GGUF file are those of no Hugging Face model.
-  if (arguments.family.empty() && !gguf::is_gguf(found.model))
+  // The names of a GGUF file, or of another program's checkpoint, are those of no Hugging Face model.
+  if (arguments.family.empty() && !gguf::is_gguf(found.model) &&
+      found.kind != FoundCheckpoint::Kind::kForeign)
     out.result = ckpt::export_model(found, dtype, arguments.output, shard_bytes(arguments), advance);
   else
     out = run::export_as_family(found, arguments.family.empty() ? "auto" : arguments.family, dtype,
@@ -278,25 +310,35 @@ void export_to(const Arguments& arguments, Context& context) {
 }
 
 void import_from(const Arguments& arguments, Context& context) {
-  ckpt::ImportOptions options;
+  foreign::ForeignOptions options;
   if (!arguments.config.empty()) options.config = arguments.config;
   if (arguments.vocabulary > 0) options.vocabulary = arguments.vocabulary;
-  const ckpt::ImportedModel model = ckpt::open_import(arguments.model, options);
-  for (const auto& note : model.notes) context.console.warn(note);
+  const foreign::ForeignCheckpoint from = foreign::open_foreign(arguments.model, options);
+  for (const auto& note : from.notes) context.console.warn(note);
   WritingProgress progress(context, "import", "nothing is imported");
   fs::path small_files = arguments.tokenizer;
-  if (small_files.empty() && model.small_files) small_files = *model.small_files;
-  const auto result =
-      ckpt::write_import(model, small_files, arguments.output, shard_bytes(arguments),
-                         [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  if (small_files.empty() && from.small_files) small_files = *from.small_files;
+  const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
+  if (arguments.with_optimizer) {
+    const fs::path written =
+        run::import_training(from, small_files, arguments.output, shard_bytes(arguments), advance);
+    progress.finish();
+    const ckpt::TrainingState state = ckpt::read_manifest(written).training;
+    if (arguments.json)
+      return print_json(Json{
+          {"path", written.string()}, {"from", from.kind}, {"step", state.step}, {"samples", state.samples}});
+    return print(fmt::format("{}: from {}, with the optimizer's state after {} steps and {} samples\n",
+                             written.string(), from.kind, state.step, state.samples));
+  }
+  const auto result = run::import_model(from, small_files, arguments.output, shard_bytes(arguments), advance);
   progress.finish();
   if (arguments.json)
     return print_json(Json{{"path", arguments.output},
-                           {"from", model.kind},
+                           {"from", from.kind},
                            {"tensors", result.tensors},
                            {"bytes", result.bytes},
                            {"files", result.shards}});
-  print(fmt::format("{}: from {}, {} tensors, {} in {} files\n", arguments.output, model.kind, result.tensors,
+  print(fmt::format("{}: from {}, {} tensors, {} in {} files\n", arguments.output, from.kind, result.tensors,
                     format_bytes(static_cast<double>(result.bytes)), result.shards));
 }
 
@@ -333,12 +375,13 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   add("verify", "Recompute all checksums; exit 1 and the names of the files when one differs",
       "Example: stoa checkpoint verify runs/shakespeare/checkpoints/step-0000100", verify);
   const auto [sub, arguments] = add(
-      "export", "Write a bare Hugging Face directory, or a GGUF file",
+      "export", "Write a bare Hugging Face directory, a GGUF file, or a checkpoint that Megatron-Core loads",
       "Example: stoa checkpoint export runs/shakespeare --dtype bf16 --output shakespeare-bf16", export_to);
-  sub->add_option("--to", arguments->to, "Whose form")
+  sub->add_option("--to", arguments->to,
+                  "Whose form; megatron: torch_dist, with the optimizer's state of a checkpoint")
       ->capture_default_str()
-      ->check(CLI::IsMember({"huggingface", "gguf"}));
-  sub->add_option("--dtype", arguments->dtype, "Type of the weights of a Hugging Face directory")
+      ->check(CLI::IsMember({"huggingface", "gguf", "megatron"}));
+  sub->add_option("--dtype", arguments->dtype, "Type of the weights, but of a GGUF file")
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
   sub->add_option(
          "--format", arguments->format,
@@ -352,14 +395,14 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
 
   add_checkpoint_quantize(*command, context);
   const auto imported = std::make_shared<Arguments>();
-  auto* from = command->add_subcommand(
-      "import",
-      "Write a Hugging Face directory of another program's checkpoint: Megatron-Core, torchtitan, "
-      "PyTorch's .bin files");
+  auto* from = command->add_subcommand("import",
+                                       "Write a Hugging Face directory, or a checkpoint to resume, of "
+                                       "another program's checkpoint: Megatron, NeMo, "
+                                       "torchtitan, PyTorch's .bin files");
   from->footer("Example: stoa checkpoint import checkpoints/llama --output llama-hf --tokenizer tok");
   from->add_option("CKPT", imported->model,
-                   "Megatron's folder of checkpoints (its newest) or one of them (torch_dist), a torchtitan "
-                   "checkpoint, or a Hugging Face directory")
+                   "Megatron's folder of checkpoints (its newest) or one of them, a .nemo archive or NeMo 2 "
+                   "directory, a torchtitan checkpoint, or a Hugging Face directory")
       ->required();
   from->add_option("--config", imported->config,
                    "params.json or config.json of the model, where the checkpoint does not hold its shape "
@@ -370,6 +413,9 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   from->add_option("--vocab-size", imported->vocabulary,
                    "Entries of the vocabulary that are not padding (default: what the checkpoint says)")
       ->check(CLI::PositiveNumber);
+  from->add_flag("--with-optimizer", imported->with_optimizer,
+                 "Keep the optimizer's state, step and samples: DIR gets a checkpoint that 'stoa train "
+                 "--restore DIR' resumes");
   from->add_flag("--json", imported->json, "Answer as JSON");
   add_output(from, *imported);
   from->callback([imported, &context] { import_from(*imported, context); });

@@ -22,6 +22,7 @@ std::vector<std::string> command_of(const TrainingJob& job) {
   option("--from-megatron", job.config.from_megatron);
   for (const auto& name : job.config.ignore) option("--ignore", name);
   option("--output", job.config.output);
+  option("--restore", job.restore);
   job.append_options(command);
   return command;
 }
@@ -50,6 +51,12 @@ void add_train_command(CLI::App& app, Context& context) {
                    "Only tensors of these names, with * and ?: 'layers.3.*,*.output'")
       ->delimiter(',')
       ->type_name("NAME");
+  command
+      ->add_option("--restore", arguments->restore,
+                   "Resume this checkpoint, with its optimizer's state and step: of another run, "
+                   "of Megatron-LM, NeMo, DeepSpeed or torchtitan (weights alone: restore_from_path)")
+      ->type_name("CKPT")
+      ->check(CLI::ExistingPath);
   command
       ->add_option("--stop-after", arguments->stop_after,
                    "Stop after this step and save, as after a signal; learning-rate and other schedules stay "

@@ -17,6 +17,7 @@
 #include "train/adapter_run.h"
 #include "train/layout_plan.h"
 #include "train/rank_view.h"
+#include "train/restore_training.h"
 #include "train/trainer.h"
 #include "watch/observers.h"
 
@@ -130,7 +131,13 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   });
-  const train::StartingPoint start = train::agree_on_start(launch, config);
+  std::function<fs::path()> restored;
+  if (!arguments.restore.empty())
+    restored = [&] {
+      return train::restored_checkpoint(config, arguments.restore,
+                                        [&](std::string_view line) { console.line(line); });
+    };
+  const train::StartingPoint start = train::agree_on_start(launch, config, restored);
   launch.prepare([&] {
     train::complete_adapter_config(config, start);
     inputs = train::read_inputs(

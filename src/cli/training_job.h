@@ -23,6 +23,7 @@ struct TrainingJob {
   std::string dump_steps;  // as 1 or 1-3,7
   train::TrainerParts::Dump dump;
   std::optional<std::int64_t> stop_after;
+  std::string restore;  // a checkpoint of another run or program, from which this one continues; "": none
 
   // --backend, --cuda, --threads, --instruction-set and those of RankOptions. This must outlive `command`.
   void add_to(CLI::App& command);

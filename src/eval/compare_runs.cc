@@ -14,6 +14,8 @@
 #include "eval/compare_metrics.h"
 #include "eval/compare_tensors.h"
 #include "eval/json_number.h"
+#include "foreign/checkpoint/rearranged_source.h"
+#include "infer/model_files.h"
 
 namespace stoa::eval {
 namespace {
@@ -57,10 +59,25 @@ void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b
   check("tokenizer", a.tokenizer_fingerprint, b.tokenizer_fingerprint);
 }
 
+// The tensors of both models; where one is another program's, under the names of Stoa.
+std::shared_ptr<const ckpt::TensorSource> comparable(const ckpt::FoundCheckpoint& found, bool canonical) {
+  if (found.adapter || !canonical) return ckpt::open_found(found);
+  const infer::ModelFiles files(found.model);
+  std::shared_ptr<const ckpt::TensorSource> view = foreign::rearranged(
+      files.tensors(), files.model(), *files.description().family, model::huggingface::stoa_family());
+  require<DataError>(
+      view != nullptr,
+      "'{}': files of family {} hold norms minus 1 and cannot be compared with another program's",
+      found.model.string(), files.description().family->type);
+  return view;
+}
+
 bool compare_checkpoints(const ckpt::FoundCheckpoint& a, const ckpt::FoundCheckpoint& b, double tolerance,
                          Comparison& out) {
-  bool same = compare_tensors(*ckpt::open_found(a), *ckpt::open_found(b), a.adapter ? "adapter/" : "model/",
-                              tolerance, out);
+  using Kind = ckpt::FoundCheckpoint::Kind;
+  const bool canonical = a.kind == Kind::kForeign || b.kind == Kind::kForeign;
+  bool same = compare_tensors(*comparable(a, canonical), *comparable(b, canonical),
+                              a.adapter ? "adapter/" : "model/", tolerance, out);
   if (a.state && b.state) {
     same &= compare_tensors(ckpt::TensorDirectory(*a.state, ckpt::kStateStem),
                             ckpt::TensorDirectory(*b.state, ckpt::kStateStem), "state/", tolerance, out);

@@ -5,9 +5,12 @@
 
 #include "base/console.h"
 #include "ckpt/convert.h"
+#include "ckpt/foreign_directory.h"
 #include "ckpt/mxfp4.h"
 #include "ckpt/quantised/quantised_source.h"
 #include "ckpt/shard_io.h"
+#include "ckpt/viewed_source.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
 #include "formats/gguf/gguf_file.h"
 #include "infer/file_tensors.h"
 #include "model/gguf/metadata.h"
@@ -52,8 +55,8 @@ hf::ModelDescription describe(const fs::path& directory) {
   }
 }
 
-hf::ModelDescription describe_for(const fs::path& directory, const model::TaskConfig& task) {
-  hf::ModelDescription out = describe(directory);
+hf::ModelDescription for_task(hf::ModelDescription out, const fs::path& directory,
+                              const model::TaskConfig& task) {
   require<ConfigError>(out.config.kind != model::ModelKind::kT5,
                        "{}: model_type {} is an encoder-decoder, which has no labelled task; expected a "
                        "decoder or an encoder",
@@ -232,16 +235,37 @@ HeldParameters HeldParameters::without_adapters(const std::vector<nn::ParamSpec>
   return out;
 }
 
-ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, describe(directory), false) {}
+ModelFiles::Opened ModelFiles::open(const fs::path& directory) {
+  if (!fs::exists(directory / "config.json") && ckpt::is_foreign_checkpoint(directory)) {
+    foreign::ForeignCheckpoint checkpoint = foreign::open_foreign(directory);
+    return {std::move(checkpoint.description), std::move(checkpoint.weights)};
+  }
+  hf::ModelDescription description = describe(directory);
+  std::shared_ptr<const ckpt::TensorSource> tensors = open_tensors(directory, description);
+  return {std::move(description), std::move(tensors)};
+}
+
+ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, open(directory), false) {}
+
+ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription description,
+                       std::shared_ptr<const ckpt::TensorSource> tensors)
+    : ModelFiles(directory, {std::move(description), std::move(tensors)}, false) {}
 
 ModelFiles::ModelFiles(const fs::path& directory, const model::TaskConfig& task)
-    : ModelFiles(directory, describe_for(directory, task), true) {}
+    : ModelFiles(
+          directory,
+          [&]() -> Opened {
+            Opened opened = open(directory);
+            opened.description = for_task(std::move(opened.description), directory, task);
+            return opened;
+          }(),
+          true) {}
 
-ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription description, bool head_optional)
+ModelFiles::ModelFiles(const fs::path& directory, Opened opened, bool head_optional)
     : directory_(directory),
-      description_(std::move(description)),
+      description_(std::move(opened.description)),
       model_(resolve(description_, directory)),
-      tensors_(open_tensors(directory, description_)) {
+      tensors_(std::move(opened.tensors)) {
   find_tensors(head_optional);
   if (match_.head_beside_tied) {
     // Where the two differ, transformers 5 keeps both; a tied model holds one.
@@ -266,6 +290,18 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
     if (!packed_.contains(name)) require_float(tensors_->entry(name), directory_);
 }
 
+std::shared_ptr<const ckpt::TensorSource> ModelFiles::tensors() const {
+  std::vector<ckpt::ViewedTensor> named;
+  for (std::size_t i = 0; i < wanted_.size(); ++i)
+    if (const ckpt::TensorEntry* entry = tensors_->find_entry(match_.names[i])) {
+      ckpt::ViewedTensor view{*entry, {{tensors_.get(), entry, 1, entry->elements(), 0, 0, 0, 0}}};
+      view.entry.name = wanted_[i].name;
+      named.push_back(std::move(view));
+    }
+  return std::make_shared<ckpt::ViewedSource>(
+      directory_, std::move(named), std::vector<std::shared_ptr<const ckpt::TensorSource>>{tensors_});
+}
+
 void ModelFiles::grow(ckpt::NewTokens tokens) {
   std::vector<std::string> matrices;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
@@ -274,7 +310,7 @@ void ModelFiles::grow(ckpt::NewTokens tokens) {
       matrices.push_back(match_.names[i]);
   }
   if (match_.head_beside_tied) matrices.push_back(*match_.head_beside_tied);
-  tensors_ = std::make_unique<ckpt::GrownRows>(std::move(tensors_), matrices, tokens);
+  tensors_ = std::make_shared<ckpt::GrownRows>(std::move(tensors_), matrices, tokens);
   description_.config.vocab_size = std::max(model_.vocabulary, tokens.end());
   model_ = resolve(description_, directory_);
   find_tensors(false);

@@ -32,9 +32,14 @@ struct HeldParameters {
 // yet.
 class ModelFiles {
  public:
-  // `directory` holds config.json and weights (ckpt::open_weights). IoError, ConfigError, DataError. Whether
+  // `directory` holds config.json and weights (ckpt::open_weights), or is a training checkpoint of another
+  // program (foreign::open_foreign). IoError, ConfigError, DataError. Whether
   // the head of a family is its own may be told by the tensors (NameMap::head_may_untie).
   explicit ModelFiles(const fs::path& directory);
+  // A training checkpoint of another program, whose weights are `tensors` under the names of
+  // description.family.
+  ModelFiles(const fs::path& directory, model::huggingface::ModelDescription description,
+             std::shared_ptr<const ckpt::TensorSource> tensors);
   // The files of an encoder or decoder for a model of a labelled task, whatever theirs is: what they lack of
   // its head is fresh().
   ModelFiles(const fs::path& directory, const model::TaskConfig& task);
@@ -46,6 +51,9 @@ class ModelFiles {
   const fs::path& directory() const { return directory_; }
   const model::huggingface::ModelDescription& description() const { return description_; }
   const model::ModelSpec& model() const { return model_; }
+  // The tensors of the files, each under the first name that the family has for it. Packed ones (MXFP4) are
+  // not among them.
+  std::shared_ptr<const ckpt::TensorSource> tensors() const;
   // Canonical tensors that the files do not hold; read() leaves their memory as it is.
   const std::set<std::string>& fresh() const { return fresh_; }
   // Element type of most weights in the file.
@@ -62,7 +70,12 @@ class ModelFiles {
             const std::function<void(nn::ParamId)>& filled) const;
 
  private:
-  ModelFiles(const fs::path& directory, model::huggingface::ModelDescription description, bool head_optional);
+  struct Opened {
+    model::huggingface::ModelDescription description;
+    std::shared_ptr<const ckpt::TensorSource> tensors;
+  };
+  static Opened open(const fs::path& directory);
+  ModelFiles(const fs::path& directory, Opened opened, bool head_optional);
   // Fills wanted_, match_, fresh_ and packed_.
   void find_tensors(bool head_optional);
   // The type in which wanted_[i] is on its way into memory of type `memory`.
@@ -74,7 +87,7 @@ class ModelFiles {
   fs::path directory_;
   model::huggingface::ModelDescription description_;
   model::ModelSpec model_;
-  std::unique_ptr<const ckpt::TensorSource> tensors_;
+  std::shared_ptr<const ckpt::TensorSource> tensors_;
   std::vector<model::huggingface::Tensor> wanted_;
   model::huggingface::Match match_;
   std::set<std::string> fresh_;

@@ -1,6 +1,7 @@
 #include "infer/open_model.h"
 
 #include "ckpt/find_checkpoint.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
 #include "infer/read_weights.h"
 
 namespace stoa::infer {
@@ -64,7 +65,7 @@ void OpenModel::require_kind(model::ModelKind wanted) const {
 
 const token::Tokenizer& OpenModel::tokenizer() {
   if (!tokenizer_) {
-    token::Tokenizer read = token::Tokenizer::load(directory_);
+    token::Tokenizer read = token::Tokenizer::load(foreign::tokenizer_directory(directory_));
     require<DataError>(read.vocab_size() <= model_.vocabulary,
                        "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together",
                        directory_.string(), read.vocab_size(), model_.vocabulary);

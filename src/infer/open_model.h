@@ -15,7 +15,8 @@ namespace stoa::infer {
 
 class OpenModel {
  public:
-  // `path`: a Hugging Face directory, an adapter of one, a checkpoint, or a run. `dtype`: of weights and
+  // `path`: a Hugging Face directory, an adapter of one, a checkpoint, a run, or a training checkpoint
+  // of another program. `dtype`: of weights and
   // computation; none: as stored. `make_machine` is called when weights are to be read. `adapter`: of the
   // model at `path`; an adapter's directory, a checkpoint or a run. Errors are those of
   // ckpt::find_checkpoint, ModelFiles and AdapterFiles.

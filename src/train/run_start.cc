@@ -35,7 +35,9 @@ RunBeginning resume(const TrainerParts& parts, run::TrainingRank& rank, const ck
   run::restore(rank, found);
   const ckpt::TrainingState& state = found.manifest->training;
   const token::Tokenizer* const tokenizer = parts.tokenizer();
-  require<ConfigError>(!tokenizer || state.tokenizer_fingerprint == tokenizer->fingerprint(),
+  require<ConfigError>(!tokenizer ||
+                           state.tokenizer_fingerprint.empty() ||  // of another program, which does not say
+                           state.tokenizer_fingerprint == tokenizer->fingerprint(),
                        "the checkpoint was trained with tokenizer {}, the configuration names {}",
                        state.tokenizer_fingerprint, tokenizer ? tokenizer->fingerprint() : "none");
   const auto base = state.counters.find(kMupBase);

@@ -60,10 +60,12 @@ StartingPoint open_start(std::string_view text) {
   return start;
 }
 
-StartingPoint agree_on_start(Launch& launch, const RunConfig& config) {
+StartingPoint agree_on_start(Launch& launch, const RunConfig& config,
+                             const std::function<std::filesystem::path()>& from) {
   StartingPoint start;
   const std::string text = launch.told_by_first([&] {
-    start = find_start(config);
+    const std::filesystem::path other = from ? from() : std::filesystem::path();
+    start = other.empty() ? find_start(config) : find_start(config, other);
     return text_of(start);
   });
   launch.prepare([&] {

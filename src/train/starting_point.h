@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,7 +28,9 @@ struct StartingPoint {
 StartingPoint find_start(const RunConfig& config, const std::optional<std::filesystem::path>& from = {});
 // What the first process finds, on all processes; the others only look whether the files are there.
 // DataError: a process does not see them.
-StartingPoint agree_on_start(Launch& launch, const RunConfig& config);
+// `from`: called on the first process; a checkpoint of another run from which this one resumes, or empty.
+StartingPoint agree_on_start(Launch& launch, const RunConfig& config,
+                             const std::function<std::filesystem::path()>& from = nullptr);
 
 // One starting point as text, for other processes.
 std::string text_of(const StartingPoint& start);

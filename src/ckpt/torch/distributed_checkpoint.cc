@@ -61,15 +61,25 @@ bool DistributedCheckpoint::exists(const fs::path& directory) {
   return fs::is_regular_file(metadata_file(directory), ignored);
 }
 
-DistributedCheckpoint::DistributedCheckpoint(fs::path given) : TensorSource(std::move(given)) {
-  const fs::path path = metadata_file(directory());
-  require<IoError>(exists(directory()),
+namespace {
+
+std::shared_ptr<const FileSet> files_of_checkpoint(fs::path directory) {
+  require<IoError>(DistributedCheckpoint::exists(directory),
                    "'{}' is not a checkpoint of torch.distributed.checkpoint: it has no "
                    ".metadata (a save that did not end leaves none)",
-                   directory().string());
-  const MappedFile metadata(path);
-  const std::string source = path.string();
-  const Pickle pickle(metadata.bytes(), source);
+                   directory.string());
+  return std::make_shared<FolderFiles>(std::move(directory));
+}
+
+}  // namespace
+
+DistributedCheckpoint::DistributedCheckpoint(fs::path directory)
+    : DistributedCheckpoint(files_of_checkpoint(std::move(directory))) {}
+
+DistributedCheckpoint::DistributedCheckpoint(std::shared_ptr<const FileSet> files)
+    : TensorSource(files->path()), files_(std::move(files)) {
+  const std::string source = metadata_file(directory()).string();
+  const Pickle pickle(files_->at(".metadata"), source);
   const Value root = pickle.root();
 
   std::unordered_map<std::string, Place> places;
@@ -135,13 +145,13 @@ std::span<const std::byte> DistributedCheckpoint::file_part(const std::string& f
       !file.empty() && file.find('/') == file.npos && file.find('\0') == file.npos && file != "..",
       "'{}' names the file '{}': only files of its own directory are allowed",
       metadata_file(directory()).string(), file);
-  auto it = files_.find(file);
-  if (it == files_.end()) it = files_.emplace(file, MappedFile(directory() / file)).first;
-  const auto size = static_cast<std::int64_t>(it->second.size());
+  const auto bytes = files_->at(file);
+  used_files_.insert(file);
+  const auto size = static_cast<std::int64_t>(bytes.size());
   require<DataError>(0 <= offset && 0 <= length && offset <= size && length <= size - offset,
                      "'{}' is {} bytes long, and bytes [{}, {}) of it are to be read (truncated?)",
                      (directory() / file).string(), size, offset, offset + length);
-  return it->second.bytes().subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(length));
+  return bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(length));
 }
 
 void DistributedCheckpoint::check_parts(const Tensor& tensor) const {
@@ -207,7 +217,7 @@ std::span<const std::byte> DistributedCheckpoint::elements(const TensorEntry& en
     }
     std::int64_t rows = 1;  // runs per index of the first dimension
     for (std::size_t d = 1; d < outer; ++d) rows *= part.sizes[d];
-    std::unique_ptr<TorchFile> file;
+    const TorchFile* file = nullptr;
     const TensorValue* value = nullptr;
     for (std::int64_t row = first * rows; row < last * rows; ++row) {
       std::int64_t at = base, rest = row;
@@ -218,7 +228,7 @@ std::span<const std::byte> DistributedCheckpoint::elements(const TensorEntry& en
       const std::int64_t from = std::max(begin, at), to = std::min(end, at + run);
       if (from >= to) continue;
       if (!file) {
-        file = std::make_unique<TorchFile>(part.bytes, part.source);
+        file = &opened(part);
         value = &tensor_of(*file, tensor, part);
       }
       const auto piece = file->elements(*value, row * run + from - at, row * run + to - at, pieces);
@@ -231,6 +241,13 @@ std::span<const std::byte> DistributedCheckpoint::elements(const TensorEntry& en
   require<DataError>(found == end - begin, "'{}': the parts of tensor '{}' overlap", directory().string(),
                      entry.name);
   return std::span(scratch).first(static_cast<std::size_t>(end - begin) * each);
+}
+
+const TorchFile& DistributedCheckpoint::opened(const Part& part) const {
+  const std::lock_guard lock(opening_);
+  auto& file = opened_[&part];
+  if (!file) file = std::make_unique<const TorchFile>(part.bytes, part.source);
+  return *file;
 }
 
 bool DistributedCheckpoint::check_sums() const {

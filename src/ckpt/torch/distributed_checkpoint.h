@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "base/file.h"
+#include "ckpt/file_set.h"
 #include "ckpt/tensor_source.h"
 #include "ckpt/torch/torch_file.h"
 
@@ -18,6 +19,8 @@ namespace stoa::ckpt::torch {
 
 class DistributedCheckpoint : public TensorSource {
  public:
+  // `files`: of such a directory, wherever they lie.
+  explicit DistributedCheckpoint(std::shared_ptr<const FileSet> files);
   // IoError: no such directory, files that do not exist (all of them). DataError: damaged, parts that do not
   // make up their tensor, parts in a form other than torch.save's.
   explicit DistributedCheckpoint(fs::path directory);
@@ -25,7 +28,7 @@ class DistributedCheckpoint : public TensorSource {
   // Is there such a directory? Looks at names only.
   static bool exists(const fs::path& directory);
 
-  std::size_t file_count() const override { return files_.size(); }
+  std::size_t file_count() const override { return used_files_.size(); }
   // Puts the parts together; only those that hold some of the elements are read.
   std::span<const std::byte> elements(const TensorEntry& tensor, std::int64_t begin, std::int64_t end,
                                       std::vector<std::byte>& scratch) const override;
@@ -51,10 +54,15 @@ class DistributedCheckpoint : public TensorSource {
   void check_parts(const Tensor& tensor) const;
   // The tensor that the part's file holds, after comparing it with what the metadata says.
   const TensorValue& tensor_of(const TorchFile& file, const Tensor& tensor, const Part& part) const;
+  const TorchFile& opened(const Part& part) const;
 
-  std::map<std::string, MappedFile> files_;
+  const std::shared_ptr<const FileSet> files_;
+  std::set<std::string> used_files_;
   std::unordered_map<std::string, Tensor> tensors_;
   std::vector<std::string> other_items_;
+  // Files of parts that were read, by the part: their directories are parsed once.
+  mutable std::mutex opening_;
+  mutable std::unordered_map<const Part*, std::unique_ptr<const TorchFile>> opened_;
 };
 
 }  // namespace stoa::ckpt::torch

@@ -344,7 +344,10 @@ void MegatronReading::activation() {
     else
       refuse("glu-activation", "expected swiglu, geglu or reglu");
   }
-  if (!is_set("model.activation")) set("model.activation", "gelu");
+  // Its fused kernel of bias and GELU computes the tanh form; a recipe's classes do not use it by themselves.
+  const bool unfused = take("no-bias-gelu-fusion") || is_set("model.bias") || has("num-experts") ||
+                       kind_ != Kind::kGpt || !options_.shown.empty();
+  if (!is_set("model.activation")) set("model.activation", unfused ? "gelu" : "gelu_tanh");
 }
 
 void MegatronReading::experts() {

@@ -1,0 +1,94 @@
+// Whose checkpoint a directory is, by the names in it.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "ckpt/foreign_directory.h"
+#include "ckpt/torch/distributed_checkpoint.h"
+#include "foreign/checkpoint/deepspeed_checkpoint.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
+#include "foreign/checkpoint/megatron_checkpoint.h"
+#include "foreign/checkpoint/nemo_checkpoint.h"
+#include "foreign/checkpoint/rank_files.h"
+#include "foreign/checkpoint/torchtitan_checkpoint.h"
+
+namespace stoa::foreign {
+namespace {
+
+// The checkpoint that the tracker file of Megatron's folder names; the folder itself where it has none.
+fs::path newest_iteration(const fs::path& directory) {
+  const fs::path tracker = directory / ckpt::kMegatronTracker;
+  if (!fs::exists(tracker)) return directory;
+  std::string text = read_text(tracker);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  if (text == "release") return directory / text;
+  std::int64_t iteration = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), iteration);
+  require<DataError>(result.ec == std::errc() && result.ptr == text.data() + text.size() && iteration >= 0,
+                     "'{}' holds '{}', and names an iteration or 'release'", tracker.string(),
+                     text.substr(0, 40));
+  return directory / fmt::format("iter_{:07}", iteration);
+}
+
+[[noreturn]] void fail_unknown(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& item : fs::directory_iterator(directory)) names.push_back(item.path().filename().string());
+  std::sort(names.begin(), names.end());
+  if (names.size() > 12) names.resize(12);
+  fail<DataError>(
+      "'{}' is no checkpoint that is imported: expected config.json with model.safetensors or "
+      "pytorch_model.bin, or .metadata of torch.distributed.checkpoint (torchtitan, Megatron-Core's "
+      "torch_dist); it holds {}",
+      directory.string(), fmt::join(names, ", "));
+}
+
+// The partitions of DeepSpeed's ZeRO, in the folder or in the one that `latest` names.
+void require_no_partitions(const fs::path& directory) {
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
+    require<DataError>(
+        !it->path().filename().string().ends_with("_optim_states.pt"),
+        "'{}' holds the partitions of DeepSpeed's ZeRO ({}), which are not read: make a universal "
+        "checkpoint of them with DeepSpeed's ds_to_universal.py",
+        directory.string(), it->path().filename().string());
+}
+
+}  // namespace
+
+ForeignCheckpoint open_foreign(const fs::path& given, const ForeignOptions& options) {
+  if (fs::is_regular_file(given) && ckpt::is_foreign_checkpoint(given)) return open_nemo(given, options);
+  require<IoError>(fs::is_directory(given), "'{}' is not a directory", given.string());
+  if (fs::exists(given / ckpt::kNemoConfig) || fs::is_directory(given / ckpt::kNemoContext))
+    return open_nemo(given, options);
+  if (const fs::path universal = newest_universal(given); !universal.empty())
+    return open_deepspeed_universal(universal, options);
+  if (fs::is_directory(given / "zero")) return open_deepspeed_universal(given, options);
+  require_no_partitions(given);
+  const fs::path directory = newest_iteration(given);
+  require<IoError>(fs::is_directory(directory), "'{}' names '{}', which does not exist", given.string(),
+                   directory.filename().string());
+  if (ckpt::torch::DistributedCheckpoint::exists(directory))
+    return fs::exists(directory / "common.pt") ? open_megatron(directory, options)
+                                               : open_torchtitan(directory, options);
+  if (ckpt::holds_rank_folders(directory)) return open_rank_files(directory, options);
+  if (fs::exists(directory / "config.json") && ckpt::holds_weights(directory)) {
+    ForeignCheckpoint out;
+    out.kind = "Hugging Face";
+    out.is_huggingface = true;
+    out.small_files = directory;
+    out.weights = ckpt::open_weights(directory);
+    return out;
+  }
+  fail_unknown(directory);
+}
+
+std::unique_ptr<const ckpt::TensorSource> open_tensors(const fs::path& directory) {
+  if (!fs::exists(directory / "config.json") && ckpt::is_foreign_checkpoint(directory))
+    return open_foreign(directory).weights;
+  return ckpt::open_weights(directory);
+}
+
+}  // namespace stoa::foreign

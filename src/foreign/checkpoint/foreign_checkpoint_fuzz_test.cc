@@ -1,0 +1,77 @@
+// Fuzz target of the checkpoints of other programs: files of one rank, and archives of NeMo. As a test it
+// runs over seeds and their mutations for a second; tests/slow/fuzz.sh runs it with libFuzzer.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/test_paths.h"
+#include "ckpt/torch/torch_tree.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
+#include "foreign/checkpoint/rank_files.h"
+
+namespace stoa::foreign {
+namespace {
+
+// Anything may be refused, with an Error; what is accepted can be read.
+void open_any(const std::uint8_t* data, std::size_t size) {
+  const std::vector<std::uint8_t> copy(data, data + size);
+  try {
+    const auto tree =
+        std::make_shared<const ckpt::torch::TorchTree>(std::as_bytes(std::span(copy)), std::string("fuzz"));
+    const ForeignCheckpoint found = open_rank_trees("fuzz", {{"mp_rank_00", tree}}, {});
+    std::vector<std::byte> scratch;
+    for (const ckpt::TensorEntry* entry : found.weights->entries())
+      if (entry->elements() < 100'000) found.weights->all_elements(*entry, scratch);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+}  // namespace stoa::foreign
+
+#ifdef STOA_LIBFUZZER
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  stoa::foreign::open_any(data, size);
+  return 0;
+}
+#else
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/philox.h"
+
+namespace stoa::foreign {
+namespace {
+
+TEST(ForeignCheckpointFuzz, SeedsAndMutations) {
+  const std::string seed = read_text(test::source_dir() /
+                                     "tests/fixtures/megatron_training/gpt_ranks/iter_0000002/mp_rank_00_000/"
+                                     "model_optim_rng.pt");
+  const std::string tokens[] = {"J\x00\x00\x00\x80",   "K\x00", "N", "\x88", "\x89", "}", "]", "h\x05",
+                                std::string(4, '\xff')};
+  const PhiloxKey key = philox_key(2024, RandomPurpose::kTest, "foreign checkpoints");
+  std::uint64_t draw = 0;
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(philox_word(key, draw++) % n); };
+  const auto start = std::chrono::steady_clock::now();
+  std::size_t runs = 0;
+  while (runs < 100 || std::chrono::steady_clock::now() - start < std::chrono::milliseconds(1000)) {
+    std::string text = seed;
+    for (std::size_t edits = runs == 0 ? 0 : 1 + below(4); edits-- > 0;) {
+      const std::size_t at = below(std::min<std::size_t>(text.size(), 12'000));  // the pickle comes first
+      if (below(2) == 0)
+        text[at] = static_cast<char>(below(256));
+      else
+        text.replace(at, 1, tokens[below(std::size(tokens))]);
+    }
+    ASSERT_NO_THROW(open_any(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+    ++runs;
+  }
+}
+
+}  // namespace
+}  // namespace stoa::foreign
+#endif

@@ -1,0 +1,158 @@
+#include "foreign/checkpoint/megatron_checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "ckpt/torch/distributed_checkpoint.h"
+#include "foreign/checkpoint/megatron_model.h"
+#include "foreign/checkpoint/megatron_names.h"
+
+namespace stoa::foreign {
+namespace {
+
+namespace hf = model::huggingface;
+using ckpt::torch::Value, ckpt::torch::ValueKind;
+
+std::optional<Value> member(const std::optional<Value>& value, std::string_view name) {
+  if (!value) return std::nullopt;
+  if (value->is(ValueKind::kDict)) return value->find(name);
+  if (value->is(ValueKind::kObject)) return value->attribute(name);
+  return std::nullopt;
+}
+
+// The optimizer's own step: of its groups, or common to all parameters. A chain of optimizers has those of
+// its first.
+std::optional<std::int64_t> optimizer_step(const ckpt::torch::TorchFile& file,
+                                           std::optional<Value> optimizer) {
+  for (int depth = 0; depth < 4 && optimizer; ++depth) {
+    if (const auto step = counted(file, member(member(optimizer, "state"), "common_step"))) return step;
+    if (const auto states = member(optimizer, "state");
+        states && states->is(ValueKind::kDict) && states->size() > 0)
+      if (const auto step = counted(file, member(states->value(0), "step"))) return step;
+    if (const auto groups = member(optimizer, "param_groups"); groups && groups->is(ValueKind::kList))
+      for (std::size_t i = 0; i < groups->size(); ++i)
+        if (const auto step = counted(file, member((*groups)[i], "step"))) return step;
+    if (optimizer->is(ValueKind::kDict) && optimizer->size() > 0 && !member(optimizer, "optimizer") &&
+        optimizer->value(0).is(ValueKind::kDict))
+      optimizer = optimizer->value(0);
+    else if (optimizer->is(ValueKind::kList) && optimizer->size() > 0)
+      optimizer = (*optimizer)[0];
+    else
+      optimizer = member(optimizer, "optimizer");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file, const std::optional<Value>& value) {
+  if (!value) return std::nullopt;
+  double number = -1;
+  if (value->is(ValueKind::kInt) || value->is(ValueKind::kFloat)) {
+    number = value->number();
+  } else if (value->is(ValueKind::kTensor) && value->tensor().elements() == 1 &&
+             value->tensor().type->stored == ckpt::StorageType::kF32) {
+    std::vector<std::byte> scratch;
+    float element = 0;
+    std::memcpy(&element, file.elements(value->tensor(), 0, 1, scratch).data(), sizeof element);
+    number = static_cast<double>(element);
+  }
+  constexpr double kMost = 1e15;
+  return number >= 0 && number < kMost ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
+}
+
+model::ModelKind megatron_kind(const ckpt::TensorSource& source) {
+  bool encoder = false, decoder = false, bert = false;
+  for (const ckpt::TensorEntry* entry : source.entries()) {
+    const auto has = [&](std::string_view part) { return entry->name.find(part) != std::string::npos; };
+    encoder = encoder || has("encoder.layers.");
+    decoder = decoder || has("decoder.layers.");
+    bert = bert || has("binary_head.") || has("tokentype_embeddings.") || has("lm_head.dense.");
+  }
+  if (encoder && decoder) return model::ModelKind::kT5;
+  return bert ? model::ModelKind::kBert : model::ModelKind::kGpt;
+}
+
+MegatronSources torch_dist_sources(std::shared_ptr<const ckpt::TensorSource> source, model::ModelKind kind) {
+  const bool gpt = kind == model::ModelKind::kGpt;
+  MegatronSources out{
+      {source}, MegatronTensors(gpt), MegatronTensors(gpt), MegatronTensors(gpt), MegatronTensors(gpt)};
+  out.weights.add(*source);
+  for (const std::string_view chain : {"", "chained_0.", "chained_1."}) {
+    const auto state = [&](std::string_view key) { return fmt::format("{}optimizer.state.{}.", chain, key); };
+    out.master.add(*source, state("fp32_param"));
+    out.master.add(*source, state("param"));
+    out.exp_avg.add(*source, state("exp_avg"));
+    out.exp_avg_sq.add(*source, state("exp_avg_sq"));
+  }
+  return out;
+}
+
+void assemble(ForeignCheckpoint& out, const fs::path& directory, const model::ModelConfig& config,
+              MegatronSources sources) {
+  out.description.family = &megatron_family();
+  out.description.config = config;
+  const auto tensors = hf::tensors(model::resolve_model(config), megatron_family());
+  const bool gated = model::is_gated(config.activation);
+  const std::string name = fmt::format("'{}'", directory.string());
+  const auto view = [&](const MegatronTensors& from, const std::vector<hf::Tensor>& wanted,
+                        const std::string& what) {
+    return std::make_unique<ckpt::ViewedSource>(directory, from.joined(wanted, gated, what), sources.alive);
+  };
+  if (config.ties_head())  // the copy of a last pipeline stage
+    for (MegatronTensors* set : {&sources.weights, &sources.master, &sources.exp_avg, &sources.exp_avg_sq})
+      set->erase("output_layer.weight");
+  out.weights = view(sources.weights, tensors, name);
+  if (sources.exp_avg.empty()) return;
+  require<DataError>(!sources.exp_avg_sq.empty(), "{} holds first moments of Adam without second ones", name);
+  // The bias of the choice of experts is not trained by the optimizer.
+  std::vector<hf::Tensor> trained = tensors;
+  std::erase_if(trained, [](const hf::Tensor& tensor) { return tensor.name.ends_with(".expert_bias"); });
+  OptimizerState state;
+  state.exp_avg = view(sources.exp_avg, trained, "the optimizer in " + name);
+  state.exp_avg_sq = view(sources.exp_avg_sq, trained, "the optimizer in " + name);
+  // Without fp32 weights of its own the optimizer works on the model's.
+  if (!sources.master.empty()) state.master = view(sources.master, trained, "the optimizer in " + name);
+  out.state = std::move(state);
+}
+
+void read_counters(ForeignCheckpoint& out, const ckpt::torch::TorchFile& file) {
+  if (!out.state) return;
+  OptimizerState& state = *out.state;
+  const std::optional<Value> root = file.root(), args = member(root, "args");
+  const auto count = [&](const std::optional<Value>& in, const char* name) {
+    return counted(file, member(in, name)).value_or(0);
+  };
+  state.iteration = std::max(count(root, "iteration"), count(args, "iteration"));
+  state.updates = optimizer_step(file, member(root, "optimizer")).value_or(state.iteration);
+  state.samples = count(args, "consumed_train_samples");
+  if (state.samples == 0) state.samples = count(member(root, "opt_param_scheduler"), "num_steps");
+  if (state.samples == 0)
+    state.samples = state.iteration * std::max<std::int64_t>(1, count(args, "global_batch_size"));
+}
+
+ForeignCheckpoint open_megatron(const fs::path& directory, const ForeignOptions& options) {
+  ForeignCheckpoint out;
+  out.kind = "Megatron-Core, torch_dist";
+  const auto source = std::make_shared<ckpt::torch::DistributedCheckpoint>(directory);
+  const ckpt::torch::TorchFile common(directory / "common.pt");
+  const auto args = member(common.root(), "args");
+  require<DataError>(args.has_value(), "'{}' holds no args: what the model is cannot be read from it",
+                     common.source());
+  const model::ModelKind kind = megatron_kind(*source);
+  MegatronModel model = model_of_megatron(*args, kind, options.vocabulary, common.source());
+  out.notes = std::move(model.notes);
+  assemble(out, directory, model.config, torch_dist_sources(source, kind));
+  read_counters(out, common);
+  if (!out.state)
+    for (const std::string& item : source->other_items())
+      if (item.find("optimizer") != std::string::npos && out.why_no_state.empty())
+        out.why_no_state = fmt::format(
+            "the optimizer's state is in a form that holds for one layout alone ('{}'): save it with "
+            "--dist-ckpt-optim-fully-reshardable",
+            item);
+  return out;
+}
+
+}  // namespace stoa::foreign

@@ -1,0 +1,33 @@
+// Checkpoints of Megatron-LM and Megatron-Core.
+#pragma once
+
+#include "ckpt/torch/torch_file.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
+#include "foreign/checkpoint/megatron_tensors.h"
+
+namespace stoa::foreign {
+
+// `directory` holds .metadata and common.pt, with the arguments of the training. Errors as open_foreign.
+ForeignCheckpoint open_megatron(const fs::path& directory, const ForeignOptions& options);
+
+// The tensors of a torch_dist checkpoint, whoever wrote it: weights and, where they are there, the states of
+// the optimizer.
+struct MegatronSources {
+  std::vector<std::shared_ptr<const ckpt::TensorSource>> alive;
+  MegatronTensors weights, master, exp_avg, exp_avg_sq;
+};
+// Decoder, encoder or both, by the names of tensors.
+model::ModelKind megatron_kind(const ckpt::TensorSource& source);
+MegatronSources torch_dist_sources(std::shared_ptr<const ckpt::TensorSource> source, model::ModelKind kind);
+
+// Fills description, weights and the tensors of a state out of `sources`.
+void assemble(ForeignCheckpoint& out, const fs::path& directory, const model::ModelConfig& config,
+              MegatronSources sources);
+// A count: an int, or a tensor of one float, in which PyTorch's optimizers count; nullopt: neither.
+std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file,
+                                    const std::optional<ckpt::torch::Value>& value);
+
+// Counters of a state that assemble() made, out of what every rank of Megatron-LM saves alike.
+void read_counters(ForeignCheckpoint& out, const ckpt::torch::TorchFile& common);
+
+}  // namespace stoa::foreign

@@ -1,0 +1,75 @@
+#include "run/export_megatron.h"
+
+#include "base/error.h"
+#include "ckpt/tensor_directory.h"
+#include "ckpt/viewed_source.h"
+#include "foreign/checkpoint/rearranged_source.h"
+#include "infer/model_files.h"
+#include "ops/step_state.h"
+
+namespace stoa::run {
+namespace {
+
+namespace hf = model::huggingface;
+using ckpt::TensorEntry, ckpt::TensorSource;
+
+// The tensors whose names begin with `prefix`, without it; null: there are none.
+std::shared_ptr<const TensorSource> below(const std::shared_ptr<const TensorSource>& all,
+                                          std::string_view prefix) {
+  std::vector<ckpt::ViewedTensor> out;
+  for (const TensorEntry* entry : all->entries())
+    if (entry->name.starts_with(prefix)) {
+      ckpt::ViewedTensor view{*entry, {{all.get(), entry, 1, entry->elements(), 0, 0, 0, 0}}};
+      view.entry.name = entry->name.substr(prefix.size());
+      out.push_back(std::move(view));
+    }
+  if (out.empty()) return nullptr;
+  return std::make_shared<ckpt::ViewedSource>(all->directory(), std::move(out),
+                                              std::vector<std::shared_ptr<const TensorSource>>{all});
+}
+
+foreign::CanonicalState of_checkpoint(const ckpt::FoundCheckpoint& from) {
+  const std::shared_ptr<const TensorSource> all =
+      std::make_shared<ckpt::TensorDirectory>(*from.state, ckpt::kStateStem);
+  const ckpt::TrainingState& training = from.manifest->training;
+  foreign::CanonicalState out;
+  out.weights = out.master = below(all, "master/");
+  out.exp_avg = below(all, "adam.m/");
+  out.exp_avg_sq = below(all, "adam.v/");
+  require<ConfigError>(
+      out.exp_avg && out.exp_avg_sq && !below(all, "muon.momentum/"),
+      "'{}' was not trained with Adam alone, and Megatron's checkpoints are written with its "
+      "moments: export the weights (checkpoint/model)",
+      from.root.string());
+  const auto slot = [&](ops::StepSlot which) {
+    const auto index = static_cast<std::size_t>(which);
+    return index < training.loss_scale.size() ? training.loss_scale[index] : 0;
+  };
+  out.counters = {training.step, static_cast<std::int64_t>(slot(ops::StepSlot::kUpdates)), training.samples};
+  out.learning_rate = slot(ops::StepSlot::kLearningRate);
+  out.weight_decay = slot(ops::StepSlot::kWeightDecay);
+  return out;
+}
+
+}  // namespace
+
+foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, DType type,
+                                        const std::filesystem::path& output, std::uint64_t max_file_bytes,
+                                        const ckpt::ExportProgress& progress) {
+  const infer::ModelFiles files(from.model);
+  foreign::CanonicalState state;
+  if (from.state) {
+    state = of_checkpoint(from);
+  } else {
+    state.weights =
+        foreign::rearranged(files.tensors(), files.model(), *files.description().family, hf::stoa_family());
+    require<ConfigError>(
+        state.weights != nullptr,
+        "'{}': files of family {} hold norms minus 1, and no model of Megatron's is read from "
+        "such files: export it with --family auto first",
+        from.model.string(), files.description().family->type);
+  }
+  return foreign::write_megatron(files.model(), state, type, output, max_file_bytes, progress);
+}
+
+}  // namespace stoa::run

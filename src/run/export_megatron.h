@@ -1,0 +1,15 @@
+// Any model, or checkpoint with the optimizer's state, as Megatron-Core loads it.
+#pragma once
+
+#include "ckpt/find_checkpoint.h"
+#include "foreign/checkpoint/write_megatron.h"
+
+namespace stoa::run {
+
+// `type`: of the weights. A checkpoint of Stoa keeps Adam's state, step and samples; what else stands in a
+// model directory has weights alone. ConfigError: Megatron has no such model, or no such optimizer.
+foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, DType type,
+                                        const std::filesystem::path& output, std::uint64_t max_file_bytes,
+                                        const ckpt::ExportProgress& progress);
+
+}  // namespace stoa::run

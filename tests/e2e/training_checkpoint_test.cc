@@ -1,0 +1,146 @@
+// Checkpoints of trainings that Megatron-Core made: answers, one more step, and back.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "base/file.h"
+#include "base/test_paths.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+fs::path trainings() { return test::source_dir() / "tests/fixtures/megatron_training"; }
+
+// The command line that Megatron-LM would have been given (tests/oracle/make_megatron_training_fixtures.py).
+std::string command_of(const std::string& model) {
+  const std::string llama =
+      "--group-query-attention --num-query-groups 2 --kv-channels 4 --swiglu --normalization RMSNorm "
+      "--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights ";
+  std::string out =
+      "pretrain_gpt.py --num-layers 2 --hidden-size 16 --num-attention-heads 4 --ffn-hidden-size 24 "
+      "--seq-length 8 --max-position-embeddings 64 --hidden-dropout 0 --attention-dropout 0 "
+      "--micro-batch-size 2 --global-batch-size 2 --train-iters 3 --lr 0.01 --min-lr 0.01 --lr-decay-style "
+      "constant --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.95 --clip-grad 1.0 --vocab-size 48 "
+      "--data-path "
+      "tokens --no-bias-gelu-fusion --split 100,0,0 --eval-iters 0 ";
+  if (model == "llama3") out += llama + "--use-rope-scaling ";
+  if (model == "moe")
+    out += llama +
+           "--num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 12 --moe-layer-freq [0,1] "
+           "--moe-shared-expert-intermediate-size 20 --moe-router-score-function sigmoid "
+           "--moe-router-enable-expert-bias --moe-router-topk-scaling-factor 1.5 "
+           "--moe-router-bias-update-rate 1e-12 --moe-router-load-balancing-type none ";
+  if (model == "mla")
+    out +=
+        "--swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights "
+        "--multi-latent-attention --q-lora-rank 8 --kv-lora-rank 8 --qk-head-dim 4 --qk-pos-emb-head-dim 4 "
+        "--v-head-dim 4 --rotary-scaling-factor 4 --mscale 1.0 --mscale-all-dim 1.0 --qk-layernorm ";
+  return out;
+}
+
+// The name of a fixture, and of the model in it.
+class TrainingCheckpoint : public Workplace, public testing::WithParamInterface<const char*> {
+ protected:
+  std::string name() const { return GetParam(); }
+  std::string model() const { return name().starts_with("gpt") ? "gpt" : name(); }
+  fs::path fixture() const {
+    return (name() == "gpt_universal" ? trainings() / "../relaid_checkpoints" : trainings()) / name();
+  }
+  // After one more step, as Megatron-Core made it; of all forms of a model the same.
+  fs::path next() const { return trainings() / model() / "iter_0000003"; }
+
+  void expect_answers(const std::string& directory) {
+    const auto answers = nlohmann::json::parse(read_text(next().parent_path() / "answers.json"));
+    std::string ids;
+    for (const auto& id : answers["ids"]) ids += fmt::format("{} ", id.get<int>());
+    write_text(path("ids.txt"), ids + "\n");
+    const auto found =
+        nlohmann::json::parse(stoa_ok({"score", directory, "ids.txt", "--ids", "--dtype", "fp32"}).out);
+    for (std::size_t i = 1; i < answers["ids"].size(); ++i)
+      EXPECT_NEAR(found["logprobs"][i].get<double>(), answers["logprobs"][i].get<double>(), 1e-4) << i;
+  }
+  Outcome train_from(const std::string& checkpoint, const std::string& run, const Arguments& more = {}) {
+    for (const char* file : {"tokens.bin", "tokens.idx"})
+      if (!fs::exists(path(file))) fs::copy_file(trainings() / file, path(file));
+    return stoa(Arguments{"train", "--from-megatron", command_of(model()), "trainer.precision=fp32",
+                          "model.optim.eps=1e-4", "trainer.val_check_interval=0", "--restore", checkpoint,
+                          "--output", run} +
+                more);
+  }
+  // Every tensor of both, weights and optimizer, within 1e-4; in latent attention two elements of first moments
+  // are 1.3e-4 apart.
+  void expect_same_tensors(const std::string& a, const std::string& b) {
+    const auto compared = nlohmann::json::parse(
+        stoa({"compare", a, b, "--tolerance", name() == "mla" ? "2e-4" : "1e-4", "--json"}).out);
+    EXPECT_GT(compared["tensors"], 20);
+    EXPECT_EQ(compared["different_tensors"].size(), 0u) << compared.dump(1);
+  }
+};
+
+TEST_P(TrainingCheckpoint, AnswersAsMegatronDoes) {
+  expect_answers(fixture());
+  stoa_ok({"checkpoint", "import", fixture(), "--output", "model"});
+  expect_answers("model");
+  EXPECT_EQ(stoa({"compare", fixture(), "model"}).exit_code, 0);
+  EXPECT_THAT(stoa_ok({"checkpoint", "inspect", fixture()}).out,
+              HasSubstr("embedding.word_embeddings.weight"));
+}
+
+TEST_P(TrainingCheckpoint, GoesOnAsMegatronDoes) {
+  const Outcome trained = train_from(fixture(), "run");
+  ASSERT_EQ(trained.exit_code, 0) << trained.text();
+  EXPECT_THAT(trained.text(), HasSubstr("step-0000002"));
+  stoa_ok({"checkpoint", "import", next(), "--with-optimizer", "--output", "after"});
+  expect_same_tensors("run/checkpoints/step-0000003", "after/step-0000003");
+}
+
+// Megatron-Core's answers, from what NeMo makes of the same weights.
+class NemoCheckpoint : public TrainingCheckpoint {};
+
+TEST_P(NemoCheckpoint, AnswersAsMegatronDoes) {
+  const fs::path nemo = test::source_dir() / "tests/fixtures/relaid_checkpoints" / GetParam();
+  expect_answers(nemo);
+  stoa_ok({"checkpoint", "import", nemo, "--output", "model"});
+  expect_answers("model");
+  EXPECT_THAT(stoa({"checkpoint", "import", nemo, "--with-optimizer", "--output", "state"}).err,
+              HasSubstr("no state of an optimizer"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, NemoCheckpoint, testing::Values("gpt.nemo", "gpt_legacy.nemo", "gpt_nemo2"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return name.substr(0, name.find('.'));
+                         });
+
+// What Stoa writes for Megatron is read back to the last bit, weights and optimizer.
+TEST_F(Workplace, MegatronExportIsReadBack) {
+  for (const auto& [name, model] :
+       {std::pair<std::string, Arguments>{"dense", {}},
+        {"experts",
+         {"model.num_moe_experts=4", "model.moe_router_topk=2", "model.moe_dense_layers=[0]",
+          "model.activation=swiglu", "model.bias=none", "model.normalization=rmsnorm",
+          "model.position_embedding_type=rope", "model.share_embeddings_and_output_weights=false"}}}) {
+    stoa_ok(train(name, model + Arguments{"trainer.max_steps=3"}));
+    stoa_ok({"checkpoint", "export", name, "--to", "megatron", "--dtype", "fp32", "--output",
+             name + "-megatron"});
+    stoa_ok({"checkpoint", "import", name + "-megatron", "--with-optimizer", "--output", name + "-back"});
+    const auto compared =
+        nlohmann::json::parse(stoa({"compare", fmt::format("{}/checkpoints/step-0000003", name),
+                                    fmt::format("{}-back/step-0000003", name), "--json"})
+                                  .out);
+    EXPECT_EQ(compared["different_tensors"].size(), 0u) << compared.dump(1);
+    EXPECT_EQ(compared["tensors"], compared["equal_tensors"]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,
+                         testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe", "mla",
+                                         "llama3"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace stoa::e2e

@@ -1,0 +1,257 @@
+"""Makes tests/fixtures/megatron_training: checkpoints of tiny trainings that Megatron-Core made, with the optimizer's state, and what
+Megatron-Core answers and does in one more step.
+
+    python tests/oracle/make_megatron_training_fixtures.py [MODEL …]    # needs torch and megatron-core; processes over gloo, no GPU
+
+One process trains two steps with Megatron-Core's model, DistributedDataParallel and optimizer, and saves (torch_dist). Other processes
+load that with tensor, pipeline or expert parallelism and save it again: MODEL/iter_0000002, and for gpt MODEL_ranks/iter_0000002 in the
+older format, whose files are what Megatron-LM's training script puts into them. The first process makes one more step and saves
+MODEL/iter_0000003. answers.json: log-probabilities after step 2. tokens.bin, tokens.idx: the only document, of which every sample is made.
+`args` are those that Megatron-LM's training script would store, reduced to what describes the model: the script is not on PyPI.
+Megatron-Core expects a GPU in some places; what it asks CUDA for is answered for the CPU below.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+
+OUTPUT = pathlib.Path(__file__).parents[1] / "fixtures" / "megatron_training"
+TOKENS = [1, 5, 9, 33, 2, 17, 39, 0]
+VOCABULARY = 48  # without padding, so that Megatron-Core's loss is over the same entries as Stoa's
+
+COMMON = dict(num_layers=2, hidden_size=16, num_attention_heads=4, ffn_hidden_size=24, hidden_dropout=0.0, attention_dropout=0.0,
+              max_position_embeddings=64, seq_length=len(TOKENS), vocab_size=VOCABULARY, padded_vocab_size=VOCABULARY,
+              init_method_std=0.02, norm_epsilon=1e-5, params_dtype=torch.float32, micro_batch_size=2, global_batch_size=2)
+LLAMA = dict(COMMON, group_query_attention=True, num_query_groups=2, kv_channels=4, swiglu=True, normalization="RMSNorm",
+             position_embedding_type="rope", rotary_base=10000, rotary_percent=1.0, add_bias_linear=False,
+             untie_embeddings_and_output_weights=True)
+GPT = dict(COMMON, normalization="LayerNorm", position_embedding_type="learned_absolute", add_bias_linear=True, swiglu=False,
+           bias_gelu_fusion=False, untie_embeddings_and_output_weights=False)
+MODELS = {
+    "gpt": GPT,
+    "gpt_distributed": GPT,
+    "moe": dict(LLAMA, num_experts=4, moe_router_topk=2, moe_ffn_hidden_size=12, moe_layer_freq=[0, 1],
+                moe_shared_expert_intermediate_size=20, moe_router_score_function="sigmoid", moe_router_enable_expert_bias=True,
+                moe_router_topk_scaling_factor=1.5),
+    "mla": dict(COMMON, swiglu=True, normalization="RMSNorm", add_bias_linear=False, untie_embeddings_and_output_weights=True,
+                multi_latent_attention=True, q_lora_rank=8, kv_lora_rank=8, qk_head_dim=4, qk_pos_emb_head_dim=4, v_head_dim=4,
+                rope_type="yarn", rotary_scaling_factor=4, mscale=1.0, mscale_all_dim=1.0, qk_layernorm=True, rotary_base=10000,
+                rotary_percent=1.0, position_embedding_type="rope"),
+    "llama3": dict(LLAMA, use_rope_scaling=True, rope_scaling_factor=8.0),
+}
+# tensor, pipeline, expert parallel
+LAYOUTS = {"gpt": (2, 2, 1), "gpt_distributed": (1, 1, 1), "moe": (1, 1, 1), "mla": (2, 1, 1), "llama3": (1, 1, 1)}
+
+
+def on_cpu(function):
+    def wrapped(*args, **keys):
+        if str(keys.get("device", "")).startswith("cuda"):
+            keys["device"] = "cpu"
+        return function(*args, **keys)
+    return wrapped
+
+
+for name in ("tensor", "zeros", "empty", "ones", "full", "arange", "zeros_like", "empty_like", "rand"):
+    setattr(torch, name, on_cpu(getattr(torch, name)))
+torch.cuda.synchronize = lambda *_: None
+torch.cuda.current_device = lambda: "cpu"
+torch.cuda.Stream = lambda *_, **__: None
+torch.Tensor.cuda = lambda self, *_, **__: self
+type_of = torch.Tensor.type
+torch.Tensor.type = lambda self, *a, **k: type_of(self, *a, **k) if a or k else type_of(self).replace("torch.", "torch.cuda.")
+
+
+def start(rank, world, layout):
+    tensor, pipeline, expert = layout
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT="29617", LOCAL_RANK=str(rank))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    from megatron.core import parallel_state
+    from megatron.core.tensor_parallel import random
+    random.get_cuda_rng_tracker().fork = lambda *_, **__: contextlib.nullcontext()  # there is no dropout
+    parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensor, pipeline_model_parallel_size=pipeline,
+                                             expert_model_parallel_size=expert,
+                                             expert_tensor_parallel_size=1 if expert > 1 else None)
+
+
+def build(a, layout):
+    from megatron.core import parallel_state
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
+    from megatron.core.transformer import MLATransformerConfig, TransformerConfig, dot_product_attention
+    from megatron.core.transformer.moe import moe_utils
+    moe_utils.te_general_gemm = None  # a name that it forgets without Transformer Engine
+    tensor, pipeline, expert = layout
+    latent = a.get("multi_latent_attention", False)
+    more = {}
+    if a.get("num_experts"):
+        more = {k: v for k, v in a.items() if k.startswith("moe_")}
+        more.update(num_moe_experts=a["num_experts"], moe_router_load_balancing_type="none",
+                    moe_token_dispatcher_type="alltoall" if expert > 1 else "allgather")
+    if latent:
+        more = {k: a[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "rope_type",
+                                  "rotary_scaling_factor", "mscale", "mscale_all_dim", "qk_layernorm", "rotary_base",
+                                  "rotary_percent")}
+    if latent:
+        more["kv_channels"] = a["qk_head_dim"] + a["qk_pos_emb_head_dim"]
+    config = (MLATransformerConfig if latent else TransformerConfig)(
+        num_layers=a["num_layers"], hidden_size=a["hidden_size"], num_attention_heads=a["num_attention_heads"],
+        num_query_groups=a.get("num_query_groups"), ffn_hidden_size=a["ffn_hidden_size"], use_cpu_initialization=True,
+        tensor_model_parallel_size=tensor, pipeline_model_parallel_size=pipeline, expert_model_parallel_size=expert,
+        expert_tensor_parallel_size=1 if expert > 1 else None, pipeline_dtype=torch.float32, normalization=a["normalization"],
+        layernorm_epsilon=a["norm_epsilon"], gated_linear_unit=a["swiglu"], activation_func=F.silu if a["swiglu"] else F.gelu,
+        add_bias_linear=a["add_bias_linear"], gradient_accumulation_fusion=False, bias_activation_fusion=False,
+        bias_dropout_fusion=False, masked_softmax_fusion=False, apply_rope_fusion=False, hidden_dropout=0.0, attention_dropout=0.0,
+        **more)
+    if a.get("num_experts"):
+        spec = get_gpt_decoder_block_spec(config, use_transformer_engine=False, normalization=a["normalization"])
+    else:
+        spec = get_gpt_layer_local_spec(normalization=a["normalization"], multi_latent_attention=latent,
+                                        qk_layernorm=a.get("qk_layernorm", False))
+    if latent:  # its own attention on a CPU has one size of head
+        from megatron.core.transformer import multi_latent_attention
+        multi_latent_attention.HAVE_TE = False  # it takes stand-ins for Transformer Engine
+        class TwoSizes(dot_product_attention.DotProductAttention):
+            def __init__(self, *args, k_channels=None, v_channels=None, **keys):
+                super().__init__(*args, **keys)
+                if k_channels:
+                    self.hidden_size_per_attention_head = k_channels
+                    self.hidden_size_per_partition = v_channels * self.num_attention_heads_per_partition
+        spec.submodules.self_attention.submodules.core_attention = TwoSizes
+    return GPTModel(config, spec, vocab_size=a["padded_vocab_size"], max_sequence_length=a["max_position_embeddings"],
+                    pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
+                    share_embeddings_and_output_weights=not a["untie_embeddings_and_output_weights"],
+                    position_embedding_type=a["position_embedding_type"], rotary_percent=a.get("rotary_percent", 1.0),
+                    rotary_base=int(a.get("rotary_base", 10000)), rope_scaling=a.get("use_rope_scaling", False), parallel_output=False)
+
+
+def with_optimizer(model, distributed):
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(use_distributed_optimizer=distributed), model)
+    optimizer = get_megatron_optimizer(
+        OptimizerConfig(optimizer="adam", lr=1e-2, weight_decay=0.1, adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-4, clip_grad=1.0,
+                        use_distributed_optimizer=distributed, params_dtype=torch.float32), [wrapped], use_gloo_process_groups=True)
+    for group in optimizer.param_groups:  # as Megatron-LM's scheduler does
+        group["weight_decay"] = 0.1 * group["wd_mult"]
+    return wrapped, optimizer
+
+
+def sharded(model, optimizer, loading=False):
+    metadata = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_avoid_prefix": True}
+    model = model.module  # without DistributedDataParallel, as Megatron-LM's training script saves it
+    states = optimizer.sharded_state_dict(model.sharded_state_dict(), is_loading=loading, metadata=metadata)
+    return {"model": model.sharded_state_dict(), "optimizer": states}
+
+
+def save(folder, a, iteration, model, optimizer):
+    from megatron.core import dist_checkpointing
+    if dist.get_rank() == 0:
+        folder.mkdir(parents=True)
+    dist.barrier()
+    args = argparse.Namespace(**a, iteration=iteration, consumed_train_samples=2 * iteration)
+    dist_checkpointing.save({**sharded(model, optimizer), "args": args, "checkpoint_version": 3.0, "iteration": iteration}, str(folder),
+                            ("torch_dist", 1))
+    dist.barrier()
+
+
+def inputs():
+    ids = torch.tensor([TOKENS] * 2)
+    return ids, torch.arange(len(TOKENS))[None].expand(2, -1), torch.ones(1, 1, len(TOKENS), len(TOKENS), dtype=torch.bool).triu(1)
+
+
+def train(_, name, whole):
+    start(0, 1, (1, 1, 1))
+    a = MODELS[name]
+    torch.manual_seed(1)
+    model = build(a, (1, 1, 1))
+    with torch.no_grad():  # norms and biases that say which is which
+        for parameter in model.parameters():
+            parameter.add_(torch.empty_like(parameter).uniform_(-0.2, 0.2))
+        for key, buffer in model.named_buffers():
+            if key.endswith("expert_bias"):
+                buffer.uniform_(-0.1, 0.1)
+    model, optimizer = with_optimizer(model, name.endswith("_distributed"))
+    ids, positions, mask = inputs()
+    labels = torch.roll(ids, -1, 1)  # the sample goes on where the document begins again
+    for step in range(3):
+        if step == 2:
+            save(whole, a, 2, model, optimizer)
+            with torch.no_grad():
+                logprobs = model(ids, positions, mask)[0].double().log_softmax(-1)
+            answers = [None] + [logprobs[i, t].item() for i, t in enumerate(TOKENS[1:])]
+            (OUTPUT / name / "answers.json").write_text(json.dumps({"ids": TOKENS, "logprobs": answers}) + "\n")
+        model.zero_grad_buffer()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ids, positions, mask).float().clone().view(-1, VOCABULARY), labels.reshape(-1))
+        loss.backward()
+        model.finish_grad_sync()
+        optimizer.step()
+        print(name, "loss", loss.item(), flush=True)
+    save(OUTPUT / name / "iter_0000003", a, 3, model, optimizer)
+
+
+def reshard(rank, name, whole):
+    layout = LAYOUTS[name]
+    start(rank, layout[0] * layout[1] * layout[2], layout)
+    from megatron.core import dist_checkpointing, parallel_state
+    a = dict(MODELS[name], tensor_model_parallel_size=layout[0], pipeline_model_parallel_size=layout[1],
+             expert_model_parallel_size=layout[2])
+    model, optimizer = with_optimizer(build(a, layout), name.endswith("_distributed"))
+    loaded = dist_checkpointing.load(sharded(model, optimizer, loading=True), str(whole))
+    model.module.load_state_dict(loaded["model"])
+    optimizer.load_state_dict(loaded["optimizer"])
+    save(OUTPUT / name / "iter_0000002", a, 2, model, optimizer)
+    if name != "gpt":
+        return
+    folder = OUTPUT / "gpt_ranks" / "iter_0000002" / "mp_rank_{:02d}_{:03d}".format(
+        parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_pipeline_model_parallel_rank())
+    folder.mkdir(parents=True)
+    torch.save({"args": argparse.Namespace(**a, iteration=2, consumed_train_samples=4), "checkpoint_version": 3.0, "iteration": 2,
+                "model": model.module.state_dict_for_save_checkpoint(), "optimizer": optimizer.state_dict()}, folder / "model_optim_rng.pt")
+
+
+def write_tokens():
+    (OUTPUT / "tokens.bin").write_bytes(struct.pack(f"<{len(TOKENS)}H", *TOKENS))
+    (OUTPUT / "tokens.idx").write_bytes(b"MMIDIDX\x00\x00" + struct.pack("<QBQQiqqq", 1, 8, 1, 2, len(TOKENS), 0, 0, 1))
+
+
+def main():
+    names = sys.argv[1:] or list(MODELS)
+    OUTPUT.mkdir(exist_ok=True)
+    write_tokens()
+    for name in names:
+        for folder in (OUTPUT / name, OUTPUT / f"{name}_ranks"):
+            shutil.rmtree(folder, ignore_errors=True)
+        (OUTPUT / name).mkdir()
+        with tempfile.TemporaryDirectory() as scratch:
+            whole = pathlib.Path(scratch) / "whole"
+            mp.spawn(train, args=(name, whole), nprocs=1)
+            layout = LAYOUTS[name]
+            if layout == (1, 1, 1):
+                shutil.copytree(whole, OUTPUT / name / "iter_0000002")
+            else:
+                mp.spawn(reshard, args=(name, whole), nprocs=layout[0] * layout[1] * layout[2])
+        if name == "gpt_distributed":  # the same training as gpt's
+            shutil.rmtree(OUTPUT / name / "iter_0000003")
+            (OUTPUT / name / "answers.json").unlink()
+        (OUTPUT / name / "latest_checkpointed_iteration.txt").write_text("2")
+        if name == "gpt":
+            (OUTPUT / "gpt_ranks" / "latest_checkpointed_iteration.txt").write_text("2")
+    for path in sorted(OUTPUT.rglob("*")):
+        if path.is_file():
+            print(path.relative_to(OUTPUT), path.stat().st_size)
+
+
+if __name__ == "__main__":
+    main()
