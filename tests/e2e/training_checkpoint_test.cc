@@ -111,8 +111,8 @@ TEST_P(NemoCheckpoint, AnswersAsMegatronDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, NemoCheckpoint, testing::Values("gpt.nemo", "gpt_legacy.nemo", "gpt_nemo2"),
-                         [](const auto& info) {
-                           const std::string name = info.param;
+                         [](const auto& of) {
+                           const std::string name = of.param;
                            return name.substr(0, name.find('.'));
                          });
 
@@ -140,7 +140,7 @@ TEST_F(Workplace, MegatronExportIsReadBack) {
 INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,
                          testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe", "mla",
                                          "llama3"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& of) { return std::string(of.param); });
 
 }  // namespace
 }  // namespace stoa::e2e
