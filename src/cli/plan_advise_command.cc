@@ -28,7 +28,7 @@ namespace {
 struct AdviseArguments {
   PlanSubjectArguments subject;
   std::optional<std::int64_t> gpus, beside_gpus;
-  std::string beside, output;
+  std::string beside, output, target = "stoa";
   std::vector<double> times{2, 4};
   std::optional<double> price, beside_price, checkpoint_minutes, failures;
   bool json = false;
@@ -41,14 +41,14 @@ void amend(plan::Economy& economy, const std::optional<double>& price, const Adv
 }
 
 // The layout of the configuration, in the form of a search result.
-plan::Found as_found(PlanSubject& s) {
+plan::Found as_found(PlanSubject& s, plan::SearchTarget bytes) {
   const auto& o = s.training.options;
   plan::Found found;
   found.workload = s.workload;
   found.point = {o.layout, o.micro_batch, o.microbatches, o.model.config.recompute};
   found.time = plan::predict_time(s.workload, s.cluster, s.constants->constants);
   found.seconds = found.time.sum();
-  found.memory = s.memory_model->worst(found.point);
+  found.memory = plan::fullest_device(bytes, *s.memory_model, s.workload, found.point);
   return found;
 }
 
@@ -58,7 +58,7 @@ double checkpoint_bytes(const PlanSubject& s) {
   return 14 * static_cast<double>(model::parameter_count(s.training.options.model));
 }
 
-plan::SearchRequest request_of(const PlanSubject& s, std::int64_t devices) {
+plan::SearchRequest request_of(const PlanSubject& s, std::int64_t devices, plan::SearchTarget bytes) {
   plan::SearchRequest request;
   request.workload = s.workload;
   request.devices = devices;
@@ -66,7 +66,8 @@ plan::SearchRequest request_of(const PlanSubject& s, std::int64_t devices) {
   request.top = 1;
   request.front_within = 1;
   request.batch_tolerance = 0.05;
-  request.target = plan::usual_target(s.cluster);
+  request.target = bytes == plan::SearchTarget::kStoa ? plan::usual_target(s.cluster) : bytes;
+  request.bytes = bytes;
   request.workload.software.overlap_gradients = true;
   request.workload.software.overlap_parameters = request.target != plan::SearchTarget::kStoa;
   return request;
@@ -110,7 +111,12 @@ std::unique_ptr<PlanSubject> load_subject(const AdviseArguments& a, Console& con
 class Advice {
  public:
   Advice(const AdviseArguments& a, PlanSubject& s, Console& console, const std::string& note)
-      : a_(a), s_(s), console_(console), now_(as_found(s)), request_(request_of(s, s.workload.devices())) {
+      : a_(a),
+        s_(s),
+        console_(console),
+        bytes_(choice<plan::SearchTarget>(a.target, "--target")),
+        now_(as_found(s, bytes_)),
+        request_(request_of(s, s.workload.devices(), bytes_)) {
     steps_ = static_cast<double>(s.config.trainer.max_steps.value_or(0));
     neighbours_ = plan::neighbours(*s.memory_model, request_, s.cluster, s.constants->constants, now_);
     page_.title =
@@ -125,11 +131,15 @@ class Advice {
 
   void fit() {
     const double bytes = static_cast<double>(now_.memory.total), free = s_.memory - bytes;
-    json_["fits"] = {
-        {"fits", free >= 0}, {"memory_bytes", bytes}, {"limit_bytes", s_.memory}, {"free_bytes", free}};
-    const std::string verdict = fmt::format(
-        "{}: {:.1f} GB of {:.1f} GB per device ({}), {:.1f} GB {}", free >= 0 ? "Yes" : "No", bytes / 1e9,
-        s_.memory / 1e9, s_.cluster.device.name, std::abs(free) / 1e9, free >= 0 ? "free" : "too much");
+    json_["fits"] = {{"fits", free >= 0},
+                     {"memory_bytes", bytes},
+                     {"limit_bytes", s_.memory},
+                     {"free_bytes", free},
+                     {"whose_bytes", plan::whose_bytes(bytes_)}};
+    const std::string verdict =
+        fmt::format("{}: {:.1f} GB of {:.1f} GB per device ({}), {:.1f} GB {} ({})", free >= 0 ? "Yes" : "No",
+                    bytes / 1e9, s_.memory / 1e9, s_.cluster.device.name, std::abs(free) / 1e9,
+                    free >= 0 ? "free" : "too much", plan::whose_bytes(bytes_));
     text_ += fmt::format("Does it fit?  {}\n", verdict);
     page_.tiles.emplace_back("fits", free >= 0 ? "yes" : "no");
     page_.tiles.emplace_back("memory per device", format_bytes(bytes));
@@ -233,7 +243,7 @@ class Advice {
         nothing("no network joins several of these machines");
         continue;
       }
-      const plan::SearchResult found = search(request_of(s_, devices));
+      const plan::SearchResult found = search(request_of(s_, devices, bytes_));
       if (found.best.empty()) {
         nothing("no layout fits and divides the batch");
         continue;
@@ -318,7 +328,7 @@ class Advice {
   // For a number of devices that the configured layout does not divide: what does, on all of them.
   void propose(const std::string& note) {
     if (note.empty()) return;
-    const plan::SearchResult found = search(request_of(s_, *a_.gpus));
+    const plan::SearchResult found = search(request_of(s_, *a_.gpus, bytes_));
     const std::string words =
         found.best.empty() ? fmt::format("no layout of all {} fits and divides the batch", *a_.gpus)
                            : fmt::format("on all {}: {} ({:.3f} s, global batch {})", *a_.gpus,
@@ -353,7 +363,7 @@ class Advice {
     }
     for (std::int64_t devices = request_.devices * 2; devices <= request_.devices * 64; devices *= 2) {
       if (devices > s_.cluster.links.devices_per_node && !s_.cluster.links.network_bandwidth_gbs) break;
-      const plan::SearchResult more = search(request_of(s_, devices));
+      const plan::SearchResult more = search(request_of(s_, devices, bytes_));
       if (more.best.empty()) continue;
       json_["fits"]["devices"] = devices;
       return fmt::format("no layout of these devices fits; on {} devices it would: {}", devices,
@@ -428,7 +438,7 @@ class Advice {
     const auto beside = load_plan_subject(other, console_);
     amend(beside->cluster.economy, a_.beside_price, a_);
     const std::int64_t devices = a_.beside_gpus.value_or(s_.workload.devices());
-    const plan::SearchRequest request = request_of(*beside, devices);
+    const plan::SearchRequest request = request_of(*beside, devices, bytes_);
     const plan::SearchResult found =
         plan::search(*beside->memory_model, request, beside->cluster, beside->constants->constants);
     if (found.best.empty()) {
@@ -455,6 +465,7 @@ class Advice {
   const AdviseArguments& a_;
   PlanSubject& s_;
   Console& console_;
+  const plan::SearchTarget bytes_;
   const plan::Found now_;
   const plan::SearchRequest request_;
   std::vector<plan::Neighbour> neighbours_;
@@ -496,6 +507,8 @@ void add_plan_advise_command(CLI::App& plan, Context& context) {
   a->subject.add_to(*command);
   command->add_option("--gpus,--ranks", a->gpus, "Number of devices (default: trainer.devices x num_nodes)")
       ->check(rank_count());
+  command->add_option("--target", a->target,
+                      "Whose bytes: stoa (counted), megatron or torchtitan (estimated)");
   command->add_option("--beside", a->beside, "Another cluster, for the same training: its best layout");
   command->add_option("--beside-price", a->beside_price, "Price of a device-hour there")
       ->check(between(0, 1e9));

@@ -19,6 +19,18 @@ std::int64_t tokenizer_ids(train::RunConfig& config) {
   return 0;
 }
 
+// As if the configuration asked for this precision.
+void set_format(plan::Format format, train::RunConfig& config) {
+  if (format == plan::Format::kFp8) {
+    if (!config.model.fp8.fp8) config.model.fp8.fp8 = model::Fp8Format::kHybrid;
+    return;
+  }
+  config.model.fp8.fp8.reset();
+  config.trainer.precision = format == plan::Format::kFp32   ? train::Precision::kFp32
+                             : format == plan::Format::kFp16 ? train::Precision::kFp16
+                                                             : train::Precision::kBf16;
+}
+
 train::TrainingPlan plan_open_ended(const train::RunConfig& config, std::int64_t tokenizer_ids) {
   return train::plan_training(config, tokenizer_ids, config.trainer.max_steps.value_or(1000000));
 }

@@ -20,6 +20,7 @@
 #include "plan/page.h"
 #include "plan/predict_text.h"
 #include "plan/rows.h"
+#include "plan/search.h"
 #include "schedule/draw.h"
 #include "train/layout_plan.h"
 #include "train/tokenizer_choice.h"
@@ -30,7 +31,7 @@ namespace {
 
 struct PlanPredictArguments {
   ConfigArguments config;
-  std::string cluster, calibration, rows, output, timeline, precision, accounting;
+  std::string cluster, calibration, rows, output, timeline, precision, accounting, program, target = "stoa";
   std::optional<std::int64_t> ranks;
   bool json = false;
 };
@@ -43,21 +44,10 @@ void write_timeline(const std::string& path, const plan::StepTimeline& timeline)
   fail<UsageError>("--timeline {}: expected a file that ends in .html, .svg or .json (a Chrome trace)", path);
 }
 
-// As if the configuration asked for this precision.
-void set_format(plan::Format format, train::RunConfig& config) {
-  if (format == plan::Format::kFp8) {
-    if (!config.model.fp8.fp8) config.model.fp8.fp8 = model::Fp8Format::kHybrid;
-    return;
-  }
-  config.model.fp8.fp8.reset();
-  config.trainer.precision = format == plan::Format::kFp32   ? train::Precision::kFp32
-                             : format == plan::Format::kFp16 ? train::Precision::kFp16
-                                                             : train::Precision::kBf16;
-}
-
 // Nothing where Stoa cannot run the configuration: `why` gets the reason.
-std::optional<plan::CountedMemory> counted_memory(train::RunConfig config, const plan::Cluster& cluster,
+std::optional<plan::CountedMemory> counted_memory(train::RunConfig config, plan::SearchTarget target,
                                                   std::string& why) {
+  if (target != plan::SearchTarget::kStoa) return {};
   try {
     const std::int64_t ids = tokenizer_ids(config);
     run::TrainingOptions options = plan_open_ended(config, ids).options;
@@ -66,8 +56,7 @@ std::optional<plan::CountedMemory> counted_memory(train::RunConfig config, const
     infer::Machine machine = make_planning_machine(planning_options(config));
     plan::MemoryModel memory(machine, options);
     return plan::count_memory(
-        memory, {options.layout, options.micro_batch, options.microbatches, options.model.config.recompute},
-        reserved_bytes(cluster));
+        memory, {options.layout, options.micro_batch, options.microbatches, options.model.config.recompute});
   } catch (const ConfigError& error) {
     why = error.what();
     return {};
@@ -156,12 +145,27 @@ void predict_config(const PlanPredictArguments& arguments, Context& context) {
   const plan::Cluster cluster = plan::load_cluster(arguments.cluster, clusters_directory());
   if (!arguments.precision.empty())
     set_format(config::Codec<plan::Format>::parse(config::Node::text(arguments.precision)), config);
-  const plan::Workload workload = workload_of(config);
+  plan::Workload workload = workload_of(config);
+  if (!arguments.program.empty()) {
+    const auto stated = plan::SoftwareProfiles::load(software_profiles()).of(arguments.program, "");
+    require<UsageError>(stated.known,
+                        "--program {}: {} knows no such program; its entries begin with 'source:'",
+                        arguments.program, software_profiles().string());
+    workload.software = stated.software;
+  }
   const plan::Calibration calibration = find_calibration(arguments.calibration);
   std::string why;
-  const auto counted = counted_memory(config, cluster, why);
-  plan::Prediction prediction = plan::predict(workload, cluster, calibration, counted ? &*counted : nullptr);
-  if (!counted) prediction.notes.push_back("memory is estimated: Stoa cannot run this: " + why);
+  auto target = choice<plan::SearchTarget>(arguments.target, "--target");
+  if (!arguments.program.empty()) target = plan::SearchTarget::kMegatron;  // estimated
+  const auto counted = counted_memory(config, target, why);
+  plan::Prediction prediction =
+      plan::predict(workload, cluster, calibration, counted ? &*counted : nullptr, reserved_bytes(cluster));
+  if (!why.empty()) {
+    prediction.notes.push_back("memory is estimated: Stoa cannot run this: " + why);
+    target = plan::SearchTarget::kMegatron;
+  }
+  prediction.whose =
+      arguments.program.empty() ? std::string(plan::whose_bytes(target)) : "estimated for " + arguments.program;
   prediction.nearest = nearest_published(workload, cluster, calibration);
   if (!arguments.timeline.empty())
     write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));
@@ -263,6 +267,11 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
       ->add_option("--accounting", arguments->accounting,
                    "2205.05198: also report the memory of the first stage by that paper's formulas")
       ->check(CLI::IsMember({"2205.05198"}));
+  command->add_option("--target", arguments->target,
+                      "Whose bytes: stoa (counted), megatron or torchtitan (estimated)");
+  command->add_option("--program", arguments->program,
+                      "A program of configs/planner/software_profiles.yaml, by its source: what it overlaps "
+                      "and fuses; its memory is estimated");
   command->add_option("--timeline", arguments->timeline,
                       "Drawing of the step: .html, .svg, or .json (Chrome trace)");
   command->add_option("--rows", arguments->rows, "Predict the rows of a CSV file of measurements instead");
@@ -271,8 +280,8 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
                       "file with predictions");
   command->add_flag("--json", arguments->json, "One JSON object");
   counts_only_without(*command,
-                      {"--cluster", "--ranks", "--precision", "--accounting", "--timeline", "--json",
-                       "--from-megatron", "--ignore", "--list-ignored"},
+                      {"--cluster", "--ranks", "--precision", "--accounting", "--target", "--program",
+                       "--timeline", "--json", "--from-megatron", "--ignore", "--list-ignored"},
                       "--rows");
   command->callback([arguments, &context] {
     require<UsageError>(arguments->rows.empty() == arguments->config.given(),

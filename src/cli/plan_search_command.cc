@@ -156,7 +156,8 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
 }
 
 // Compares the configured layout with the best one.
-std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found& best, Console& console) {
+std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found& best,
+                    plan::SearchTarget bytes_of, Console& console) {
   PlanSubjectArguments other = a.subject;
   for (const auto& part : CLI::detail::split_up(a.beside)) other.config.overrides.push_back(part);
   const auto beside = load_plan_subject(other, console, best.workload.devices());
@@ -164,7 +165,8 @@ std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found&
   plan::Workload w = beside->workload;
   w.software = best.workload.software;
   const plan::RankBytes bytes =
-      beside->memory_model->worst({o.layout, o.micro_batch, o.microbatches, o.model.config.recompute});
+      plan::fullest_device(bytes_of, *beside->memory_model, w,
+                           {o.layout, o.micro_batch, o.microbatches, o.model.config.recompute});
   const plan::TimeSplit time = plan::predict_time(w, s.cluster, s.constants->constants);
   const double ratio = time.sum() / w.tokens() / (best.seconds / best.workload.tokens());
   const double free = (s.memory - static_cast<double>(bytes.total)) / 1e9;
@@ -252,6 +254,7 @@ void search(const SearchArguments& a, Context& context) {
   request.memory = s.memory;
   request.space = a.space;
   request.target = target.program;
+  if (!a.target.empty()) request.bytes = target.program;  // those of the usual program are Stoa's, counted
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
   request.front_within = a.front_within;
@@ -263,6 +266,7 @@ void search(const SearchArguments& a, Context& context) {
   report.model_name = s.config.name;
   report.parameters = static_cast<double>(model::parameter_count(s.training.options.model));
   report.cluster = s.cluster;
+  report.bytes = request.bytes;
   report.memory = s.memory;
   report.steps = s.config.trainer.max_steps.value_or(0);
   const plan::ErrorBand band = plan::error_band(request.workload, s.cluster, s.calibration);
@@ -300,7 +304,7 @@ void search(const SearchArguments& a, Context& context) {
   }
   if (a.json) return print(plan::to_json(report, *chosen) + "\n");
   print(plan::to_text(report, *chosen));
-  if (!a.beside.empty()) print(compare(a, s, best, context.console));
+  if (!a.beside.empty()) print(compare(a, s, best, request.bytes, context.console));
   if (a.trials > 0) print(try_best(a, s, *chosen, context));
 }
 

@@ -53,15 +53,14 @@ void PlanSubjectArguments::add_to(CLI::App& command) {
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Console& console,
                                                std::optional<std::int64_t> ranks) {
   train::RunConfig config = load_config(a.config, Purpose::kPlan, console, ranks);
+  if (!a.precision.empty()) set_format(choice<plan::Format>(a.precision, "--precision"), config);
   const std::int64_t ids = tokenizer_ids(config);
   train::TrainingPlan training = plan_open_ended(config, ids);
   training.options.sample_context = 0;
-  MachineOptions options;
-  options.threads = config.trainer.num_threads.value_or(1);
   // Declared before the aggregate: GCC 12 destroys its members twice if a later initializer throws.
   plan::Cluster cluster = find_cluster(a.cluster);
   plan::Calibration calibration = find_calibration(a.calibration);
-  infer::Machine machine = make_planning_machine(options);
+  infer::Machine machine = make_planning_machine(planning_options(config));
   auto subject = std::make_unique<PlanSubject>(PlanSubject{std::move(config),
                                                            std::move(training),
                                                            std::move(cluster),
@@ -81,8 +80,7 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
       "smaller --reserve-gb",
       memory, reserve);
   s.memory = (memory - reserve) * 1e9;
-  const plan::Format format =
-      a.precision.empty() ? format_of(s.config) : choice<plan::Format>(a.precision, "--precision");
+  const plan::Format format = format_of(s.config);
   s.cluster.peak(format);  // throws if the device lacks it
   const auto& o = s.training.options;
   s.workload = plan::workload_of(o.model.config, o.layout, o.model.vocabulary, o.micro_batch,

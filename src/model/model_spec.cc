@@ -99,6 +99,7 @@ nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, co
           .drop = m.moe_token_drop_policy == TokenDropPolicy::kProbs ? ops::DropPolicy::kWeight
                                                                      : ops::DropPolicy::kPosition,
           .length = c.encoder_seq_length,
+          .buffer_factor = c.fp8.fp8 ? std::nullopt : std::optional(m.moe_buffer_factor),
           .balance = balance ? m.moe_aux_loss_coeff : 0,
           .z = m.moe_z_loss_coeff,
           .shared_ffn = m.moe_shared_expert_intermediate_size.value_or(0),

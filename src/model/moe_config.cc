@@ -94,6 +94,13 @@ void declare_moe(Section<MoeConfig>& s) {
       .help(
           "Which assignments are kept: those with the largest weights (probs), or those of the first tokens "
           "(position).");
+  s.field("moe_buffer_factor", &C::moe_buffer_factor)
+      .range(0.05, 65536)
+      .help(
+          "With experts spread over ranks: memory is declared for this multiple of the rows that a rank gets "
+          "when the load is even, at most for all that can come. Rows beyond are handled in further parts, "
+          "with the same results; backward computes them again, so frequent overload costs time. FP8 GEMMs "
+          "scale by all rows of an expert: with model.fp8, memory is declared for all that can come.");
   s.field("moe_pad_expert_input_to_capacity", &C::moe_pad_expert_input_to_capacity)
       .help(
           "In Megatron-LM: pad to shapes that do not depend on the router. In Stoa the experts' memory has "

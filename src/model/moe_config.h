@@ -37,6 +37,7 @@ struct MoeConfig {
   double moe_z_loss_coeff = 0.0;
   std::optional<double> moe_expert_capacity_factor;  // null: nothing is dropped
   TokenDropPolicy moe_token_drop_policy = TokenDropPolicy::kProbs;
+  double moe_buffer_factor = 1.5;  // of an even load, for which memory of split experts is declared
   bool moe_pad_expert_input_to_capacity = false;  // of peers: here shapes of memory are fixed without it
 
   bool has_experts(std::int64_t layer) const;

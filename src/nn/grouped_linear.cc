@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/elementwise.h"
 #include "ops/expert_bias.h"
 
 namespace stoa::nn {
@@ -127,7 +128,7 @@ void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorV
 }
 
 void GroupedLinear::backward_bias(Pass& pass, TensorView dy, TensorView sorted, const RowWeights& weights,
-                                  TensorView dweights) const {
+                                  TensorView dweights, bool begin, bool end) const {
   if (bias_.trained()) {
     const GradTarget target = pass.grads->target(bias_.grad);
     ops::run(pass.ops, ops::ExpertBiasBackward{.dy = dy,
@@ -135,8 +136,8 @@ void GroupedLinear::backward_bias(Pass& pass, TensorView dy, TensorView sorted, 
                                                .order = weights.order,
                                                .weights = weights.weights,
                                                .dbias = by_expert(target.tensor),
-                                               .accumulate = target.accumulate});
-    pass.grads->notify(bias_.grad);
+                                               .accumulate = target.accumulate || !begin});
+    if (end) pass.grads->notify(bias_.grad);
   }
   if (dweights && brings_bias())
     ops::run(pass.ops, ops::ExpertBiasBackwardWeights{.dy = dy,
@@ -175,6 +176,46 @@ void GroupedLinear::backward_weight(Pass& pass, TensorView x, TensorView dy, Ten
   }
   ops::run(pass.ops, op);
   pass.grads->notify(weight_.grad);
+}
+
+TensorView GroupedLinear::carry(Pass& pass) const {
+  if (!weight_.trained()) return {};
+  return pass.ops.scratch.allocate(pass.grads->target(weight_.grad).tensor.dtype, {outputs_, inputs_});
+}
+
+void GroupedLinear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy, TensorView sorted,
+                                        const RowCut& cut, bool begin, TensorView carry) const {
+  if (!weight_.trained()) return;
+  require<InternalError>(!pass.fp8, "rows of '{}' come in parts, in FP8", options_.layer);
+  const GradTarget target = pass.grads->target(weight_.grad);
+  if (begin && !target.accumulate) ops::run(pass.ops, ops::FillZero{target.tensor});
+  const auto of_rows = [&](std::int64_t first, std::int64_t rows) {
+    return ops::GroupedLinearBackwardWeight{.x = x.slice(first, rows),
+                                            .dy = dy.slice(first, rows),
+                                            .sorted_experts = sorted.slice(first, rows),
+                                            .dw = target.tensor};
+  };
+  const auto add_carried = [&](std::int64_t expert) {
+    ops::run(pass.ops, ops::AddTo{.x = carry, .y = target.tensor.slice(expert * outputs_, outputs_)});
+  };
+  const auto run_part_of = [&](std::int64_t expert, std::int64_t first, std::int64_t rows, bool continues) {
+    ops::GroupedLinearBackwardWeight op = of_rows(first, rows);
+    op.dw = carry;
+    op.accumulate = continues;
+    op.part_of = expert;
+    ops::run(pass.ops, op);
+  };
+  if (cut.head > 0) {
+    run_part_of(cut.head_expert, 0, cut.head, true);
+    if (cut.head_ends) add_carried(cut.head_expert);
+  }
+  const std::int64_t whole = x.rows() - cut.head - cut.tail;
+  if (whole > 0) ops::run(pass.ops, of_rows(cut.head, whole));
+  if (cut.tail > 0) run_part_of(cut.tail_expert, cut.head + whole, cut.tail, false);
+}
+
+void GroupedLinear::end_weight_gradient(Pass& pass) const {
+  if (weight_.trained()) pass.grads->notify(weight_.grad);
 }
 
 }  // namespace stoa::nn

@@ -120,10 +120,13 @@ void LatentAttention::declare(Heads& heads, const char* name,
                               ActivationTable& table, std::int64_t tokens, Precision precision) {
   const TensorSpec spec{options_.name + name, precision.compute, {tokens, heads.linear.outputs()}};
   heads.linear.declare(params);
-  heads.made = table.declare(
-      {.tensor = spec, .producer = Producer::kLinear, .make = [this, make](Pass& pass, Saved& saved) {
-         (this->*make)(pass, saved);
-       }});
+  // From a latent it is a small product of a wide tensor: cheap for what it saves, so that selective
+  // recomputation makes it again, as DeepSeek-V3 did (2412.19437 section 3.2.3).
+  const bool from_latent = &heads == &keys_values_ || query_latent_;
+  heads.made =
+      table.declare({.tensor = spec,
+                     .producer = from_latent ? Producer::kActivation : Producer::kLinear,
+                     .make = [this, make](Pass& pass, Saved& saved) { (this->*make)(pass, saved); }});
   heads.gradient = table.declare_stash({spec.name + " gradient", spec.dtype, spec.shape});
 }
 

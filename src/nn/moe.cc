@@ -1,6 +1,7 @@
 #include "nn/moe.h"
 
 #include "nn/gated_sublayer.h"
+#include "nn/mlp.h"
 #include "ops/elementwise.h"
 #include "ops/fp8.h"
 
@@ -135,32 +136,47 @@ void Moe::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
       "give longer sequences or fewer ranks",
       tokens, o.place.size);
   const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
-                              void (Moe::*make)(Pass&, Saved&) const, bool weight_input = false) {
+                              void (Moe::*make)(Pass&, Saved&) const, bool weight_input = false,
+                              std::int64_t least_rows = 0) {
     return table.declare({.tensor = {o.name + "." + name, type, shape},
                           .producer = producer,
                           .make = [this, make](Pass& pass, Saved& saved) { (this->*make)(pass, saved); },
-                          .weight_input = weight_input});
+                          .weight_input = weight_input,
+                          .least_rows = least_rows});
   };
   logits_ = activation("logits", precision.vectors(), {own, o.experts}, Producer::kSmall, &Moe::make_logits);
   experts_ = activation("experts", DType::kI32, {own, o.chosen}, Producer::kSmall, &Moe::make_choice);
-  weights_ = activation("weights", precision.vectors(), {own, o.chosen}, Producer::kSmall, &Moe::make_choice);
+  // Parts of the rows that are not kept are computed again for the weight gradients.
+  const bool again = o.buffer_factor.has_value() && o.experts_place.split();
+  weights_ =
+      activation("weights", precision.vectors(), {own, o.chosen}, Producer::kSmall, &Moe::make_choice, again);
   std::optional<std::int64_t> limit;
   if (o.capacity > 0) {
     kept_ = activation("kept", DType::kI32, {own, o.chosen}, Producer::kSmall, &Moe::make_kept);
     const int context = o.experts_place.ranks_per_sample / o.place.size;
     limit = o.capacity * tokens * context / o.length * o.experts_place.samples();
   }
-  exchange_.declare(table, own, most, precision.vectors(), limit ? kept_ : experts_, weights_, limit);
+  exchange_.declare(table, {.tokens = own,
+                            .most_tokens = most,
+                            .sum = precision.vectors(),
+                            .choice = limit ? kept_ : experts_,
+                            .weights = weights_,
+                            .limit = limit,
+                            .factor = o.buffer_factor});
   const std::int64_t rows = exchange_.rows();
-  gathered_ = activation("gathered", precision.compute, {rows, o.hidden}, Producer::kActivation,
-                         &Moe::make_gathered, true);
-  raw_ = activation("raw", precision.compute, {rows, raw_width_}, Producer::kLinear, &Moe::make_raw);
+  const auto of_rows = [&](const char* name, std::int64_t width, Producer producer,
+                           void (Moe::*make)(Pass&, Saved&) const, bool weight_input) {
+    return activation(name, precision.compute, {rows, width}, producer, make, weight_input,
+                      exchange_.least_rows());
+  };
+  gathered_ = of_rows("gathered", o.hidden, Producer::kActivation, &Moe::make_gathered, true);
+  raw_ = of_rows("raw", raw_width_, Producer::kLinear, &Moe::make_raw, false);
   if (shared_) shared_->declare(params, table, tokens, precision, input);
-  scaled_ = activation("scaled", precision.compute, {rows, columns_.count}, Producer::kActivation,
-                       &Moe::make_scaled, true);
+  scaled_ = of_rows("scaled", columns_.count, Producer::kActivation, &Moe::make_scaled, true);
   output_gradient_ =
       table.declare_stash({o.name + ".output gradient", precision.compute, {stream, o.hidden}});
-  raw_gradient_ = table.declare_stash({o.name + ".raw gradient", precision.compute, {rows, raw_width_}});
+  raw_gradient_ = table.declare_stash({o.name + ".raw gradient", precision.compute, {rows, raw_width_}},
+                                      exchange_.least_rows());
   logits_gradient_ =
       table.declare_stash({o.name + ".logits gradient", precision.vectors(), {own, o.experts}});
 }
@@ -223,45 +239,88 @@ ops::TokenSequences Moe::sequences(const Pass& pass) const {
 void Moe::make_gathered(Pass& pass, Saved& saved) const {
   const TensorView x = saved.get(pass, input_);
   exchange_.prepare(pass, saved);
-  exchange_.send(pass, saved, own(x), saved.put(pass, gathered_));
+  const TensorView gathered = saved.put(pass, gathered_);
+  exchange_.send(pass, saved, exchange_.arrivals(pass, saved, 0, false), own(x), gathered);
+}
+
+void Moe::make_raw(Pass& pass, const Arrivals& arrivals, TensorView gathered, TensorView raw) const {
+  clear_rows_of_nobody(pass, exchange_, raw);
+  up_.forward(pass, gathered, arrivals.sorted, raw);
 }
 
 void Moe::make_raw(Pass& pass, Saved& saved) const {
-  const TensorView x = saved.get(pass, gathered_), sorted = exchange_.sorted_experts(pass, saved),
-                   raw = saved.put(pass, raw_);
-  clear_rows_of_nobody(pass, exchange_, raw);
-  up_.forward(pass, x, sorted, raw);
+  const TensorView gathered = saved.get(pass, gathered_);
+  const Arrivals arrivals = exchange_.arrivals(pass, saved, 0, false);
+  make_raw(pass, arrivals, gathered, saved.put(pass, raw_));
+}
+
+void Moe::make_scaled(Pass& pass, Saved& saved, const Arrivals& arrivals, TensorView raw,
+                      TensorView scaled) const {
+  const TensorView y = exchange_.came(pass, saved, arrivals, scaled);
+  ops::run(pass.ops, ops::ActivationForward{.kind = options_.activation,
+                                            .gated = options_.gated,
+                                            .x = exchange_.came(pass, saved, arrivals, raw),
+                                            .y = y,
+                                            .clamp = options_.clamp});
+  ops::run(
+      pass.ops,
+      ops::ScaleRows{.x = y, .order = arrivals.weights.order, .weights = arrivals.weights.weights, .y = y});
 }
 
 void Moe::make_scaled(Pass& pass, Saved& saved) const {
   const TensorView raw = saved.get(pass, raw_);
   exchange_.prepare(pass, saved);  // for forward(), which reads it inside a frame of temporaries
-  const ExpertExchange::Weights weights = exchange_.weights(pass, saved);
+  const Arrivals arrivals = exchange_.arrivals(pass, saved, 0);
   if (shared_) saved.get(pass, shared_->last());
-  const TensorView scaled = exchange_.came(pass, saved, saved.put(pass, scaled_));
-  ops::run(pass.ops, ops::ActivationForward{.kind = options_.activation,
-                                            .gated = options_.gated,
-                                            .x = exchange_.came(pass, saved, raw),
-                                            .y = scaled,
-                                            .clamp = options_.clamp});
-  ops::run(pass.ops,
-           ops::ScaleRows{.x = scaled, .order = weights.order, .weights = weights.weights, .y = scaled});
+  make_scaled(pass, saved, arrivals, raw, saved.put(pass, scaled_));
+}
+
+Moe::Rows Moe::kept_rows(Pass& pass, Saved& saved) const {
+  return {.arrivals = exchange_.arrivals(pass, saved, 0),
+          .gathered = saved.get(pass, gathered_),
+          .raw = saved.get(pass, raw_),
+          .scaled = saved.get(pass, scaled_)};
+}
+
+Moe::Rows Moe::make_rows(Pass& pass, Saved& saved, int part) const {
+  const TensorView x = own(saved.get(pass, input_));
+  const Arrivals arrivals = exchange_.arrivals(pass, saved, part);
+  const auto allocate = [&](std::int64_t width) {
+    return pass.ops.scratch.allocate(x.dtype, {arrivals.rows(), width});
+  };
+  const Rows rows{.arrivals = arrivals,
+                  .gathered = allocate(options_.hidden),
+                  .raw = allocate(raw_width_),
+                  .scaled = allocate(columns_.count)};
+  exchange_.send(pass, saved, arrivals, x, rows.gathered);
+  make_raw(pass, arrivals, rows.gathered, rows.raw);
+  make_scaled(pass, saved, arrivals, rows.raw, rows.scaled);
+  return rows;
 }
 
 void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
-  const TensorView scaled = saved.get(pass, scaled_), sorted = exchange_.sorted_experts(pass, saved);
-  RowWeights rows;
-  if (down_.has_bias()) {
-    const ExpertExchange::Weights weights = exchange_.weights(pass, saved);
-    rows = {weights.order, weights.weights};
-  }
+  const TensorView scaled = saved.get(pass, scaled_);
+  const Arrivals first = exchange_.arrivals(pass, saved, 0);
   {
     Scratch::Frame frame(pass.ops.scratch);
-    const TensorView out = pass.ops.scratch.allocate(y.dtype, {scaled.rows(), options_.hidden});
-    clear_rows_of_nobody(pass, exchange_, out);
-    down_.forward(pass, scaled, sorted, out, rows);
+    const TensorView all = exchange_.open(pass, saved, y.dtype, options_.hidden);
+    const auto bring_back = [&](const Arrivals& arrivals, TensorView rows) {
+      const TensorView out = exchange_.outgoing(pass, arrivals, all);
+      clear_rows_of_nobody(pass, exchange_, out);
+      down_.forward(pass, rows, arrivals.sorted, out, down_.has_bias() ? arrivals.weights : RowWeights{});
+      exchange_.bring_back(pass, saved, arrivals, out, all);
+    };
+    {
+      Scratch::Frame inner(pass.ops.scratch);
+      bring_back(first, scaled);
+    }
+    for (int part = 1; part < exchange_.parts(pass, saved); ++part) {
+      Scratch::Frame inner(pass.ops.scratch);
+      const Rows rows = make_rows(pass, saved, part);
+      bring_back(rows.arrivals, rows.scaled);
+    }
     zero_others(pass, y);
-    exchange_.bring_back(pass, saved, out, own(y));
+    exchange_.close(pass, saved, all, own(y));
     add_others(pass, y);
   }
   if (!shared_) return;
@@ -271,73 +330,129 @@ void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
   ops::run(pass.ops, ops::AddTo{out, y});
 }
 
-void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
+Moe::Sums Moe::begin_sums(Pass& pass, Saved& saved, bool biases, bool weights) const {
+  Sums sums{
+      .parts = exchange_.parts(pass, saved), .biases = biases, .weights = weights, .up = {}, .down = {}};
+  if (weights && sums.parts > 1) {
+    sums.up = up_.carry(pass);
+    sums.down = down_.carry(pass);
+  }
+  return sums;
+}
+
+void Moe::down_weight_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums,
+                               TensorView drows) const {
+  const Arrivals& part = rows.arrivals;
+  if (!sums.weights) return;
+  if (sums.parts == 1) return down_.backward_weight(pass, rows.scaled, drows, part.sorted);
+  const auto came = [&](TensorView view) { return exchange_.came(pass, saved, part, view); };
+  down_.add_weight_gradient(pass, came(rows.scaled), came(drows), came(part.sorted), part.cut, part.part == 0,
+                            sums.down);
+  if (part.part == sums.parts - 1) down_.end_weight_gradient(pass);
+}
+
+// Of several parts, the layer says itself when it is done: after what other layers do in the meantime.
+void Moe::up_weight_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums,
+                             TensorView draw) const {
+  if (!sums.weights || sums.parts == 1) return;
+  const Arrivals& part = rows.arrivals;
+  const auto came = [&](TensorView view) { return exchange_.came(pass, saved, part, view); };
+  up_.add_weight_gradient(pass, came(rows.gathered), came(draw), came(part.sorted), part.cut, part.part == 0,
+                          sums.up);
+}
+
+// dy [T, hidden] of this rank's tokens -> draw [F, raw width], and the gradient of the rows' router weights.
+void Moe::raw_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums, TensorView dy,
+                       TensorView draw, TensorView dweights) const {
   const auto& o = options_;
+  const Arrivals& part = rows.arrivals;
+  const auto came = [&](TensorView view) { return exchange_.came(pass, saved, part, view); };
+  Scratch& scratch = pass.ops.scratch;
+  Scratch::Frame frame(scratch);
+  const TensorView dactivated = scratch.allocate(rows.scaled.dtype, rows.scaled.shape);
+  TensorView of_bias;  // its part of the weights' gradient
+  if (down_.has_bias() && sums.biases) {
+    of_bias = scratch.allocate(part.weights.weights.dtype, part.weights.weights.shape);
+    ops::run(pass.ops, ops::FillZero{of_bias});
+  }
+  const bool begin = part.part == 0, end = part.part == sums.parts - 1;
+  {
+    Scratch::Frame inner(scratch);
+    const TensorView drows = scratch.allocate(dy.dtype, {part.rows(), o.hidden});
+    exchange_.send(pass, saved, part, dy, drows);
+    if (of_bias) down_.backward_bias(pass, drows, part.sorted, part.weights, of_bias, begin, end);
+    down_weight_backward(pass, saved, rows, sums, drows);
+    clear_rows_of_nobody(pass, exchange_, dactivated);
+    down_.backward_input(pass, drows, part.sorted, dactivated);
+  }
+  const TensorView activated = scratch.allocate(rows.scaled.dtype, rows.scaled.shape);
+  ops::run(pass.ops, ops::ActivationForward{.kind = o.activation,
+                                            .gated = o.gated,
+                                            .x = came(rows.raw),
+                                            .y = came(activated),
+                                            .clamp = o.clamp});
+  ops::run(pass.ops, ops::ScaleRowsBackward{.x = came(activated),
+                                            .dy = came(dactivated),
+                                            .order = part.weights.order,
+                                            .weights = part.weights.weights,
+                                            .dx = came(dactivated),
+                                            .dweights = dweights});
+  if (of_bias) ops::run(pass.ops, ops::AddTo{.x = of_bias, .y = dweights});
+  ops::run(pass.ops, ops::ActivationBackward{.kind = o.activation,
+                                             .gated = o.gated,
+                                             .x = came(rows.raw),
+                                             .dy = came(dactivated),
+                                             .dx = came(draw),
+                                             .clamp = o.clamp});
+  if (up_.has_bias() && sums.biases) up_.backward_bias(pass, draw, part.sorted, {}, {}, begin, end);
+}
+
+void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
   exchange_.begin_backward();
   // Recomputation comes before the gradients' temporaries.
-  const TensorView scaled = saved.get(pass, scaled_), raw = saved.get(pass, raw_),
-                   gathered = saved.get(pass, gathered_), input = saved.get(pass, input_),
-                   logits = saved.get(pass, logits_), sorted = exchange_.sorted_experts(pass, saved);
+  saved.get(pass, scaled_);
   exchange_.prepare(pass, saved);
-  const ExpertExchange::Weights weights = exchange_.weights(pass, saved);
+  const Rows first = kept_rows(pass, saved);
+  const TensorView input = saved.get(pass, input_), logits = saved.get(pass, logits_);
   if (shared_) saved.get(pass, shared_->last());
   const TensorView draw = saved.put_stash(pass, which, raw_gradient_),
                    dlogits = saved.put_stash(pass, which, logits_gradient_);
-  const auto came = [&](TensorView rows) { return exchange_.came(pass, saved, rows); };
   Scratch& scratch = pass.ops.scratch;
+  int parts = 1;
   {
     Scratch::Frame frame(scratch);
-    const TensorView dweights = scratch.allocate(logits.dtype, {logits.rows(), o.chosen});
-    {
+    const TensorView dweights = scratch.allocate(logits.dtype, {logits.rows(), options_.chosen}),
+                     all_weights = exchange_.open(pass, saved, logits.dtype, 1, dweights);
+    const Sums sums = begin_sums(pass, saved, true, which == Which::kBoth);
+    parts = sums.parts;
+    const auto router_weights = [&](const Rows& rows, TensorView of_raw) {
       Scratch::Frame inner(scratch);
-      const TensorView dactivated = scratch.allocate(scaled.dtype, scaled.shape);
-      TensorView of_bias;  // its part of the weights' gradient
-      if (down_.has_bias()) {
-        of_bias = scratch.allocate(weights.weights.dtype, weights.weights.shape);
-        ops::run(pass.ops, ops::FillZero{of_bias});
-      }
-      {
-        Scratch::Frame innermost(scratch);
-        const TensorView drows = scratch.allocate(dy.dtype, {scaled.rows(), o.hidden});
-        exchange_.send(pass, saved, own(dy), drows);
-        if (down_.has_bias())
-          down_.backward_bias(pass, drows, sorted, {weights.order, weights.weights}, of_bias);
-        if (which == Which::kBoth) down_.backward_weight(pass, scaled, drows, sorted);
-        clear_rows_of_nobody(pass, exchange_, dactivated);
-        down_.backward_input(pass, drows, sorted, dactivated);
-      }
-      const TensorView activated = scratch.allocate(scaled.dtype, scaled.shape);
-      ops::run(pass.ops, ops::ActivationForward{.kind = o.activation,
-                                                .gated = o.gated,
-                                                .x = came(raw),
-                                                .y = came(activated),
-                                                .clamp = o.clamp});
-      exchange_.weight_gradient(pass, saved, dweights, [&](TensorView gradient) {
-        ops::run(pass.ops, ops::ScaleRowsBackward{.x = came(activated),
-                                                  .dy = came(dactivated),
-                                                  .order = weights.order,
-                                                  .weights = weights.weights,
-                                                  .dx = came(dactivated),
-                                                  .dweights = gradient});
-        if (of_bias) ops::run(pass.ops, ops::AddTo{.x = of_bias, .y = gradient});
-      });
-      ops::run(pass.ops, ops::ActivationBackward{.kind = o.activation,
-                                                 .gated = o.gated,
-                                                 .x = came(raw),
-                                                 .dy = came(dactivated),
-                                                 .dx = came(draw),
-                                                 .clamp = o.clamp});
-      if (up_.has_bias()) up_.backward_bias(pass, draw, sorted);
+      const TensorView out = exchange_.outgoing_weights(pass, saved, rows.arrivals, all_weights);
+      raw_backward(pass, saved, rows, sums, own(dy), of_raw, out);
+      exchange_.bring_back_weights(pass, saved, rows.arrivals, out, all_weights);
+      up_weight_backward(pass, saved, rows, sums, of_raw);
+    };
+    router_weights(first, draw);
+    const TensorView all = exchange_.open(pass, saved, dx.dtype, options_.hidden);
+    const auto inputs = [&](const Rows& rows, TensorView of_raw) {
+      Scratch::Frame inner(scratch);
+      const TensorView dgathered = exchange_.outgoing(pass, rows.arrivals, all);
+      clear_rows_of_nobody(pass, exchange_, dgathered);
+      up_.backward_input(pass, of_raw, rows.arrivals.sorted, dgathered);
+      exchange_.bring_back(pass, saved, rows.arrivals, dgathered, all);
+    };
+    inputs(first, draw);
+    for (int part = 1; part < sums.parts; ++part) {
+      Scratch::Frame inner(scratch);
+      const Rows rows = make_rows(pass, saved, part);
+      const TensorView own_draw = scratch.allocate(draw.dtype, rows.raw.shape);
+      router_weights(rows, own_draw);
+      inputs(rows, own_draw);
     }
+    zero_others(pass, dx);
+    exchange_.close(pass, saved, all, own(dx));
+    exchange_.close(pass, saved, all_weights, dweights.reshape({dweights.elements(), 1}));
     router_backward(pass, saved, dweights, dlogits);
-  }
-  zero_others(pass, dx);
-  {
-    Scratch::Frame frame(scratch);
-    const TensorView dgathered = scratch.allocate(gathered.dtype, gathered.shape);
-    clear_rows_of_nobody(pass, exchange_, dgathered);
-    up_.backward_input(pass, draw, sorted, dgathered);
-    exchange_.bring_back(pass, saved, dgathered, own(dx));
   }
   {
     Scratch::Frame frame(scratch);
@@ -350,7 +465,10 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
   if (bias_.trained()) add_excess(pass, saved.get(pass, experts_));
   if (shared_) shared_backward(pass, saved, which, dy, dx);
   if (which != Which::kBoth) return;
-  up_.backward_weight(pass, gathered, draw, sorted);
+  if (parts == 1)
+    up_.backward_weight(pass, first.gathered, draw, first.arrivals.sorted);
+  else
+    up_.end_weight_gradient(pass);
   router_weight_gradient(pass, own(input), dlogits);
 }
 
@@ -437,17 +555,38 @@ void Moe::router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) c
 
 void Moe::backward_weight(Pass& pass, Saved& saved) const {
   exchange_.begin_backward();
-  const TensorView scaled = saved.get(pass, scaled_), gathered = saved.get(pass, gathered_),
-                   sorted = exchange_.sorted_experts(pass, saved);
+  const TensorView dy = own(saved.get_stash(output_gradient_)), dlogits = saved.get_stash(logits_gradient_);
+  const Rows first{.arrivals = exchange_.arrivals(pass, saved, 0, false),
+                   .gathered = saved.get(pass, gathered_),
+                   .raw = {},
+                   .scaled = saved.get(pass, scaled_)};
+  const TensorView draw = saved.get_stash(raw_gradient_);
+  Scratch& scratch = pass.ops.scratch;
   {
-    Scratch::Frame frame(pass.ops.scratch);
-    const TensorView dy = saved.get_stash(output_gradient_);
-    const TensorView drows = pass.ops.scratch.allocate(dy.dtype, {scaled.rows(), options_.hidden});
-    exchange_.send(pass, saved, own(dy), drows);  // again, rather than kept
-    down_.backward_weight(pass, scaled, drows, sorted);
+    Scratch::Frame frame(scratch);
+    const Sums sums = begin_sums(pass, saved, false, true);
+    {
+      Scratch::Frame inner(scratch);
+      const TensorView drows = scratch.allocate(dy.dtype, {first.arrivals.rows(), options_.hidden});
+      exchange_.send(pass, saved, first.arrivals, dy, drows);  // again, rather than kept
+      down_weight_backward(pass, saved, first, sums, drows);
+      up_weight_backward(pass, saved, first, sums, draw);
+    }
+    for (int part = 1; part < sums.parts; ++part) {
+      Scratch::Frame inner(scratch);
+      const Rows rows = make_rows(pass, saved, part);
+      const RowWeights& weights = rows.arrivals.weights;
+      const TensorView own_draw = scratch.allocate(draw.dtype, rows.raw.shape),
+                       unused = scratch.allocate(weights.weights.dtype, weights.weights.shape);
+      raw_backward(pass, saved, rows, sums, dy, own_draw, unused);
+      up_weight_backward(pass, saved, rows, sums, own_draw);
+    }
+    if (sums.parts == 1)
+      up_.backward_weight(pass, first.gathered, draw, first.arrivals.sorted);
+    else
+      up_.end_weight_gradient(pass);
   }
-  up_.backward_weight(pass, gathered, saved.get_stash(raw_gradient_), sorted);
-  router_weight_gradient(pass, own(saved.get(pass, input_)), saved.get_stash(logits_gradient_));
+  router_weight_gradient(pass, own(saved.get(pass, input_)), dlogits);
   if (shared_) shared_->backward_weight(pass, saved);
 }
 

@@ -4,10 +4,11 @@
 // takes at most `capacity` assignments per sequence (not per microbatch: results must not depend on the
 // layout) and the others are dropped: such a token gets only the output of its other experts.
 //
-// The experts may be distributed over ranks (nn/expert_exchange.h). Every rank routes its own tokens: in a
-// tensor-parallel group, its rows of the residual stream or, if all ranks hold all rows, the part of the rows
-// that is assigned to it. So the router of each rank sees only some of the tokens, and its gradient is summed
-// over these ranks.
+// The experts may be distributed over ranks (nn/expert_exchange.h). Of a rank's rows, those of the first part
+// are kept as activations; what comes in further parts is computed in scratch memory, again in backward.
+// Every rank routes its own tokens: in a tensor-parallel group, its rows of the residual stream or, if all
+// ranks hold all rows, the part of the rows that is assigned to it. So the router of each rank sees only some
+// of the tokens, and its gradient is summed over these ranks.
 //
 // An expert's output bias is scaled by the router weight of the row to which it is added, and contributes to
 // that weight's gradient.
@@ -21,30 +22,10 @@
 
 #include "nn/expert_exchange.h"
 #include "nn/grouped_linear.h"
-#include "nn/mlp.h"
+#include "nn/moe_options.h"
+#include "nn/sublayer.h"
 
 namespace stoa::nn {
-
-struct MoeOptions {
-  std::string name;  // "layers.0.moe"
-  std::int64_t hidden = 0, ffn = 0;
-  std::int64_t experts = 0, chosen = 0;
-  ops::RouterOptions router;
-  double bias_rate = 0;       // step size of the selection bias (ExpertBiasUpdate); 0: no such bias
-  std::int64_t capacity = 0;  // most assignments of a sequence to an expert; 0: no limit
-  ops::DropPolicy drop = ops::DropPolicy::kWeight;
-  std::int64_t length = 0;      // tokens of a sequence, where there is a capacity
-  double balance = 0, z = 0;    // coefficients of the router's losses (ops::RouterBackward)
-  std::int64_t shared_ffn = 0;  // width of the shared experts together; 0: none
-  bool shared_gate = false;     // their output is gated per token (nn/gated_sublayer.h)
-  ops::ActivationKind activation = ops::ActivationKind::kSilu;
-  bool gated = true;
-  ops::ActivationClamp clamp = {};  // of the clamped swiglu
-  bool bias = false;                // of the router and of the experts' layers
-  double deviation = 0.02, output_deviation = 0.02;
-  parallel::TensorPlace place;          // of the stream, and of the shared experts
-  parallel::ExpertPlace experts_place;  // of the others
-};
 
 class Moe final : public Sublayer {
  public:
@@ -68,6 +49,29 @@ class Moe final : public Sublayer {
   void make_gathered(Pass& pass, Saved& saved) const;
   void make_raw(Pass& pass, Saved& saved) const;
   void make_scaled(Pass& pass, Saved& saved) const;
+  // What the experts have of a part of their rows.
+  struct Rows {
+    Arrivals arrivals;
+    TensorView gathered, raw, scaled;
+  };
+  Rows kept_rows(Pass& pass, Saved& saved) const;            // the first part: activations
+  Rows make_rows(Pass& pass, Saved& saved, int part) const;  // a later one: in scratch memory
+  void make_raw(Pass& pass, const Arrivals& arrivals, TensorView gathered, TensorView raw) const;
+  void make_scaled(Pass& pass, Saved& saved, const Arrivals& arrivals, TensorView raw,
+                   TensorView scaled) const;
+  // What the backward pass of a layer computes of several parts, one after the other.
+  struct Sums {
+    int parts = 1;
+    bool biases = true, weights = true;  // which gradients of the experts
+    TensorView up, down;                 // GroupedLinear::carry, of several parts
+  };
+  Sums begin_sums(Pass& pass, Saved& saved, bool biases, bool weights) const;
+  void raw_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums, TensorView dy,
+                    TensorView draw, TensorView dweights) const;
+  void down_weight_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums,
+                            TensorView drows) const;
+  void up_weight_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums,
+                          TensorView draw) const;
   void router_backward(Pass& pass, Saved& saved, TensorView dweights, TensorView dlogits) const;
   void shared_backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const;
   void add_excess(Pass& pass, TensorView experts) const;

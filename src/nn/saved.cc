@@ -1,5 +1,7 @@
 #include "nn/saved.h"
 
+#include <algorithm>
+
 #include "ops/all.h"
 
 namespace stoa::nn {
@@ -19,7 +21,8 @@ int ActivationTable::declare(ActivationSpec spec) {
   return static_cast<int>(activations_.size()) - 1;
 }
 
-int ActivationTable::declare_stash(TensorSpec spec) {
+int ActivationTable::declare_stash(TensorSpec spec, std::int64_t least_rows) {
+  stash_least_rows_.push_back(least_rows);
   stash_offsets_.push_back(stash_bytes());
   stash_.push_back(std::move(spec));
   stash_parts_.push_back(part_);
@@ -39,7 +42,7 @@ void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& 
       offset += aligned_bytes(spec.tensor.bytes());
     else if (split && spec.weight_input) {
       begin_rows(spec.part);
-      stash_of_[i] = declare_stash(spec.tensor);
+      stash_of_[i] = declare_stash(spec.tensor, spec.least_rows);
     }
   }
 }
@@ -81,19 +84,28 @@ bool Saved::in_place(int activation) const {
   return static_cast<bool>(slot_) && table_->activations()[activation].keep != Keep::kRecompute;
 }
 
-Shape Saved::shape_of(const TensorSpec& spec, RowPart part) const {
+Shape Saved::shape_of(const TensorSpec& spec, RowPart part, std::int64_t least_rows) const {
   Shape shape = spec.shape;
   // Dimension 0 counts tokens, or grows with them: the block's input has this rank's rows of the stream.
   const std::int64_t declared = table_->declared_rows(part),
                      rows = part == RowPart::kAll ? tokens_ : rows_[static_cast<std::size_t>(part)];
-  if (rows != declared) shape.set(0, (shape[0] * rows + declared - 1) / declared);
+  if (rows != declared)
+    shape.set(0, std::max((shape[0] * rows + declared - 1) / declared, std::min(least_rows, shape[0])));
   return shape;
 }
 
+Shape Saved::shape(int activation) const {
+  const ActivationSpec& spec = table_->activations()[activation];
+  return shape_of(spec.tensor, spec.part, spec.least_rows);
+}
+
+Shape Saved::stash_shape(int index) const {
+  return shape_of(table_->stash()[index], table_->stash_part(index), table_->stash_least_rows(index));
+}
+
 TensorView Saved::in_slot(int activation) const {
-  const TensorSpec& spec = table_->activations()[activation].tensor;
-  return view_at(slot_, table_->offset(activation), spec.dtype,
-                 shape_of(spec, table_->activations()[activation].part));
+  return view_at(slot_, table_->offset(activation), table_->activations()[activation].tensor.dtype,
+                 shape(activation));
 }
 
 TensorView Saved::get(Pass& pass, int activation) {
@@ -118,7 +130,7 @@ TensorView Saved::put(Pass& pass, int activation) {
     const int stash = table_->stash_of(activation);
     made_[activation] = which_ == Which::kInput && stash >= 0
                             ? get_stash(stash)
-                            : pass.ops.scratch.allocate(spec.tensor.dtype, shape_of(spec.tensor, spec.part));
+                            : pass.ops.scratch.allocate(spec.tensor.dtype, shape(activation));
   }
   return made_[activation];
 }
@@ -141,13 +153,13 @@ void Saved::set(Pass& pass, int activation, TensorView view) {
 TensorView Saved::put_stash(Pass& pass, Which which, int index) {
   if (which == Which::kInput) return get_stash(index);
   const TensorSpec& spec = table_->stash()[index];
-  return pass.ops.scratch.allocate(spec.dtype, shape_of(spec, table_->stash_part(index)));
+  return pass.ops.scratch.allocate(spec.dtype, stash_shape(index));
 }
 
 TensorView Saved::get_stash(int index) const {
   require<InternalError>(static_cast<bool>(stash_), "backward is split but no stash was declared");
   const TensorSpec& spec = table_->stash()[index];
-  return view_at(stash_, table_->stash_offset(index), spec.dtype, shape_of(spec, table_->stash_part(index)));
+  return view_at(stash_, table_->stash_offset(index), spec.dtype, stash_shape(index));
 }
 
 void Saved::begin_forward(std::int64_t tokens) {

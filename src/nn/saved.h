@@ -50,6 +50,7 @@ struct ActivationSpec {
   Make make;
   bool weight_input =
       false;  // a weight gradient reads it: when it is not kept, a split backward moves it to the stash
+  std::int64_t least_rows = 0;   // it has, however few tokens a pass has
   Keep keep = Keep::kSave;       // decided by resolve()
   RowPart part = RowPart::kAll;  // set by declare()
 };
@@ -59,7 +60,7 @@ struct ActivationSpec {
 class ActivationTable {
  public:
   int declare(ActivationSpec spec);
-  int declare_stash(TensorSpec spec);
+  int declare_stash(TensorSpec spec, std::int64_t least_rows = 0);
   // Later declarations count rows of this part.
   void begin_rows(RowPart part) { part_ = part; }
   // Rows of the stream for which a part was declared.
@@ -76,6 +77,9 @@ class ActivationTable {
     return part == RowPart::kAll ? activations_[0].tensor.shape[0] : rows_[static_cast<std::size_t>(part)];
   }
   RowPart stash_part(int index) const { return stash_parts_[static_cast<std::size_t>(index)]; }
+  std::int64_t stash_least_rows(int index) const {
+    return stash_least_rows_[static_cast<std::size_t>(index)];
+  }
   std::size_t saved_bytes() const;  // aligned, as laid out in a slot
   std::size_t offloaded_bytes() const;
   std::size_t stash_bytes() const;
@@ -90,6 +94,7 @@ class ActivationTable {
   std::vector<std::size_t> offsets_, stash_offsets_;
   std::vector<int> stash_of_;
   std::vector<RowPart> stash_parts_;
+  std::vector<std::int64_t> stash_least_rows_;
   RowPart part_ = RowPart::kAll;
   std::array<std::int64_t, 3> rows_{};
   bool resolved_ = false;
@@ -109,6 +114,8 @@ class Saved {
   // scratch stack until the current frame ends: call get() and put() before opening a frame of your own.
   TensorView get(Pass& pass, int activation);
   bool made(int activation) const { return static_cast<bool>(made_[activation]); }
+  // Of the tensor in this pass, whether it is computed or not.
+  Shape shape(int activation) const;
   // Where a producer writes: in the slot if kept, else on the scratch stack. Marks the tensor as computed.
   TensorView put(Pass& pass, int activation);
   // The block's input is written in place: into the slot, by the previous block.
@@ -136,7 +143,8 @@ class Saved {
   TensorView in_slot(int activation) const;
 
   bool in_place(int activation) const;  // not recomputed, and there is a slot
-  Shape shape_of(const TensorSpec& spec, RowPart part) const;
+  Shape shape_of(const TensorSpec& spec, RowPart part, std::int64_t least_rows) const;
+  Shape stash_shape(int index) const;
 
   const ActivationTable* table_;
   std::int64_t tokens_ = 0;             // rows of the block's input

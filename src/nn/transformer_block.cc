@@ -4,6 +4,7 @@
 #include "nn/delta_attention.h"
 #include "nn/dropout.h"
 #include "nn/latent_attention.h"
+#include "nn/moe.h"
 #include "nn/parallel_block.h"
 #include "nn/scaled_sublayer.h"
 #include "ops/elementwise.h"

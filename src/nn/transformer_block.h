@@ -3,7 +3,7 @@
 
 #include "nn/attention.h"
 #include "nn/mlp.h"
-#include "nn/moe.h"
+#include "nn/moe_options.h"
 #include "nn/norm.h"
 
 namespace stoa::nn {

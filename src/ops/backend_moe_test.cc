@@ -159,6 +159,9 @@ TEST_P(BackendTest, RowsOfExperts) {
                                      t.empty(DType::kI32, {3, 1}), t.empty(DType::kI32, {3, 1})});
         expect_like_reference(backend(),
                               GatherRows{t.random(type, {s.tokens, d}), g.order, t.empty(type, {rows, d})});
+        expect_like_reference(backend(), GatherRows{t.random(type, {s.tokens, d}),
+                                                    g.order.reshape({rows, 1}).slice(rows / 3, (rows + 1) / 2),
+                                                    t.empty(type, {(rows + 1) / 2, d}), s.k});
         expect_like_reference(backend(),
                               SumRows{t.random(type, {rows, d}), g.place, t.empty(type, {s.tokens, d})});
         const TensorView x = t.random(type, {rows, d});
@@ -199,6 +202,43 @@ TEST_P(BackendTest, GroupedLinear) {
         }
         t.expect_guards();
       }
+}
+
+// The same bits as of all rows at once: what an expert's rows sum to, and each row for itself.
+TEST_P(BackendTest, PartsOfAnExpertsRows) {
+  constexpr std::int64_t kParts[] = {64, 32, 128, 41}, kRows = 265, kExpert = 2;
+  for (const DType type : kTypes)
+    for (const auto& [k, n] : {std::pair<std::int64_t, std::int64_t>{24, 40}, {33, 130}, {136, 144}}) {
+      SCOPED_TRACE(fmt::format("{}: {} to {}", name_of(type), k, n));
+      Tensors t;
+      const TensorView x = t.random(type, {kRows, k}), dy = t.random(type, {kRows, n}),
+                       w = t.random(type, {(kExpert + 1) * n, k}, 0.1),
+                       sorted = t.empty(DType::kI32, {kRows, 1});
+      std::fill_n(sorted.as<std::int32_t>(), kRows, static_cast<std::int32_t>(kExpert));
+      const TensorView whole = t.random(DType::kF32, w.shape), added = t.copy(whole),
+                       carry = t.random(DType::kF32, {n, k}), y = t.empty(type, {kRows, n}),
+                       y_parts = t.empty(type, {kRows, n}), dx = t.empty(type, {kRows, k}),
+                       dx_parts = t.empty(type, {kRows, k});
+      run_on(backend(), GroupedLinearBackwardWeight{x, dy, sorted, whole});
+      run_on(backend(), GroupedLinearForward{x, w, sorted, y});
+      run_on(backend(), GroupedLinearBackwardInput{dy, w, sorted, dx});
+      std::int64_t begin = 0;
+      for (const std::int64_t rows : kParts) {
+        const auto part = [&](const TensorView& of) { return of.slice(begin, rows); };
+        GroupedLinearBackwardWeight op{part(x), part(dy), part(sorted), carry, begin > 0};
+        op.part_of = kExpert;
+        if (begin == 0) expect_like_reference(backend(), op);
+        run_on(backend(), op);
+        run_on(backend(), GroupedLinearForward{part(x), w, part(sorted), part(y_parts)});
+        run_on(backend(), GroupedLinearBackwardInput{part(dy), w, part(sorted), part(dx_parts)});
+        begin += rows;
+      }
+      run_on(backend(), AddTo{carry, added.slice(kExpert * n, n)});
+      EXPECT_EQ(load(added), load(whole));
+      EXPECT_EQ(load(y_parts), load(y));
+      EXPECT_EQ(load(dx_parts), load(dx));
+      t.expect_guards();
+    }
 }
 
 TEST_P(BackendTest, ExpertBiases) {

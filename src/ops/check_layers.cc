@@ -189,7 +189,7 @@ void check(const Combine& op) {
 
 void check(const CopyRows& op) {
   const Checker c(op);
-  c.tensor("x", op.x, TypeSet::any_float(), "[N, D]", {-1, -1}, kRowsApart);
+  c.tensor("x", op.x, TypeSet::any_float() | DType::kI32, "[N, D]", {-1, -1}, kRowsApart);
   const bool indexed = c.optional("index", op.index, DType::kI32, "[M]", {-1});
   c.tensor("y", op.y, op.x.dtype, "[M, D]", {indexed ? op.index.shape[0] : op.x.shape[0], op.x.shape[1]},
            kRowsApart);

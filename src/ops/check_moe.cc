@@ -122,9 +122,9 @@ void check(const GroupArrivals& op) {
 
 void check(const GatherRows& op) {
   const Checker c(op);
-  c.tensor("order", op.order, DType::kI32, "[T, k]", {-1, -1});
-  c.tensor("x", op.x, TypeSet::any_float(), "[T, D]", {op.order.shape[0], -1});
-  c.tensor("y", op.y, op.x.dtype, "[T k, D]", {op.order.elements(), op.x.shape[1]});
+  c.tensor("order", op.order, DType::kI32, "[T, k]", {-1, op.k ? 1 : -1});
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, D]", {op.k ? -1 : op.order.shape[0], -1});
+  c.tensor("y", op.y, op.x.dtype, "[R, D]", {op.order.elements(), op.x.shape[1]});
   c.apart("x", op.x, "y", op.y);
 }
 
@@ -211,9 +211,10 @@ void check(const GroupedLinearBackwardWeight& op) {
   c.tensor("dy", op.dy, codes ? TypeSet::fp8() : op.x.dtype, "[R, N]", {op.x.shape[0], -1});
   check_assignments(c, "sorted_experts", op.sorted_experts, op.x.shape[0]);
   c.tensor("dw", op.dw, codes ? TypeSet(DType::kF32) | DType::kF64 : accumulation_type(op.x.dtype),
-           "[E N, K]", {-1, op.x.shape[1]});
+           "[E N, K]", {op.part_of >= 0 ? op.dy.shape[1] : -1, op.x.shape[1]});
   check_grouped(c, codes, op.dw, op.dy.shape[1], op.dw.dtype,
                 {{"inverse_x", op.inverse_x}, {"inverse_dy", op.inverse_dy}});
+  c.that(op.part_of < 0 || !codes, "a part of expert {}'s rows in FP8", op.part_of);
 }
 
 namespace {

@@ -200,12 +200,14 @@ struct GroupArrivals {
   }
 };
 
-// y[i] = x[order[i] / k]: the tokens' rows, sorted by expert.
+// y[i] = x[order[i] / k]: the tokens' rows, sorted by expert; or some of them.
 struct GatherRows {
   static constexpr const char* kName = "gather rows";
-  TensorView x;      // [T, D]
-  TensorView order;  // int32 [T, k]
-  TensorView y;      // [R, D]
+  TensorView x;        // [T, D]
+  TensorView order;    // int32 [T, k], or a part of it as [R, 1]
+  TensorView y;        // [R, D]
+  std::int64_t k = 0;  // of such a part; 0: order has all assignments
+  std::int64_t divisor() const { return k ? k : order.shape[1]; }
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -313,6 +315,11 @@ struct GroupedLinearBackwardInput {
   }
 };
 
+// What is summed over rows may come in parts, each of so many rows of an expert or a multiple of it, the last
+// of at least as many: results are the same bits as of all rows at once. (Matrix units add up to 32 rows in
+// one go, and few rows are multiplied another way.)
+constexpr std::int64_t kRowsTogether = 32;
+
 // For experts without rows the gradient is unchanged, or zero if it does not accumulate.
 struct GroupedLinearBackwardWeight {
   static constexpr const char* kName = "grouped linear backward weight";
@@ -322,6 +329,9 @@ struct GroupedLinearBackwardWeight {
   TensorView dw;              // [E N, K] accumulation type
   bool accumulate = true;
   TensorView inverse_x = {}, inverse_dy = {};
+  // Not -1: all rows are this expert's, a part of them, and dw [N, K] is their sum alone. Accumulating then
+  // goes on with the sum of earlier parts, instead of adding this part's sum to it. Not in FP8.
+  std::int64_t part_of = -1;
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {

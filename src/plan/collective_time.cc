@@ -65,6 +65,15 @@ double CollectiveTime::all_to_all(double bytes, CommGroup group) const {
   return bytes * (nodes - 1) / nodes / network_ + at.latency;
 }
 
+double CollectiveTime::all_to_all(double bytes, double crossing, CommGroup group) const {
+  if (group.size <= 1 || bytes <= 0) return 0;
+  const Path at = path(group);
+  if (at.nodes == 1) return all_to_all(bytes, group);
+  const auto nodes = static_cast<double>(at.nodes);
+  // The copies of a node travel through its switch meanwhile.
+  return std::max(crossing * (nodes - 1) / nodes / network_, bytes / island_) + at.latency;
+}
+
 double CollectiveTime::send(double bytes, std::int64_t from, std::int64_t to) const {
   if (from == to || bytes <= 0) return 0;
   const Links& links = cluster_.links;

@@ -18,8 +18,12 @@ class CollectiveTime {
   CollectiveTime(const Cluster& cluster, const Constants& constants);
 
   double all_reduce(double bytes, CommGroup group) const;
-  double all_gather(double bytes, CommGroup group) const;               // reduce-scatter costs the same
-  double all_to_all(double bytes, CommGroup group) const;               // `bytes` of one rank
+  double all_gather(double bytes, CommGroup group) const;  // reduce-scatter costs the same
+  double all_to_all(double bytes, CommGroup group) const;  // `bytes` of one rank
+  // The same where what goes to several ranks of a node crosses the network once: `crossing` bytes of what
+  // one rank has for all nodes, its own among them.
+  double all_to_all(double bytes, double crossing, CommGroup group) const;
+  std::int64_t nodes(CommGroup group) const { return path(group).nodes; }
   double send(double bytes, std::int64_t from, std::int64_t to) const;  // between two devices
 
  private:

@@ -5,7 +5,7 @@
 namespace stoa::plan {
 namespace {
 
-MemorySplit split_of(const RankBytes& bytes, double reserve) {
+MemorySplit split_of(const RankBytes& bytes) {
   MemorySplit out;
   for (std::size_t c = 0; c < bytes.categories.size(); ++c) {
     const auto amount = static_cast<double>(bytes.categories[c]);
@@ -30,20 +30,19 @@ MemorySplit split_of(const RankBytes& bytes, double reserve) {
         out.working += amount;
     }
   }
-  out.overhead = reserve;
   return out;
 }
 
 }  // namespace
 
-CountedMemory count_memory(MemoryModel& model, const MemoryPoint& point, double reserve) {
+CountedMemory count_memory(MemoryModel& model, const MemoryPoint& point) {
   CountedMemory out;
   const int stages = point.layout.pipeline_ranks();
   const int per_stage = point.layout.grid.size() / stages;  // pipeline is the slowest axis
   double offloaded = 0;
   for (int stage = 0; stage < stages; ++stage) {
     const RankBytes bytes = model.rank(point, stage * per_stage);
-    const MemorySplit split = split_of(bytes, reserve);
+    const MemorySplit split = split_of(bytes);
     offloaded = std::max(offloaded, static_cast<double>(bytes.offloaded));
     if (out.stages.empty() || split.sum() > out.fullest.sum()) out.fullest = split;
     out.stages.push_back(split.sum());

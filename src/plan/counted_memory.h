@@ -13,8 +13,7 @@ struct CountedMemory {
   std::vector<double> stages;  // bytes of each pipeline rank
 };
 
-// `reserve`: bytes per device that Stoa does not allocate itself, reported as overhead. ConfigError if the
-// point cannot run.
-CountedMemory count_memory(MemoryModel& model, const MemoryPoint& point, double reserve);
+// ConfigError if the point cannot run.
+CountedMemory count_memory(MemoryModel& model, const MemoryPoint& point);
 
 }  // namespace stoa::plan

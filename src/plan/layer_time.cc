@@ -63,6 +63,7 @@ LayerTime LayerModel::layer(bool experts) const {
   // Linear layers: forward [n, in] x [in, out]; gradients of the input and of the weights have the same FLOPs
   // and different shapes.
   double forward = 0, data = 0, weight = 0, cast = 0, weights = 0;
+  double from_latents = 0;  // forward
   const auto add = [&](double rows, double in, double width, double copies) {
     forward += copies * product(rows, width, in, w_.format);
     data += copies * product(rows, in, width, w_.format);
@@ -75,8 +76,10 @@ LayerTime LayerModel::layer(bool experts) const {
     const double rows = w_.sequence_parallel ? n / t : n, heads = real(w_.rank_heads()),
                  values = heads * real(m.value_size);
     add(rows, h, real(m.query_rank + m.latent_rank + m.rotated), 1);
+    const double before_latents = forward;
     add(n, m.query_rank > 0 ? real(m.query_rank) : h, q, 1);
     add(n, real(m.latent_rank), heads * real(m.head_size - m.rotated) + values, 1);
+    from_latents = forward - before_latents;
     add(n, values, h, 1);
   } else {
     const double linear = m.linear_share(), values = real(m.linear_values) / t;
@@ -93,7 +96,7 @@ LayerTime LayerModel::layer(bool experts) const {
     width = real(m.expert_ffn) / expert_tp;
     // Tokens of a local expert, from all ranks of the expert-parallel group; the busiest one sets the pace.
     const double local = real(m.experts / w_.ep);
-    expert_tokens = n * real(m.top_k) * real(w_.ep) / real(m.experts) * w_.imbalance * (expert_tp / t);
+    expert_tokens = n * real(m.top_k) * real(w_.ep) / real(m.experts) * w_.busiest_load() * (expert_tp / t);
     add(expert_tokens, h, width * (m.gated ? 2 : 1), local);
     add(expert_tokens, width, h, local);
     expert_tokens *= local;
@@ -190,10 +193,7 @@ LayerTime LayerModel::layer(bool experts) const {
     // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged between the
     // ranks that hold experts.
     ffn_comm = reduce(activation * real(m.top_k) * (w_.ep > 1 ? 1 : 0.5), 1);
-    const double copies = 2 * n * h * real(m.top_k) / (w_.sequence_parallel ? t : 1);
-    const double exchange = 2 * comm_.all_to_all(copies, {w_.ep, w_.tp * w_.cp});
-    out.forward.expert = exchange;
-    out.backward_input.expert = exchange;
+    exchange(out);
   }
   const double dense_comm = experts ? attention_comm : attention_comm + ffn_comm;
   const double token_comm = experts ? ffn_comm : 0;
@@ -215,6 +215,7 @@ LayerTime LayerModel::layer(bool experts) const {
       break;
     case Recompute::kSelective:
       out.again.attention = core;
+      out.again.linear = from_latents;
       break;
     case Recompute::kOperators:
       out.again.linear = 0.5 * out.forward.linear;
@@ -230,6 +231,29 @@ LayerTime LayerModel::layer(bool experts) const {
   floor(backward, 1.6 + (w_.recompute == Recompute::kFull ? w_.recomputed_share : 0));
   out.backward_input.host = backward.host + routing;
   return out;
+}
+
+// Rows to the experts and their results back, and the gradients of both.
+void LayerModel::exchange(LayerTime& out) const {
+  const ModelShape& m = w_.model;
+  const Software& s = w_.software;
+  const CommGroup group{w_.ep, w_.tp * w_.cp};
+  const double rows = tokens_ * real(m.hidden) / (w_.sequence_parallel ? real(w_.tp) : 1), k = real(m.top_k);
+  const bool fp8 = w_.format == Format::kFp8 && s.dispatch_fp8;
+  // Nodes with some of a token's experts: of the groups that it chooses from, or of all.
+  const double nodes = w_.ep > 1 ? real(comm_.nodes(group)) : 1;
+  double reached = nodes * (1 - std::pow(1 - 1 / nodes, k));
+  if (m.chosen_groups > 0)
+    reached = std::min(reached, std::max(1.0, nodes * real(m.chosen_groups) / real(m.expert_groups)));
+  const auto one_way = [&](double bytes) {
+    return s.forwards_in_node ? comm_.all_to_all(bytes * rows * k, bytes * rows * reached, group)
+                              : comm_.all_to_all(bytes * rows * k, group);
+  };
+  const double exposed = s.overlap_experts ? k_[Constant::kDataExposed] : 1;
+  const double there = one_way(fp8 ? 1 : 2), back = one_way(2);
+  out.forward.expert = visible(there + back, out.forward.linear + out.forward.attention, exposed);
+  out.backward_input.expert =
+      visible(there + back, out.backward_input.linear + out.backward_input.attention, exposed);
 }
 
 LayerTime LayerModel::embedding() const {

@@ -39,6 +39,7 @@ class LayerModel {
 
  private:
   LayerTime layer(bool experts) const;
+  void exchange(LayerTime& out) const;                        // of tokens with their experts
   KindTime linear(double rows, double in, double out) const;  // one product
   double bytes(double count) const { return count / memory_; }
 

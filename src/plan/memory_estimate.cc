@@ -11,12 +11,40 @@ namespace {
 
 double tokens(const Workload& w) { return real(w.micro_batch * w.model.sequence) / real(w.cp); }
 
+// Queries, keys, values and result. Those made of latents are made again by selective recomputation, which
+// keeps the latents.
+double attention_bytes(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double n = tokens(w), t = real(w.tp);
+  const double q = real(m.heads * m.head_size) / t, kv = real(m.kv_heads * m.head_size) / t;
+  if (m.latent_rank == 0) return 2 * n * (2 * q + 2 * kv);
+  const double values = real(m.heads * m.value_size) / t,
+               latents = real(m.query_rank + m.latent_rank + m.rotated);
+  const bool again = w.recompute == Recompute::kSelective;
+  return 2 * n * (latents + values + (again ? 0 : q + kv + values));
+}
+
 double score_bytes(const Workload& w) {  // softmax output, dropout mask, dropout output: 5 a s^2 b / t
   const ModelShape& m = w.model;
   return (m.dropout > 0 ? 5.0 : 2.0) * real(m.heads) / real(w.tp) * real(m.sequence) * tokens(w);
 }
 
 }  // namespace
+
+RankBytes rank_bytes(const MemorySplit& split) {
+  RankBytes out;
+  const auto put = [&](MemoryCategory category, double bytes) {
+    out.categories[static_cast<std::size_t>(category)] = static_cast<std::size_t>(bytes);
+    out.total += static_cast<std::size_t>(bytes);
+  };
+  put(MemoryCategory::kWeights, split.weights);
+  put(MemoryCategory::kGradients, split.gradients);
+  put(MemoryCategory::kOptimizer, split.optimizer);
+  put(MemoryCategory::kActivations, split.activations);
+  put(MemoryCategory::kScratch, split.logits + split.working);
+  out.offloaded = static_cast<std::size_t>(split.offloaded);
+  return out;
+}
 
 double activation_bytes(const Workload& w, bool experts) {
   const ModelShape& m = w.model;
@@ -26,11 +54,13 @@ double activation_bytes(const Workload& w, bool experts) {
   const bool dropout = m.dropout > 0;
   // Outside the tensor-parallel region: two norms' inputs, the inputs of the two blocks, dropout masks.
   const double outside = (8 + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
-  const double q = real(m.heads * m.head_size) / t, kv = real(m.kv_heads * m.head_size) / t;
-  const double attention = 2 * n * (2 * q + 2 * kv);  // queries, keys, values, result
+  const double attention = attention_bytes(w);
   const double width = real(experts ? m.expert_ffn : m.ffn) / t;
-  const double rows = experts ? n * real(m.top_k) : n;
-  const double ffn = 2 * rows * width * (m.gated ? 3 : 2) + (experts ? 2 * rows * h / t : 0);
+  const double rows = experts ? n * real(m.top_k) * w.declared_load() : n;
+  // Experts beside the shared ones, with copies of their tokens.
+  const double inner = 2 * width * (m.gated ? 3 : 2);
+  const double ffn =
+      rows * inner + (experts ? 2 * rows * h / t + n * inner * real(m.shared_ffn) / real(m.expert_ffn) : 0);
   const bool unfused = w.software.attention == AttentionKernel::kUnfused;
   const double scores = unfused && w.recompute != Recompute::kSelective ? score_bytes(w) : 0;
   double all = outside + attention + ffn + scores;

@@ -2,6 +2,7 @@
 // bytes of Stoa see memory_plan.h.
 #pragma once
 
+#include "plan/memory_model.h"
 #include "plan/workload.h"
 
 namespace stoa::plan {
@@ -16,6 +17,9 @@ struct MemorySplit {
   double offloaded = 0;  // activations in host memory; not in the sum
   double sum() const { return weights + gradients + optimizer + activations + logits + working + overhead; }
 };
+
+// In the categories of a counted rank; without the context and buffers outside the program (overhead).
+RankBytes rank_bytes(const MemorySplit& split);
 
 // Saved activations of one layer and microbatch, bytes: 2205.05198 table 2 with this model's widths; without
 // the s x s scores if attention is fused. For the paper's own accounting (no gated or grouped shapes) see

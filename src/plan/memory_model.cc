@@ -310,6 +310,22 @@ MemoryDetail MemoryModel::detail(const MemoryPoint& point, int number) {
   return detail;
 }
 
+std::optional<ExpertLoads> MemoryModel::expert_loads(const MemoryPoint& point, int rank) {
+  const model::ModelConfig& config = base_.model.config;
+  const grid::RankGrid experts = point.layout.grid.experts();
+  if (!config.moe.num_moe_experts || config.fp8.fp8 ||
+      experts.degree(Axis::kExpert) * experts.degree(Axis::kTensor) == 1)
+    return {};
+  const auto bytes_with = [&](double factor) {
+    run::TrainingOptions o = base_;
+    o.model.config.moe.moe_buffer_factor = factor;
+    MemoryModel other(meta_, std::move(o));
+    return other.rank(point, rank).total;
+  };
+  constexpr double kAll = 65536;
+  return ExpertLoads{config.moe.moe_buffer_factor, bytes_with(1), bytes_with(kAll)};
+}
+
 RankBytes MemoryModel::worst(const MemoryPoint& point) {
   const run::TrainingOptions o = options(point);
   const auto placed = run::place_chunks(o.layout, o.model.config.num_layers);

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,14 @@
 #include "schedule/holdings.h"
 
 namespace stoa::plan {
+
+// What a layout would need of the device if memory for split experts were declared for other loads than
+// model.moe_buffer_factor says: all other bytes are the same.
+struct ExpertLoads {
+  double factor = 1;      // of an even load, for which it is declared
+  std::size_t even = 0;   // device bytes, for an even load alone
+  std::size_t worst = 0;  // for all rows that the router can send to one rank
+};
 
 // What a search varies.
 struct MemoryPoint {
@@ -51,6 +60,8 @@ class MemoryModel {
   RankBytes worst(const MemoryPoint& point);
   // Instantiates the rank.
   MemoryDetail detail(const MemoryPoint& point, int rank);
+  // None where no rank gets rows of others, or where all that can come is declared for (FP8).
+  std::optional<ExpertLoads> expert_loads(const MemoryPoint& point, int rank);
   run::TrainingOptions options(const MemoryPoint& point) const;
   std::size_t wired() const { return wired_; }  // ranks instantiated so far
 

@@ -252,6 +252,51 @@ TEST(MemoryModel, EqualsWiredRanksWithExpertsInEightBits) {
   }
 }
 
+// Eight experts, two per token, over four ranks: activations and scratch, which are what a load changes.
+TEST(MemoryModel, DeclaresAFactorOfAnEvenLoadForExperts) {
+  Counting counting;
+  MemoryPoint point = point_of({1, 1, 1, 4, 1}, "1f1b", 0, 4);
+  point.layout.grid = RankGrid({1, 1, 1, 4, 1}, {1, 4});
+  const auto bytes_with = [&](double factor, model::RecomputeGranularity granularity) {
+    run::TrainingOptions base = small_options();
+    model::ModelConfig config = base.model.config;
+    config.bias = model::BiasKind::kNone;
+    config.encoder_seq_length = base.length = 1024;
+    config.ffn_hidden_size = 256;
+    config.moe.num_moe_experts = 8;
+    config.moe.moe_buffer_factor = factor;
+    base.model = model::resolve_model(config);
+    MemoryModel model(counting.machine, base);
+    point.recompute = {granularity, {}, {}};
+    const MemoryTable categories = model.worst(point).categories;
+    return categories[static_cast<std::size_t>(MemoryCategory::kActivations)] +
+           categories[static_cast<std::size_t>(MemoryCategory::kScratch)];
+  };
+  using G = model::RecomputeGranularity;
+  for (const G granularity : {G::kNone, G::kSelective, G::kFull}) {
+    const double even = static_cast<double>(bytes_with(1, granularity));
+    EXPECT_LE(static_cast<double>(bytes_with(1.5, granularity)), 1.6 * even);
+    EXPECT_GT(static_cast<double>(bytes_with(1000, granularity)), 2 * even);
+  }
+}
+
+TEST(MemoryModel, SaysWhatOtherLoadsOfExpertsWouldTake) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  model::ModelConfig config = base.model.config;
+  config.bias = model::BiasKind::kNone;
+  config.moe.num_moe_experts = 4;
+  base.model = model::resolve_model(config);
+  MemoryPoint point = point_of({1, 1, 1, 4, 1}, "1f1b", 0, 4);
+  EXPECT_FALSE(MemoryModel(counting.machine, base).expert_loads(point, 0));  // every rank has all experts
+  point.layout.grid = RankGrid({1, 1, 1, 4, 1}, {1, 4});
+  MemoryModel model(counting.machine, base);
+  const auto loads = model.expert_loads(point, 0);
+  ASSERT_TRUE(loads);
+  EXPECT_LT(loads->even, model.rank(point, 0).total);
+  EXPECT_GT(loads->worst, model.rank(point, 0).total);
+}
+
 TEST(MemoryModel, WiresFewRanks) {
   Counting counting;
   MemoryModel model(counting.machine, small_options());

@@ -95,6 +95,12 @@ std::string category_lines(const MemoryPlan& plan) {
                        total <= *plan.limit ? "fits" : "does not fit",
                        format_bytes(std::abs(static_cast<double>(*plan.limit) - static_cast<double>(total))),
                        total <= *plan.limit ? "stay free" : "too much");
+  if (plan.loads)
+    out += fmt::format(
+        "  experts: declared for {:g} x an even load (model.moe_buffer_factor); for an even load alone the "
+        "total is {}, for all rows on one rank, which come in parts, {}\n",
+        plan.loads->factor, format_bytes(static_cast<double>(plan.loads->even)),
+        format_bytes(static_cast<double>(plan.loads->worst)));
   if (const std::size_t host = host_bytes(categories))
     out += fmt::format("  {:24}{:>12}{:>20}  in addition, in host memory\n",
                        name_of(MemoryCategory::kOffloaded), format_bytes(static_cast<double>(host)), host);
@@ -136,14 +142,15 @@ MemoryPlan plan_memory(infer::Machine& meta, const run::TrainingOptions& options
   const auto worst = std::max_element(plan.table.begin(), plan.table.end(),
                                       [](const auto& a, const auto& b) { return a.total < b.total; });
   plan.detail = quick.detail(point, worst->rank);
+  plan.loads = quick.expert_loads(point, worst->rank);
   plan.categories = worst->categories;
   plan.total = worst->total;
   return plan;
 }
 
 std::string to_text(const MemoryPlan& plan) {
-  std::string out =
-      fmt::format("{} parameters, {}\n", format_count(static_cast<double>(plan.parameters)), plan.machine);
+  std::string out = fmt::format("{} parameters; Stoa's own bytes, counted: {}\n",
+                                format_count(static_cast<double>(plan.parameters)), plan.machine);
   if (plan.ranks == 1) return out + category_lines(plan);
   const auto worst = std::max_element(plan.table.begin(), plan.table.end(),
                                       [](const auto& a, const auto& b) { return a.total < b.total; });
@@ -182,6 +189,10 @@ std::string to_json(const MemoryPlan& plan) {
                              {"bytes", categories},           {"detail", detail},
                              {"total_bytes", plan.total},     {"host_bytes", host_bytes(plan.categories)},
                              {"ranks", plan.ranks},           {"table", table}};
+  if (plan.loads)
+    out["expert_loads"] = {{"buffer_factor", plan.loads->factor},
+                           {"even_total_bytes", plan.loads->even},
+                           {"worst_total_bytes", plan.loads->worst}};
   if (plan.limit) {
     out["limit_bytes"] = *plan.limit;
     out["fits"] = plan.total <= *plan.limit;

@@ -23,6 +23,7 @@ struct MemoryPlan {
   MemoryDetail detail;               // their parts
   std::size_t total = 0;             // of the device; offloaded activations are the host's
   std::optional<std::size_t> limit;  // that the total is compared with: trainer.memory_limit_gb
+  std::optional<ExpertLoads> loads;  // of the worst rank
   int ranks = 1;                     // of the layout
   std::string layout;                // for people
   std::vector<RankMemory> table;     // of ranks that may differ: every stage, the ends of the other axes

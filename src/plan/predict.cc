@@ -325,7 +325,7 @@ double least_seconds(const Workload& w, const Cluster& c, const Constants& k) {
 }
 
 Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration,
-                   const CountedMemory* counted) {
+                   const CountedMemory* counted, double reserve) {
   validate(w);
   if (c.nodes)
     require<ConfigError>(w.devices() <= *c.nodes * c.links.devices_per_node,
@@ -343,11 +343,12 @@ Prediction predict(const Workload& w, const Cluster& c, const Calibration& calib
   if (!band.why.empty()) out.notes.push_back("a wide range: " + band.why);
   out.counted = counted != nullptr;
   out.memory = counted ? counted->fullest : estimate_memory(w);
+  out.reserve = reserve;
   for (std::size_t stage = 0; stage < out.stages.size(); ++stage)
     out.stages[stage].memory =
         counted ? counted->stages.at(stage) : stage_memory(w, static_cast<std::int64_t>(stage)).sum();
   const double host_room = c.host_room(w.devices());
-  out.fits = out.memory.sum() <= c.device.memory_gb * 1e9 && out.memory.offloaded <= host_room;
+  out.fits = out.memory.sum() + out.reserve <= c.device.memory_gb * 1e9 && out.memory.offloaded <= host_room;
   const double devices = real(w.devices());
   out.model_flops = model_flops(w) / out.seconds / devices;
   out.hardware_flops = hardware_flops(w) / out.seconds / devices;

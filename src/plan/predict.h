@@ -51,6 +51,8 @@ struct Prediction {
   TimeSplit time;
   MemorySplit memory;
   bool counted = false;  // memory is that of Stoa's own program, and not an estimate
+  std::string whose;     // bytes these are, for people; filled by the caller
+  double reserve = 0;    // bytes of a device that the program cannot have
   bool fits = true;
   std::vector<StageTime> stages;
   double model_flops = 0, hardware_flops = 0;  // per second and device
@@ -61,9 +63,10 @@ struct Prediction {
 };
 
 // ConfigError where the workload contradicts itself or the cluster cannot hold it (no network between nodes).
-// Without `counted` the memory is estimated.
+// Without `counted` the memory is estimated. `reserve`: bytes of a device for what the program does not
+// allocate itself.
 Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration,
-                   const CountedMemory* counted = nullptr);
+                   const CountedMemory* counted = nullptr, double reserve = 0);
 
 // Only the time, with given constants and without checks: for searches and fits.
 TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,

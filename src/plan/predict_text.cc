@@ -27,16 +27,14 @@ std::string to_text(const Prediction& p, const Workload& w, const Cluster& c, co
       "rate    {} tokens/s; {:.1f} model TFLOP/s per device ({} of peak), {:.1f} with recomputation\n",
       format_count(p.tokens_per_second), p.model_flops / 1e12, percent(p.share_of_peak),
       p.hardware_flops / 1e12);
+  const double room = c.device.memory_gb * 1e9 - p.reserve;
   out += fmt::format(
-      "memory  {:.1f} of {:.0f} GB on the fullest device, {}: {}\n", p.memory.sum() / 1e9, c.device.memory_gb,
-      p.counted ? p.memory.overhead > 0
-                      ? fmt::format("counted, with {:.3g} GB in reserve", p.memory.overhead / 1e9)
-                      : std::string("counted")
-                : std::string("estimated"),
-      p.fits ? "fits"
-      : p.memory.sum() / 1e9 <= c.device.memory_gb
-          ? "but host memory is too small for the offloaded activations"
-          : fmt::format("does not fit by {:.1f} GB", p.memory.sum() / 1e9 - c.device.memory_gb));
+      "memory  {:.1f} of {:.0f} GB on the fullest device{} ({}): {}\n", p.memory.sum() / 1e9, room / 1e9,
+      p.reserve > 0 ? fmt::format(", {:.3g} GB of it reserved", p.reserve / 1e9) : std::string(),
+      p.whose.empty() ? std::string(p.counted ? "counted" : "estimated") : p.whose,
+      p.fits                   ? "fits"
+      : p.memory.sum() <= room ? "but host memory is too small for the offloaded activations"
+                               : fmt::format("does not fit by {:.1f} GB", (p.memory.sum() - room) / 1e9));
   out += "where the time goes:\n";
   for (const auto& [name, seconds] : p.time.parts())
     if (seconds > 0.0005 * p.seconds)
@@ -98,6 +96,9 @@ std::string to_json(const Prediction& p, const Workload& w, const Cluster& c,
                              {"share_of_peak", p.share_of_peak},
                              {"fits", p.fits},
                              {"memory", p.counted ? "counted" : "estimated"},
+                             {"whose_bytes", p.whose},
+                             {"reserved_bytes", p.reserve},
+                             {"limit_bytes", c.device.memory_gb * 1e9 - p.reserve},
                              {"memory_bytes", std::move(bytes)},
                              {"seconds", split},
                              {"stages", stages},

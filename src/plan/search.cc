@@ -29,6 +29,27 @@ std::string_view name_of(SearchTarget target) {
   fail<InternalError>("unknown target");
 }
 
+std::string_view whose_bytes(SearchTarget target) {
+  switch (target) {
+    case SearchTarget::kStoa:
+      return "Stoa's own bytes, counted";
+    case SearchTarget::kMegatron:
+      return "estimated for Megatron-LM";
+    case SearchTarget::kTorchtitan:
+      return "estimated for torchtitan";
+    case SearchTarget::kNemo:
+      return "estimated for NeMo";
+  }
+  fail<InternalError>("unknown program");
+}
+
+RankBytes fullest_device(SearchTarget target, MemoryModel& memory, const Workload& workload,
+                         const MemoryPoint& point) {
+  if (target == SearchTarget::kStoa) return memory.worst(point);
+  validate(workload);
+  return rank_bytes(estimate_memory(workload));
+}
+
 namespace {
 
 using Granularity = model::RecomputeGranularity;
@@ -137,7 +158,7 @@ class Search {
 
   RankBytes bytes_of(const Workload& w, const model::RecomputeConfig& recompute) {
     ++result_.looked_at;
-    return memory_.worst(memory_point(w, recompute));
+    return fullest_device(r_.bytes, memory_, with_recompute(w, recompute), memory_point(w, recompute));
   }
 
   bool fits(const RankBytes& bytes) const { return within(bytes, r_, cluster_); }
@@ -235,7 +256,7 @@ class Search {
     const Workload& w = all_[entry.layout];
     const Granularity granularity = entry.recompute.granularity;
     const auto fits_with = [&](const model::RecomputeConfig& config) {
-      return fits(memory_.worst(memory_point(w, config)));
+      return fits(fullest_device(r_.bytes, memory_, with_recompute(w, config), memory_point(w, config)));
     };
     ++result_.looked_at;
     // Then nothing has to be offloaded; without recomputation it is known not to fit.
@@ -376,7 +397,7 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
       require<ConfigError>(w.pp == 1 || takes_microbatches(w.schedule, w.pp, microbatches),
                            "{} microbatches do not suit the schedule {} of {} stages", microbatches,
                            w.schedule, w.pp);
-      const RankBytes bytes = memory.worst(memory_point(w, recompute));
+      const RankBytes bytes = fullest_device(request.bytes, memory, w, memory_point(w, recompute));
       n.bytes = static_cast<double>(bytes.total);
       const TimeSplit time = predict_time(w, cluster, constants);
       n.seconds = time.sum();

@@ -33,6 +33,14 @@ struct SearchProgress {
   double best_seconds = 0;             // 0: nothing fits yet
 };
 
+// Whose bytes an answer has, for people: "Stoa's own bytes, counted", "estimated for Megatron-LM".
+std::string_view whose_bytes(SearchTarget target);
+
+// Bytes of the device that needs most in that program: Stoa's are counted, those of the others estimated (of
+// the workload, with what it recomputes). ConfigError if the point cannot run.
+RankBytes fullest_device(SearchTarget target, MemoryModel& memory, const Workload& workload,
+                         const MemoryPoint& point);
+
 struct SearchRequest {
   Workload workload;  // model, global batch, format, software; degrees are ignored
   // Share by which the global batch may change if it cannot be divided evenly among data-parallel ranks.
@@ -41,6 +49,7 @@ struct SearchRequest {
   double memory = 0;  // bytes of a device that a plan may fill
   SearchSpace space;
   SearchTarget target = SearchTarget::kStoa;
+  SearchTarget bytes = SearchTarget::kStoa;  // whose count (fullest_device)
   std::size_t top = 10;
   // Layouts within this factor of the best time are examined for the list and for the Pareto front of time
   // and memory.

@@ -139,8 +139,8 @@ std::string to_text(const SearchReport& report, const SearchRun& run) {
                                 report.model_name, format_count(report.parameters), run.devices,
                                 report.cluster.device.name, report.memory / kGb);
   for (const auto& note : report.notes) out += "note: " + note + "\n";
-  out += fmt::format("{} layouts; memory counted for {}, {} could not be better; {:.1f} s\n\n", r.layouts,
-                     r.looked_at, r.bounded, run.seconds);
+  out += fmt::format("{} layouts; memory ({}) of {}, {} could not be better; {:.1f} s\n\n", r.layouts,
+                     whose_bytes(report.bytes), r.looked_at, r.bounded, run.seconds);
   out += "best:\n";
   out += kHead;
   for (const Found& f : r.best) out += row(f, report.memory);
@@ -219,6 +219,7 @@ std::string to_json(const SearchReport& report, const SearchRun& chosen) {
                                 {"parameters", report.parameters},
                                 {"device", report.cluster.device.name},
                                 {"memory_limit_bytes", report.memory},
+                                {"whose_bytes", whose_bytes(report.bytes)},
                                 {"calibration", report.calibration},
                                 {"target", report.target},
                                 {"band", {report.low, report.high}},

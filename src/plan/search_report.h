@@ -20,14 +20,15 @@ struct SearchReport {
   std::string model_name;
   double parameters = 0;
   Cluster cluster;
-  double memory = 0;            // bytes of a device that plans may fill
-  std::int64_t steps = 0;       // of the training; 0: not known
-  std::string target;           // the program that will train
-  double low = 1, high = 1;     // measured over predicted, 8 of 10 times
-  std::string band;             // why that is so wide; empty: runs of this kind were measured
-  std::string command;          // that asked for the search
-  std::string calibration;      // which constants
-  std::vector<SearchRun> runs;  // by number of devices
+  SearchTarget bytes = SearchTarget::kStoa;  // whose they are
+  double memory = 0;                         // bytes of a device that plans may fill
+  std::int64_t steps = 0;                    // of the training; 0: not known
+  std::string target;                        // the program that will train
+  double low = 1, high = 1;                  // measured over predicted, 8 of 10 times
+  std::string band;                          // why that is so wide; empty: runs of this kind were measured
+  std::string command;                       // that asked for the search
+  std::string calibration;                   // which constants
+  std::vector<SearchRun> runs;               // by number of devices
   std::vector<std::string> notes;
 
   // The run whose best serves the objective: least time per step, least cost or least energy per token.

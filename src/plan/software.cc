@@ -24,6 +24,12 @@ void declare(config::Section<Software>& s) {
       .help("Stage-to-stage transfers overlap computation.");
   s.field("sliced_sends", &Software::sliced_sends)
       .help("Tensor-parallel ranks send a slice each to the next stage, which gathers it.");
+  s.field("overlap_experts", &Software::overlap_experts)
+      .help("Rows travel to experts and back during the computation of another microbatch.");
+  s.field("dispatch_fp8", &Software::dispatch_fp8)
+      .help("Rows travel to experts in 8 bits where products are of 8 bits.");
+  s.field("forwards_in_node", &Software::forwards_in_node)
+      .help("A token crosses the network once for each node with some of its experts, and is copied there.");
   s.field("gathers_fp8", &Software::gathers_fp8)
       .help("Sequence parallelism gathers the inputs of FP8 GEMMs in 8 bits.");
   s.field("fused", &Software::fused).help("Chains of element-wise operations are one kernel.");

@@ -26,6 +26,11 @@ struct Software {
   bool overlap_pipeline = false;    // stage-to-stage transfers run during computation
   // Tensor-parallel ranks send a slice each to the next stage, which gathers it (2104.04473 section 4.1).
   bool sliced_sends = false;
+  bool overlap_experts =
+      false;                  // rows travel to experts and back during the computation of another microbatch
+  bool dispatch_fp8 = false;  // rows travel to experts in 8 bits where the products are of 8 bits
+  // A token crosses the network once for each node with some of its experts, and is copied there.
+  bool forwards_in_node = false;
   bool gathers_fp8 = false;     // in sequence parallelism, if an FP8 GEMM reads the gathered rows
   bool fused = true;            // element-wise chains are one kernel
   bool compiled = false;        // whole layers are compiled or captured: little host time

@@ -83,6 +83,11 @@ std::vector<std::int64_t> Workload::split() const {
   return layers;
 }
 
+double Workload::busiest_load() const {
+  if (!model.expert_capacity) return imbalance;
+  return model.expert_padding ? *model.expert_capacity : std::min(imbalance, *model.expert_capacity);
+}
+
 std::string Workload::schedule_name() const {
   return !schedule.empty() ? schedule : vpp > 1 ? "interleaved" : "1f1b";
 }
@@ -243,6 +248,10 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
     m.top_k = c.moe.moe_router_topk;
     m.expert_ffn = c.moe_ffn_size();
     m.shared_ffn = c.moe.moe_shared_expert_intermediate_size.value_or(0);
+    m.expert_groups = c.moe.moe_router_num_groups.value_or(0);
+    m.chosen_groups = c.moe.moe_router_group_topk.value_or(0);
+    m.expert_capacity = c.moe.moe_expert_capacity_factor;
+    m.expert_padding = c.moe.moe_pad_expert_input_to_capacity;
     for (std::int64_t layer = 0; layer < m.layers; ++layer) m.expert_layers += c.moe.has_experts(layer);
   }
   return m;

@@ -34,7 +34,11 @@ struct ModelShape {
   double dropout = 0;     // hidden and attention
   bool biases = true;
   std::int64_t experts = 0, top_k = 0, expert_ffn = 0, shared_ffn = 0;
-  std::int64_t expert_layers = 0;  // layers that have experts
+  std::int64_t expert_layers = 0;                     // layers that have experts
+  std::int64_t expert_groups = 0, chosen_groups = 0;  // group-limited choice; 0: none
+  // Most rows of an expert, in even loads; padded: programs that pad always have so many. None: no limit.
+  std::optional<double> expert_capacity;
+  bool expert_padding = false;
   std::optional<std::int64_t> window;
 
   double linear_share() const {
@@ -97,6 +101,9 @@ struct Workload {
   std::string schedule_name() const;                  // never empty
   // Attention heads and key/value heads on the tensor-parallel rank that has most.
   std::int64_t rank_heads() const { return (model.heads + tp - 1) / tp; }
+  // Rows of experts, of the busiest rank and of a device's memory, over those of an even load.
+  double busiest_load() const;
+  double declared_load() const { return model.expert_capacity.value_or(1); }
   std::int64_t rank_groups() const { return (model.kv_heads + tp - 1) / tp; }
   std::vector<std::int64_t> layers_of_ranks() const;           // of every pipeline rank
   std::vector<std::int64_t> backward_layers_of_ranks() const;  // those that run backward

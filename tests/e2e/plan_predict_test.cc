@@ -1,4 +1,6 @@
 // The planner's times, as a user asks for them.
+#include <gmock/gmock.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -50,15 +52,22 @@ TEST_F(PlanPredict, OfAConfiguration) {
   }
 }
 
-// One truth about memory: both commands count, and a GPU has 4 GB that Stoa does not allocate.
+// One truth about memory: all commands count, and a GPU has 4 GB that Stoa does not allocate.
 TEST_F(PlanPredict, MemoryIsThatOfPlanMemory) {
   const auto same = [&](const Arguments& config, const char* cluster, double reserve) {
     const auto planned = json_of(Arguments{"plan", "memory", "--json"} + config);
     const auto predicted = json_of(Arguments{"plan", "predict", "--json", "--cluster", cluster} + config);
     EXPECT_EQ(predicted["memory"], "counted");
-    EXPECT_EQ(predicted["memory_bytes"]["total"].get<double>(),
-              planned["total_bytes"].get<double>() + reserve);
-    EXPECT_EQ(predicted["fits"], predicted["memory_bytes"]["total"].get<double>() <= 80e9);
+    EXPECT_EQ(predicted["whose_bytes"], "Stoa's own bytes, counted");
+    EXPECT_EQ(predicted["memory_bytes"]["total"], planned["total_bytes"]);
+    EXPECT_EQ(predicted["reserved_bytes"], reserve);
+    EXPECT_EQ(predicted["fits"], predicted["memory_bytes"]["total"] <= predicted["limit_bytes"]);
+    const auto advice =
+        json_of(Arguments{"plan", "advise", "--json", "--cluster", cluster, "--times", "1"} + config)["fits"];
+    EXPECT_EQ(advice["memory_bytes"], planned["total_bytes"]);
+    EXPECT_EQ(advice["limit_bytes"], predicted["limit_bytes"]);
+    EXPECT_EQ(advice["whose_bytes"], predicted["whose_bytes"]);
+    EXPECT_EQ(advice["fits"], predicted["fits"]);
   };
   same({"tiny"}, "laptop-cpu", 0);
   same({"gpt-20b", "--ranks", "64", "model.pipeline_model_parallel_size=4",
@@ -66,6 +75,83 @@ TEST_F(PlanPredict, MemoryIsThatOfPlanMemory) {
        "dgx-h100", 4e9);
   same({"mixtral-8x7b", "--ranks", "64", "model.expert_model_parallel_size=8", "model.global_batch_size=256"},
        "dgx-h100", 4e9);
+  same({"mixtral-8x7b", "--ranks", "64", "model.expert_model_parallel_size=8", "model.global_batch_size=256",
+        "model.zero_stage=1", "model.moe_expert_capacity_factor=1.25",
+        "model.activations_checkpoint_granularity=selective"},
+       "dgx-h100", 4e9);
+}
+
+// The layout that a search finds needs what the other commands say of it.
+TEST_F(PlanPredict, MemoryIsThatOfPlanSearch) {
+  for (const char* model : {"gpt-5b", "llama3-8b", "mixtral-8x7b"}) {
+    const auto found = json_of({"plan", "search", model, "--cluster", "dgx-h100", "--gpus", "64", "--target",
+                                "stoa", "--top", "1", "--json", "--output", model});
+    const auto& best = found["runs"][0]["best"][0];
+    EXPECT_EQ(found["whose_bytes"], "Stoa's own bytes, counted");
+    const std::string plan = std::string(model) + "/plan.yaml";
+    EXPECT_EQ(json_of({"plan", "memory", plan, "--json"})["total_bytes"], best["memory_bytes"]) << model;
+    EXPECT_EQ(
+        json_of({"plan", "predict", plan, "--cluster", "dgx-h100", "--json"})["memory_bytes"]["total"],
+        best["memory_bytes"])
+        << model;
+  }
+}
+
+// Another program's bytes are estimated, by all commands alike, and said to be.
+TEST_F(PlanPredict, EstimatesOfOtherProgramsAgree) {
+  for (const Arguments& config :
+       {Arguments{"gpt-20b", "--ranks", "64", "model.pipeline_model_parallel_size=4",
+                  "model.tensor_model_parallel_size=2", "model.global_batch_size=256"},
+        Arguments{"mixtral-8x7b", "--ranks", "64", "model.expert_model_parallel_size=8", "model.zero_stage=1"}})
+    for (const char* target : {"megatron", "torchtitan"}) {
+      const Arguments asked = config + Arguments{"--cluster", "dgx-h100", "--target", target, "--json"};
+      const auto predicted = json_of(Arguments{"plan", "predict"} + asked);
+      const auto advice = json_of(Arguments{"plan", "advise", "--times", "1"} + asked)["fits"];
+      EXPECT_EQ(predicted["memory"], "estimated");
+      EXPECT_THAT(predicted["whose_bytes"].get<std::string>(), testing::HasSubstr("estimated for"));
+      EXPECT_EQ(advice["whose_bytes"], predicted["whose_bytes"]);
+      EXPECT_NEAR(advice["memory_bytes"].get<double>(), predicted["memory_bytes"]["total"].get<double>(), 10);
+    }
+}
+
+// Memory for split experts is declared for 1.5 even loads: the plan says what an even load and what the worst
+// would take.
+TEST_F(PlanPredict, WorstLoadOfExpertsIsShownAsSuch) {
+  const Arguments config{"mixtral-8x7b", "--ranks", "64", "model.expert_model_parallel_size=8"};
+  const auto planned = json_of(Arguments{"plan", "memory", "--json"} + config);
+  const double total = planned["total_bytes"], even = planned["expert_loads"]["even_total_bytes"],
+               worst = planned["expert_loads"]["worst_total_bytes"];
+  EXPECT_EQ(planned["expert_loads"]["buffer_factor"], 1.5);
+  EXPECT_LT(even, total);
+  EXPECT_LE(total, 1.6 * even);
+  EXPECT_GT(worst, 2 * even);
+  EXPECT_THAT(stoa_ok(Arguments{"plan", "memory"} + config).out, testing::HasSubstr("1.5 x an even load"));
+}
+
+// 2412.19437: 2,048 H800, 16 stages, 64 ranks that share experts, ZeRO 1; 2.664 M device-hours for 14.8 T
+// tokens.
+TEST_F(PlanPredict, DeepSeekV3AsPublished) {
+  const Arguments layout{"deepseek-v3-671b",
+                         "--ranks",
+                         "2048",
+                         "model.pipeline_model_parallel_size=16",
+                         "model.pipeline_schedule=dualpipev",
+                         "model.pipeline_layers=[1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1,1]",
+                         "model.expert_model_parallel_size=64",
+                         "model.zero_stage=1",
+                         "model.activations_checkpoint_granularity=selective",
+                         "--cluster",
+                         "hgx-h800",
+                         "--json"};
+  const auto theirs = json_of(Arguments{"plan", "predict", "--program", "DeepSeek-V3", "--precision", "fp8"} + layout);
+  EXPECT_EQ(theirs["whose_bytes"], "estimated for DeepSeek-V3");
+  EXPECT_TRUE(theirs["fits"]) << theirs["memory_bytes"];
+  const double steps = 14.8e12 / (15360 * 4096.0);
+  EXPECT_NEAR(theirs["step_seconds"].get<double>() * steps * 2048 / 3600 / 2.664e6, 1, 0.15);
+  // Stoa itself, in bf16.
+  const auto ours = json_of(Arguments{"plan", "predict"} + layout);
+  EXPECT_EQ(ours["whose_bytes"], "Stoa's own bytes, counted");
+  EXPECT_TRUE(ours["fits"]) << ours["memory_bytes"];
 }
 
 // On a link so slow that the copies cannot hide behind the layers.

@@ -243,6 +243,7 @@ void add_experts(std::vector<KeyCase>& out) {
   set("model.moe_aux_loss_coeff", "0.1", "experts", kAny);
   set("model.moe_z_loss_coeff", "0.1", "experts", kAny);
   set("model.moe_expert_capacity_factor", "0.6");
+  set("model.moe_buffer_factor", "0.5", "experts spread over 2 ranks", kMemory);
   set("model.moe_token_drop_policy", "position", "experts with capacity");
   set("model.expert_model_parallel_size", "2", "experts of 2 ranks", kMemory);
   set("model.expert_tensor_parallel_size", "1", "experts of 2 tensor ranks", kMemory);

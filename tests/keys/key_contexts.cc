@@ -119,6 +119,8 @@ std::vector<Context> contexts() {
        {"--ranks", "4", "model.context_parallel_size=4", "model.cp_comm_type=a2a+p2p",
         "model.hierarchical_context_parallel_sizes=[2,2]"}},
       {"experts of 2 ranks", kText, kExperts + kReplicas},
+      {"experts spread over 2 ranks", kText,
+       kExperts + kReplicas + Arguments{"model.expert_model_parallel_size=2"}},
       {"experts of 2 tensor ranks", kText,
        kExperts + Arguments{"--ranks", "2", "model.tensor_model_parallel_size=2"}},
       {"chats", kChats},

@@ -231,6 +231,14 @@ run::Layout layout_of(int tensor, int context, int expert, int data, int pipelin
 
 namespace {
 
+bool rows_may_come_in_parts(const run::TrainingRank& rank) {
+  for (const auto& chunk : rank.chunks())
+    for (const nn::ActivationTable& table : chunk->tables())
+      for (const nn::ActivationSpec& spec : table.activations())
+        if (spec.tensor.name.ends_with(".arrival order") && spec.least_rows > 0) return true;
+  return false;
+}
+
 // What one rank does: its results go to `collector` and `result`, which the ranks of a process share.
 void run_rank(const TestRun& run, const run::TrainingOptions& options, int number, infer::Machine& machine,
               const std::function<parallel::ParallelContext()>& context, Collector& collector,
@@ -302,8 +310,9 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
   for (const auto& entry : rank.arena().entries())
     if (!entry.touched && run.evaluation_rows == 0)  // short evaluations leave some unused
       collector.fault(fmt::format("rank {} declared '{}' and did not use it", number, entry.spec.name));
-  // Rows that end early need less than what was planned.
-  const bool less = model::traits(run.config).picks_tokens() && !run.full_rows;
+  // Rows that end early need less than what was planned, and so do experts whose rows come in one part.
+  const bool less =
+      (model::traits(run.config).picks_tokens() && !run.full_rows) || rows_may_come_in_parts(rank);
   if (less ? rank.scratch().high_water() > scratch : rank.scratch().high_water() != scratch)
     collector.fault(fmt::format("rank {} used {} bytes of scratch, planned {}", number,
                                 rank.scratch().high_water(), scratch));

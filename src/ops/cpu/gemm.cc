@@ -208,6 +208,16 @@ struct Run {
     for (int w = 0; w < workers; ++w) holds(w) = -1;
   }
 
+  // Rows [row, end) of a panel of columns of the output, to where tiles find their sums.
+  void load_sums(std::int64_t row, std::int64_t end, std::int64_t column, std::int64_t width,
+                 float* sums) const {
+    for (std::int64_t i = row; i < round_up(end, k.rows); ++i, sums += k.columns) {
+      const std::int64_t there = i < end ? width : 0;
+      if (there) std::copy_n(g.out.row<float>(i) + column, there, sums);
+      std::fill(sums + there, sums + k.columns, 0.0f);
+    }
+  }
+
   void compute(std::int64_t task, int worker) const {
     const std::size_t mine = p.per_worker * static_cast<std::size_t>(worker);
     const std::int64_t row_panels = ceil_div(p.m, k.rows), column_panels = ceil_div(columns, k.columns);
@@ -248,7 +258,12 @@ struct Run {
                             std::min<std::int64_t>(block * per_unit(), count - from), k.columns, packed));
           b = packed;
         }
-        const bool first = first_slice && u == 0, last = last_slice && u + p.block >= slice_units;
+        bool first = first_slice && u == 0;
+        if (first && g.continues) {
+          load_sums(i0 * k.rows, std::min(i1 * k.rows, p.m), column, width, sums);
+          first = false;
+        }
+        const bool last = last_slice && u + p.block >= slice_units;
         const StoreJob store{.out = static_cast<std::byte*>(g.out.data) +
                                     static_cast<std::size_t>(i0 * k.rows * g.out.stride0 + column) * out_size,
                              .out_stride = g.out.stride0,

@@ -31,12 +31,14 @@ struct GemmOperand {
 };
 
 // out[m, n] = sum over r of a[m, r] b[n, r] + bias[n], or out += that. a and b share one type of fp32, bf16,
-// fp16; out has that type or fp32.
+// fp16; out has that type or fp32. `continues`: out, fp32, has a sum to which these products are added one
+// after the other, as if the reductions were one (cut at a multiple of ops::kRowsTogether).
 struct Gemm {
   GemmOperand a, b;
   TensorView bias;  // fp32 [n], or none
   TensorView out;   // [m, n]
   bool accumulate = false;
+  bool continues = false;
 };
 
 std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int workers);

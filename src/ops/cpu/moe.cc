@@ -94,7 +94,7 @@ void CpuBackend::execute(const RouterBackward& op, Resources resources) {
 }
 
 void CpuBackend::execute(const GatherRows& op, Resources) {
-  const std::int64_t k = op.order.shape[1];
+  const std::int64_t k = op.divisor();
   const auto* order = op.order.as<std::int32_t>();
   const std::size_t bytes = static_cast<std::size_t>(op.x.shape[1]) * size_of(op.x.dtype);
   const auto* x = static_cast<const std::byte*>(op.x.data);
@@ -150,6 +150,11 @@ void CpuBackend::execute(const GroupedLinearBackwardInput& op, Resources resourc
 
 void CpuBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
   if (op.dw.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  if (op.part_of >= 0) {
+    Gemm gemm = gemm_of(LinearBackwardWeight{op.x, op.dy, op.dw, {}, false});
+    gemm.continues = op.accumulate;
+    return run(gemm, products_, pool_, resources.workspace);
+  }
   if (!op.accumulate) {  // experts without rows
     const std::int64_t n = op.dy.shape[1], experts = op.dw.rows() / n;
     std::int64_t next = 0;

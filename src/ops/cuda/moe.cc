@@ -39,7 +39,8 @@ struct GroupedShape {
   const TensorView& typed;         // whose type is GroupedArgs::type
   const TensorView &left, &right;  // operands
   const TensorView &inverse_left, &inverse_right;
-  std::int64_t experts() const { return w.rows() / n; }
+  std::int64_t part_of = -1;  // GroupedLinearBackwardWeight::part_of
+  std::int64_t experts() const { return std::max(part_of + 1, w.rows() / n); }
   bool codes() const { return is_fp8(left.dtype); }
 };
 GroupedShape shape_of(const GroupedLinearForward& op) {
@@ -51,7 +52,7 @@ GroupedShape shape_of(const GroupedLinearBackwardInput& op) {
 GroupedShape shape_of(const GroupedLinearBackwardWeight& op) {
   const bool codes = is_fp8(op.dy.dtype);
   return {op.x,  op.dw, op.sorted_experts, op.dy.shape[1], codes ? op.dw : op.x,
-          op.dy, op.x,  op.inverse_dy,     op.inverse_x};
+          op.dy, op.x,  op.inverse_dy,     op.inverse_x,   op.part_of};
 }
 
 // First rows and first tiles of experts, and their ends.
@@ -201,6 +202,7 @@ void CudaBackend::execute(const GroupedLinearBackwardWeight& op, Resources resou
   GroupedArgs args = grouped_of(op, resources);
   args.x = op.x.data, args.dy = op.dy.data, args.out = op.dw.data;
   args.accumulate = op.accumulate;
+  args.part_of = op.part_of;
   args.wide = is_wide(args);
   launch_grouped_backward_weight(args, native_stream(resources.stream));
 }

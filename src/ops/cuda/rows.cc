@@ -52,7 +52,7 @@ void CudaBackend::execute(const CopyRows& op, Resources resources) {
 
 void CudaBackend::execute(const GatherRows& op, Resources resources) {
   CopyRowsArgs args = copy_of(op.x, op.y);
-  args.index = op.order.as<std::int32_t>(), args.share = op.order.shape[1];
+  args.index = op.order.as<std::int32_t>(), args.share = op.divisor();
   launch_copy_rows(args, native_stream(resources.stream));
 }
 

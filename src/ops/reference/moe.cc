@@ -176,7 +176,7 @@ void ReferenceBackend::execute(const GroupArrivals& op, Resources) {
 }
 
 void ReferenceBackend::execute(const GatherRows& op, Resources) {
-  const std::int64_t rows = op.order.elements(), k = op.order.shape[1], d = op.x.shape[1];
+  const std::int64_t rows = op.order.elements(), k = op.divisor(), d = op.x.shape[1];
   const Values x = load(op.x);
   const auto* order = op.order.as<std::int32_t>();
   Values y(static_cast<std::size_t>(rows * d));
@@ -240,6 +240,17 @@ class ExpertOperand {
   TensorView view_;
 };
 
+void continue_sum(const GroupedLinearBackwardWeight& op) {
+  const std::int64_t k_count = op.x.shape[1], n_count = op.dy.shape[1];
+  const Values x = load(op.x), dy = load(op.dy);
+  Values dw = op.accumulate ? load(op.dw) : Values(static_cast<std::size_t>(op.dw.elements()));
+  for (std::int64_t t = 0; t < op.x.shape[0]; ++t)
+    for (std::int64_t n = 0; n < n_count; ++n)
+      for (std::int64_t k = 0; k < k_count; ++k)
+        dw[n * k_count + k] += dy[t * n_count + n] * x[t * k_count + k];
+  store(dw, op.dw);
+}
+
 }  // namespace
 
 void ReferenceBackend::execute(const GroupedLinearForward& op, Resources resources) {
@@ -262,6 +273,7 @@ void ReferenceBackend::execute(const GroupedLinearBackwardInput& op, Resources r
 
 void ReferenceBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
   const std::int64_t n = op.dy.shape[1];
+  if (op.part_of >= 0) return continue_sum(op);
   if (!op.accumulate) execute(FillZero{op.dw}, resources);
   for_each_expert(op.sorted_experts, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
     const ExpertOperand x(op.x.slice(begin, end - begin), op.inverse_x, e),

@@ -116,20 +116,25 @@ struct WeightKernel {
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     using Left = typename Operands::Left;
     using Right = typename Operands::Right;
-    const std::int64_t tiles = (a.n + Tile::kRows - 1) / Tile::kRows, expert = t.block_y() / tiles,
-                       row = t.block_y() % tiles * Tile::kRows, column = t.block_x() * Tile::kColumns,
-                       first = a.begin[expert], depth = a.begin[expert + 1] - first;
+    const std::int64_t tiles = (a.n + Tile::kRows - 1) / Tile::kRows, matrix = t.block_y() / tiles,
+                       expert = a.part_of >= 0 ? a.part_of : matrix, row = t.block_y() % tiles * Tile::kRows,
+                       column = t.block_x() * Tile::kColumns, first = a.begin[expert],
+                       depth = a.begin[expert + 1] - first;
     if (depth == 0 && a.accumulate) return;
     const Vectors<Left, true> left{static_cast<const Left*>(a.dy) + first * a.n + row, a.n,
                                    less(a.n - row, Tile::kRows)};
     const Vectors<Right, true> right{static_cast<const Right*>(a.x) + first * a.k + column, a.k,
                                      less(a.k - column, Tile::kColumns)};
     const float scale = Operands::scale(a, expert);
-    float* out = static_cast<float*>(a.out) + (expert * a.n + row) * a.k + column;
-    Tile::run(t, left, right, depth, [&](int r, int c, float sum) {
-      float& at = out[r * a.k + c];
-      at = a.accumulate ? at + sum * scale : sum * scale;
-    });
+    float* out = static_cast<float*>(a.out) + (matrix * a.n + row) * a.k + column;
+    const bool continues = a.part_of >= 0 && a.accumulate, adds = a.part_of < 0 && a.accumulate;
+    Tile::run(
+        t, left, right, depth,
+        [&](int r, int c, float sum) {
+          float& at = out[r * a.k + c];
+          at = adds ? at + sum * scale : sum * scale;
+        },
+        [&](int r, int c) { return continues ? out[r * a.k + c] : 0.0f; });
   }
 };
 
@@ -185,11 +190,12 @@ void launch_grouped_backward_input(const GroupedArgs& a, void* stream) { launch_
 void launch_grouped_backward_weight(const GroupedArgs& a, void* stream) {
   with_operands(a, true, [&](auto operands) {
     using Tile = typename decltype(operands)::Tile;
-    launch<WeightKernel<decltype(operands)>>({.x = ceil_div(a.k, Tile::kColumns),
-                                              .y = a.experts * ceil_div(a.n, Tile::kRows),
-                                              .threads = Tile::kThreads,
-                                              .shared = Tile::kShared},
-                                             stream, a);
+    launch<WeightKernel<decltype(operands)>>(
+        {.x = ceil_div(a.k, Tile::kColumns),
+         .y = (a.part_of >= 0 ? 1 : a.experts) * ceil_div(a.n, Tile::kRows),
+         .threads = Tile::kThreads,
+         .shared = Tile::kShared},
+        stream, a);
   });
 }
 

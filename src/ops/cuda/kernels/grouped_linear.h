@@ -37,11 +37,12 @@ struct GroupedArgs {
   std::int64_t k = 0, n = 0;  // inputs and outputs of the layer
   const std::int32_t* begin = nullptr;
   const std::int32_t* tiles = nullptr;
-  const void* x = nullptr;   // [rows, k]
-  const void* w = nullptr;   // [experts n, k]
-  const void* dy = nullptr;  // [rows, n]
-  void* out = nullptr;       // y, dx or dw (fp32)
-  bool accumulate = false;   // dw
+  const void* x = nullptr;    // [rows, k]
+  const void* w = nullptr;    // [experts n, k]
+  const void* dy = nullptr;   // [rows, n]
+  void* out = nullptr;        // y, dx or dw (fp32)
+  bool accumulate = false;    // dw
+  std::int64_t part_of = -1;  // ops::GroupedLinearBackwardWeight::part_of
   bool wide = false;
 };
 void launch_grouped_forward(const GroupedArgs& args, void* stream);

@@ -17,6 +17,11 @@ struct Vectors {
   std::int64_t stride, count;
 };
 
+// Sums begin at 0.
+struct FromZero {
+  STOA_DEVICE float operator()(int, int) const { return 0; }
+};
+
 // fp32, without matrix units: thread (r, c) of 16 x 16 has elements (r + 16 i, c + 16 j).
 struct ScalarTile {
   static constexpr int kRows = 64, kColumns = 64, kDepth = 16, kThreads = 256;
@@ -34,13 +39,22 @@ struct ScalarTile {
     }
   }
 
-  // Calls body(i, j, sum) for the elements that are there.
-  template <bool kAcrossA, bool kAcrossB, class Body>
+  // Calls body(i, j, sum) for the elements that are there; their sums begin at start(i, j).
+  template <bool kAcrossA, bool kAcrossB, class Body, class Start = FromZero>
   STOA_DEVICE static void run(const Thread& t, const Vectors<float, kAcrossA>& a,
-                              const Vectors<float, kAcrossB>& b, std::int64_t depth, const Body& body) {
+                              const Vectors<float, kAcrossB>& b, std::int64_t depth, const Body& body,
+                              const Start& start = {}) {
     float *left = t.shared<float>(), *right = left + kDepth * kPitch;
     const int row = t.index() / 16, column = t.index() % 16;
-    float sum[4][4] = {};
+    float sum[4][4];
+    STOA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      STOA_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const int r = row + 16 * i, c = column + 16 * j;
+        sum[i][j] = r < a.count && c < b.count ? start(r, c) : 0.0f;
+      }
+    }
     for (std::int64_t p = 0; p < depth; p += kDepth) {
       load(t, left, a, p, depth);
       load(t, right, b, p, depth);
@@ -135,12 +149,23 @@ struct MatrixTile {
       store16(to + (kAcross ? at.q * kPitch<true> + at.i : at.i * kPitch<false> + at.q), from[n]);
     }
   }
-  template <class A, bool kAcrossA, class B, bool kAcrossB, class Body>
+  template <class A, bool kAcrossA, class B, bool kAcrossB, class Body, class Start = FromZero>
   STOA_DEVICE static void run(const Thread& t, const Vectors<A, kAcrossA>& a, const Vectors<B, kAcrossB>& b,
-                              std::int64_t depth, const Body& body) {
+                              std::int64_t depth, const Body& body, const Start& start = {}) {
     T* places = t.shared<T>();
     const int first_row = t.warp() / 4 * 64, first_column = t.warp() % 4 * 32;
-    float sum[4][4][4] = {};
+    float sum[4][4][4];
+    STOA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      STOA_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        STOA_UNROLL
+        for (int n = 0; n < 4; ++n) {
+          const int r = first_row + 16 * i + sum_row(t, n), c = first_column + 8 * j + sum_column(t, n);
+          sum[i][j][n] = r < a.count && c < b.count ? start(r, c) : 0.0f;
+        }
+      }
+    }
     Bytes16 left[kPieces], right[kPieces];
     const auto fetch = [&](std::int64_t p) {
       read(t, a, p, depth, left);
