@@ -60,7 +60,10 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   // Declared before the aggregate: GCC 12 destroys its members twice if a later initializer throws.
   plan::Cluster cluster = find_cluster(a.cluster);
   plan::Calibration calibration = find_calibration(a.calibration);
-  infer::Machine machine = make_planning_machine(planning_options(config));
+  MachineOptions options = planning_options(config);
+  // A search is for full nodes; their ranks share the processor, whose threads decide workspaces.
+  if (!ranks && !config.trainer.devices) options.ranks = static_cast<int>(cluster.links.devices_per_node);
+  infer::Machine machine = make_planning_machine(options);
   auto subject = std::make_unique<PlanSubject>(PlanSubject{std::move(config),
                                                            std::move(training),
                                                            std::move(cluster),

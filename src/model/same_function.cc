@@ -44,6 +44,7 @@ constexpr auto kTrainingOnly = std::to_array<std::string_view>({
     "moe_aux_loss_coeff",
     "moe_z_loss_coeff",
     "moe_expert_capacity_factor",
+    "moe_buffer_factor",
     "moe_token_drop_policy",
     "moe_pad_expert_input_to_capacity",
     "use_mup",
