@@ -104,14 +104,15 @@ std::string prediction_page(const train::RunConfig& config, const plan::Predicti
   std::vector<std::pair<std::string, double>> parts;
   for (const auto& [name, seconds] : p.time.parts()) parts.emplace_back(name, seconds);
   page.sections.emplace_back("Where the time goes", plan::bars(parts, p.seconds, "s"));
-  page.sections.emplace_back("Where the memory goes", plan::bars({{"weights", p.memory.weights / 1e9},
-                                                                  {"gradients", p.memory.gradients / 1e9},
-                                                                  {"optimizer", p.memory.optimizer / 1e9},
-                                                                  {"activations", p.memory.activations / 1e9},
-                                                                  {"logits", p.memory.logits / 1e9},
-                                                                  {"working", p.memory.working / 1e9},
-                                                                  {"reserve", p.memory.overhead / 1e9}},
-                                                                 p.memory.sum() / 1e9, "GB"));
+  page.sections.emplace_back("Where the memory goes",
+                             plan::bars({{"weights", p.memory.weights / 1e9},
+                                         {"gradients", p.memory.gradients / 1e9},
+                                         {"optimizer", p.memory.optimizer / 1e9},
+                                         {"activations", p.memory.activations / 1e9},
+                                         {"logits", p.memory.logits / 1e9},
+                                         {"working", p.memory.working / 1e9},
+                                         {"reserve", (p.memory.overhead + p.reserve) / 1e9}},
+                                        (p.memory.sum() + p.reserve) / 1e9, "GB"));
   if (p.stages.size() > 1) {
     watch::Chart chart;
     chart.title = "Busy time of the pipeline's ranks";
@@ -164,8 +165,8 @@ void predict_config(const PlanPredictArguments& arguments, Context& context) {
     prediction.notes.push_back("memory is estimated: Stoa cannot run this: " + why);
     target = plan::SearchTarget::kMegatron;
   }
-  prediction.whose =
-      arguments.program.empty() ? std::string(plan::whose_bytes(target)) : "estimated for " + arguments.program;
+  prediction.whose = arguments.program.empty() ? std::string(plan::whose_bytes(target))
+                                               : "estimated for " + arguments.program;
   prediction.nearest = nearest_published(workload, cluster, calibration);
   if (!arguments.timeline.empty())
     write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));

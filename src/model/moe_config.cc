@@ -97,7 +97,7 @@ void declare_moe(Section<MoeConfig>& s) {
   s.field("moe_buffer_factor", &C::moe_buffer_factor)
       .range(0.05, 65536)
       .help(
-          "With experts spread over ranks: memory is declared for this multiple of the rows that a rank gets "
+          "With experts distributed over ranks: memory is declared for this multiple of the rows that a rank gets "
           "when the load is even, at most for all that can come. Rows beyond are handled in further parts, "
           "with the same results; backward computes them again, so frequent overload costs time. FP8 GEMMs "
           "scale by all rows of an expert: with model.fp8, memory is declared for all that can come.");

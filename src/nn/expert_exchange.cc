@@ -272,7 +272,7 @@ TensorView ExpertExchange::outgoing_weights(Pass& pass, Saved& saved, const Arri
               part.part == 0 ? all : pass.ops.scratch.allocate(all.dtype, {part.rows(), all.shape[1]}));
 }
 
-// All rows that come back are beside each other, by part, behind the first part's that came.
+// All rows that come back follow each other, by part, behind the first part's that came.
 void ExpertExchange::bring_back_weights(Pass& pass, Saved& saved, const Arrivals& part, TensorView rows,
                                         TensorView all) const {
   if (!counted()) return;

@@ -47,7 +47,7 @@ class ExpertExchange {
   };
   void declare(ActivationTable& table, const Declared& declared);
 
-  // Of the first part, whose rows are kept: most rows, and at least so many however few tokens there are.
+  // Most rows of the first part, which are kept, and the least that it has room for however few tokens come.
   std::int64_t rows() const { return rows_; }
   std::int64_t least_rows() const { return spills_ ? PartRows::kFewest : 0; }
   // Whether the host knows how many of `rows` arrived. It waits for a GPU's counts only if ranks exchange

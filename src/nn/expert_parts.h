@@ -25,7 +25,7 @@ struct PartRows {
 struct RowCut {
   std::int64_t head = 0, head_expert = -1;  // the first rows, of an expert begun before
   bool head_ends = false;                   // no more of its rows follow
-  std::int64_t tail = 0, tail_expert = -1;  // the last rows, of another expert that goes on
+  std::int64_t tail = 0, tail_expert = -1;  // the last rows, of another expert that continues
 };
 
 struct ExpertPart {

@@ -146,7 +146,7 @@ void Moe::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
   };
   logits_ = activation("logits", precision.vectors(), {own, o.experts}, Producer::kSmall, &Moe::make_logits);
   experts_ = activation("experts", DType::kI32, {own, o.chosen}, Producer::kSmall, &Moe::make_choice);
-  // Parts of the rows that are not kept are computed again for the weight gradients.
+  // Parts of the rows that are not kept are recomputed for the weight gradients.
   const bool again = o.buffer_factor.has_value() && o.experts_place.split();
   weights_ =
       activation("weights", precision.vectors(), {own, o.chosen}, Producer::kSmall, &Moe::make_choice, again);

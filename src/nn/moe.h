@@ -4,11 +4,11 @@
 // takes at most `capacity` assignments per sequence (not per microbatch: results must not depend on the
 // layout) and the others are dropped: such a token gets only the output of its other experts.
 //
-// The experts may be distributed over ranks (nn/expert_exchange.h). Of a rank's rows, those of the first part
-// are kept as activations; what comes in further parts is computed in scratch memory, again in backward.
-// Every rank routes its own tokens: in a tensor-parallel group, its rows of the residual stream or, if all
-// ranks hold all rows, the part of the rows that is assigned to it. So the router of each rank sees only some
-// of the tokens, and its gradient is summed over these ranks.
+// The experts may be distributed over ranks (nn/expert_exchange.h). The first part of a rank's rows is kept
+// as activations; what comes in further parts is computed in scratch memory, once more in backward. Every
+// rank routes its own tokens: in a tensor-parallel group, its rows of the residual stream or, if all ranks
+// hold all rows, the part of the rows that is assigned to it. So the router of each rank sees only some of
+// the tokens, and its gradient is summed over these ranks.
 //
 // An expert's output bias is scaled by the router weight of the row to which it is added, and contributes to
 // that weight's gradient.

@@ -114,7 +114,7 @@ class Saved {
   // scratch stack until the current frame ends: call get() and put() before opening a frame of your own.
   TensorView get(Pass& pass, int activation);
   bool made(int activation) const { return static_cast<bool>(made_[activation]); }
-  // Of the tensor in this pass, whether it is computed or not.
+  // The shape of the tensor in this pass, whether it is computed or not.
   Shape shape(int activation) const;
   // Where a producer writes: in the slot if kept, else on the scratch stack. Marks the tensor as computed.
   TensorView put(Pass& pass, int activation);

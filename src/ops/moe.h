@@ -315,9 +315,9 @@ struct GroupedLinearBackwardInput {
   }
 };
 
-// What is summed over rows may come in parts, each of so many rows of an expert or a multiple of it, the last
-// of at least as many: results are the same bits as of all rows at once. (Matrix units add up to 32 rows in
-// one go, and few rows are multiplied another way.)
+// What is summed over rows may come in parts, each of this number of rows of an expert or a multiple of it,
+// the last of at least this number: results are the same bits as of all rows at once. (Matrix units add up to
+// 32 rows in one go, and few rows are multiplied another way.)
 constexpr std::int64_t kRowsTogether = 32;
 
 // For experts without rows the gradient is unchanged, or zero if it does not accumulate.
@@ -330,7 +330,7 @@ struct GroupedLinearBackwardWeight {
   bool accumulate = true;
   TensorView inverse_x = {}, inverse_dy = {};
   // Not -1: all rows are this expert's, a part of them, and dw [N, K] is their sum alone. Accumulating then
-  // goes on with the sum of earlier parts, instead of adding this part's sum to it. Not in FP8.
+  // continues the sum of earlier parts, instead of adding this part's sum to it. Not in FP8.
   std::int64_t part_of = -1;
 
   template <class Self, class F>

@@ -11,7 +11,7 @@ namespace {
 
 double tokens(const Workload& w) { return real(w.micro_batch * w.model.sequence) / real(w.cp); }
 
-// Queries, keys, values and result. Those made of latents are made again by selective recomputation, which
+// Queries, keys, values and result. Selective recomputation repeats those made of latents, and
 // keeps the latents.
 double attention_bytes(const Workload& w) {
   const ModelShape& m = w.model;
@@ -57,7 +57,7 @@ double activation_bytes(const Workload& w, bool experts) {
   const double attention = attention_bytes(w);
   const double width = real(experts ? m.expert_ffn : m.ffn) / t;
   const double rows = experts ? n * real(m.top_k) * w.declared_load() : n;
-  // Experts beside the shared ones, with copies of their tokens.
+  // Experts and shared experts, with copies of the tokens.
   const double inner = 2 * width * (m.gated ? 3 : 2);
   const double ffn =
       rows * inner + (experts ? 2 * rows * h / t + n * inner * real(m.shared_ffn) / real(m.expert_ffn) : 0);
