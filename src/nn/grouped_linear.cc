@@ -162,7 +162,7 @@ void GroupedLinear::backward_input(Pass& pass, TensorView dy, TensorView sorted,
 }
 
 void GroupedLinear::backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const {
-  if (low_rank_) low_rank_.backward_weight(pass, x, dy, sorted);
+  if (low_rank_) low_rank_.backward_weight(pass, {x, dy, sorted});
   if (!weight_.trained()) return;
   const GradTarget target = pass.grads->target(weight_.grad);
   ops::GroupedLinearBackwardWeight op{
@@ -178,44 +178,20 @@ void GroupedLinear::backward_weight(Pass& pass, TensorView x, TensorView dy, Ten
   pass.grads->notify(weight_.grad);
 }
 
-TensorView GroupedLinear::carry(Pass& pass) const {
-  if (!weight_.trained()) return {};
-  return pass.ops.scratch.allocate(pass.grads->target(weight_.grad).tensor.dtype, {outputs_, inputs_});
+GroupedLinear::Carry GroupedLinear::carry(Pass& pass) const {
+  return {carry_of(pass, weight_, outputs_), low_rank_.carry(pass)};
 }
 
-void GroupedLinear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy, TensorView sorted,
-                                        const RowCut& cut, bool begin, TensorView carry) const {
-  if (!weight_.trained()) return;
+void GroupedLinear::add_weight_gradient(Pass& pass, const GroupedRows& rows, const GradientPart& part,
+                                        const Carry& carry) const {
   require<InternalError>(!pass.fp8, "rows of '{}' come in parts, in FP8", options_.layer);
-  const GradTarget target = pass.grads->target(weight_.grad);
-  if (begin && !target.accumulate) ops::run(pass.ops, ops::FillZero{target.tensor});
-  const auto of_rows = [&](std::int64_t first, std::int64_t rows) {
-    return ops::GroupedLinearBackwardWeight{.x = x.slice(first, rows),
-                                            .dy = dy.slice(first, rows),
-                                            .sorted_experts = sorted.slice(first, rows),
-                                            .dw = target.tensor};
-  };
-  const auto add_carried = [&](std::int64_t expert) {
-    ops::run(pass.ops, ops::AddTo{.x = carry, .y = target.tensor.slice(expert * outputs_, outputs_)});
-  };
-  const auto run_part_of = [&](std::int64_t expert, std::int64_t first, std::int64_t rows, bool continues) {
-    ops::GroupedLinearBackwardWeight op = of_rows(first, rows);
-    op.dw = carry;
-    op.accumulate = continues;
-    op.part_of = expert;
-    ops::run(pass.ops, op);
-  };
-  if (cut.head > 0) {
-    run_part_of(cut.head_expert, 0, cut.head, true);
-    if (cut.head_ends) add_carried(cut.head_expert);
-  }
-  const std::int64_t whole = x.rows() - cut.head - cut.tail;
-  if (whole > 0) ops::run(pass.ops, of_rows(cut.head, whole));
-  if (cut.tail > 0) run_part_of(cut.tail_expert, cut.head + whole, cut.tail, false);
+  if (low_rank_) low_rank_.add_weight_gradient(pass, rows, part, carry.branches);
+  add_part(pass, weight_, rows, part, carry.weight);
 }
 
 void GroupedLinear::end_weight_gradient(Pass& pass) const {
-  if (weight_.trained()) pass.grads->notify(weight_.grad);
+  low_rank_.end_weight_gradient(pass);
+  notify_gradient(pass, weight_);
 }
 
 }  // namespace stoa::nn

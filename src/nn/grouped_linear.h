@@ -8,8 +8,8 @@
 // depend on which ranks hold which experts.
 #pragma once
 
-#include "nn/expert_parts.h"
 #include "nn/fp8.h"
+#include "nn/grouped_gradient.h"
 #include "nn/low_rank_experts.h"
 #include "nn/module.h"
 #include "parallel/expert_place.h"
@@ -43,12 +43,15 @@ class GroupedLinear {
                const RowWeights& weights = {}) const;  // [R, K] -> [R, N]
   void backward_input(Pass& pass, TensorView dy, TensorView sorted, TensorView dx) const;
   void backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const;
-  // Instead, for rows in parts: their gradients one part after the other, the first with `begin`, then what
-  // backward_weight() says when it is done. `carry`: scratch memory for all of them, of an expert whose rows
-  // are in several parts.
-  TensorView carry(Pass& pass) const;
-  void add_weight_gradient(Pass& pass, TensorView x, TensorView dy, TensorView sorted, const RowCut& cut,
-                           bool begin, TensorView carry) const;
+  // Instead, for rows in parts: their gradients one part after the other (nn/grouped_gradient.h), then what
+  // backward_weight() says when it is done. `carry`: scratch memory for all of them.
+  struct Carry {
+    TensorView weight;
+    std::vector<TensorView> branches;
+  };
+  Carry carry(Pass& pass) const;
+  void add_weight_gradient(Pass& pass, const GroupedRows& rows, const GradientPart& part,
+                           const Carry& carry) const;
   void end_weight_gradient(Pass& pass) const;
   // For layers with bias: its gradient, and what it adds to that of the router weights, if `dweights` [as
   // weights.weights] is given (of the ranks that share a split expert, only the first adds this). Rows may

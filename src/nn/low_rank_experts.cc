@@ -162,27 +162,54 @@ void LowRankExperts::backward_input(Pass& pass, TensorView dy, TensorView sorted
   }
 }
 
-void LowRankExperts::backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const {
+template <class Body>
+void LowRankExperts::products(Pass& pass, const GroupedRows& rows, const Body& body) const {
+  std::size_t number = 0;
   for (const Branch& branch : branches_) {
     Scratch::Frame frame(pass.ops.scratch);
-    if (branch.a.trained()) {
-      const GradTarget a = pass.grads->target(branch.a.grad);
-      ops::run(pass.ops, ops::GroupedLinearBackwardWeight{.x = x,
-                                                          .dy = inner_gradient(pass, branch, dy, sorted),
-                                                          .sorted_experts = sorted,
-                                                          .dw = a.tensor,
-                                                          .accumulate = a.accumulate});
-      pass.grads->notify(branch.a.grad);
-    }
-    if (branch.b.trained()) {
-      const GradTarget b = pass.grads->target(branch.b.grad);
-      ops::run(pass.ops, ops::GroupedLinearBackwardWeight{.x = inner(pass, branch, x, sorted),
-                                                          .dy = columns(pass, branch, dy),
-                                                          .sorted_experts = sorted,
-                                                          .dw = b.tensor,
-                                                          .accumulate = b.accumulate});
-      pass.grads->notify(branch.b.grad);
-    }
+    if (branch.a.trained())
+      body(branch.a, GroupedRows{rows.x, inner_gradient(pass, branch, rows.dy, rows.sorted), rows.sorted},
+           number);
+    if (branch.b.trained())
+      body(branch.b,
+           GroupedRows{inner(pass, branch, rows.x, rows.sorted), columns(pass, branch, rows.dy), rows.sorted},
+           number + 1);
+    number += 2;
+  }
+}
+
+void LowRankExperts::backward_weight(Pass& pass, const GroupedRows& all) const {
+  products(pass, all, [&](const Param& matrices, const GroupedRows& rows, std::size_t) {
+    const GradTarget target = pass.grads->target(matrices.grad);
+    ops::run(pass.ops, ops::GroupedLinearBackwardWeight{.x = rows.x,
+                                                        .dy = rows.dy,
+                                                        .sorted_experts = rows.sorted,
+                                                        .dw = target.tensor,
+                                                        .accumulate = target.accumulate});
+    notify_gradient(pass, matrices);
+  });
+}
+
+std::vector<TensorView> LowRankExperts::carry(Pass& pass) const {
+  std::vector<TensorView> out;
+  for (const Branch& branch : branches_) {
+    out.push_back(carry_of(pass, branch.a, branch.rank));
+    out.push_back(carry_of(pass, branch.b, branch.outputs));
+  }
+  return out;
+}
+
+void LowRankExperts::add_weight_gradient(Pass& pass, const GroupedRows& all, const GradientPart& part,
+                                         const std::vector<TensorView>& carry) const {
+  products(pass, all, [&](const Param& matrices, const GroupedRows& rows, std::size_t number) {
+    add_part(pass, matrices, rows, part, carry[number]);
+  });
+}
+
+void LowRankExperts::end_weight_gradient(Pass& pass) const {
+  for (const Branch& branch : branches_) {
+    notify_gradient(pass, branch.a);
+    notify_gradient(pass, branch.b);
   }
 }
 

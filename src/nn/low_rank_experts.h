@@ -3,6 +3,7 @@
 #pragma once
 
 #include "nn/adapter_policy.h"
+#include "nn/grouped_gradient.h"
 #include "nn/module.h"
 #include "parallel/expert_place.h"
 
@@ -31,7 +32,12 @@ class LowRankExperts {
   // dx [R, K] += their part of it.
   void backward_input(Pass& pass, TensorView dy, TensorView sorted, TensorView dx) const;
   // Into the main gradients.
-  void backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const;
+  void backward_weight(Pass& pass, const GroupedRows& rows) const;
+  // Instead, for rows in parts (nn/grouped_gradient.h). A part's inner products are of its rows alone.
+  std::vector<TensorView> carry(Pass& pass) const;  // of A and B of every branch
+  void add_weight_gradient(Pass& pass, const GroupedRows& rows, const GradientPart& part,
+                           const std::vector<TensorView>& carry) const;
+  void end_weight_gradient(Pass& pass) const;
 
  private:
   struct Branch {
@@ -47,6 +53,9 @@ class LowRankExperts {
   // scale A x, and the gradient of A x.
   static TensorView inner(Pass& pass, const Branch& branch, TensorView x, TensorView sorted);
   TensorView inner_gradient(Pass& pass, const Branch& branch, TensorView dy, TensorView sorted) const;
+  // Calls body(parameter, rows, its number) for every matrix that is trained; its rows are in scratch.
+  template <class Body>
+  void products(Pass& pass, const GroupedRows& rows, const Body& body) const;
   // The branch's columns of dy, one row after the other.
   TensorView columns(Pass& pass, const Branch& branch, TensorView dy) const;
 

@@ -340,13 +340,18 @@ Moe::Sums Moe::begin_sums(Pass& pass, Saved& saved, bool biases, bool weights) c
   return sums;
 }
 
+GradientPart Moe::gradient_part(Pass& pass, Saved& saved, const Arrivals& arrivals) const {
+  return {.rows = exchange_.came(pass, saved, arrivals, arrivals.sorted).rows(),
+          .cut = arrivals.cut,
+          .begins = arrivals.part == 0};
+}
+
 void Moe::down_weight_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums,
                                TensorView drows) const {
   const Arrivals& part = rows.arrivals;
   if (!sums.weights) return;
   if (sums.parts == 1) return down_.backward_weight(pass, rows.scaled, drows, part.sorted);
-  const auto came = [&](TensorView view) { return exchange_.came(pass, saved, part, view); };
-  down_.add_weight_gradient(pass, came(rows.scaled), came(drows), came(part.sorted), part.cut, part.part == 0,
+  down_.add_weight_gradient(pass, {rows.scaled, drows, part.sorted}, gradient_part(pass, saved, part),
                             sums.down);
   if (part.part == sums.parts - 1) down_.end_weight_gradient(pass);
 }
@@ -356,8 +361,7 @@ void Moe::up_weight_backward(Pass& pass, Saved& saved, const Rows& rows, const S
                              TensorView draw) const {
   if (!sums.weights || sums.parts == 1) return;
   const Arrivals& part = rows.arrivals;
-  const auto came = [&](TensorView view) { return exchange_.came(pass, saved, part, view); };
-  up_.add_weight_gradient(pass, came(rows.gathered), came(draw), came(part.sorted), part.cut, part.part == 0,
+  up_.add_weight_gradient(pass, {rows.gathered, draw, part.sorted}, gradient_part(pass, saved, part),
                           sums.up);
 }
 

@@ -63,8 +63,9 @@ class Moe final : public Sublayer {
   struct Sums {
     int parts = 1;
     bool biases = true, weights = true;  // which gradients of the experts
-    TensorView up, down;                 // GroupedLinear::carry, of several parts
+    GroupedLinear::Carry up, down;       // of several parts
   };
+  GradientPart gradient_part(Pass& pass, Saved& saved, const Arrivals& arrivals) const;
   Sums begin_sums(Pass& pass, Saved& saved, bool biases, bool weights) const;
   void raw_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& sums, TensorView dy,
                     TensorView draw, TensorView dweights) const;

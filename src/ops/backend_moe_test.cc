@@ -159,9 +159,10 @@ TEST_P(BackendTest, RowsOfExperts) {
                                      t.empty(DType::kI32, {3, 1}), t.empty(DType::kI32, {3, 1})});
         expect_like_reference(backend(),
                               GatherRows{t.random(type, {s.tokens, d}), g.order, t.empty(type, {rows, d})});
-        expect_like_reference(backend(), GatherRows{t.random(type, {s.tokens, d}),
-                                                    g.order.reshape({rows, 1}).slice(rows / 3, (rows + 1) / 2),
-                                                    t.empty(type, {(rows + 1) / 2, d}), s.k});
+        expect_like_reference(backend(),
+                              GatherRows{t.random(type, {s.tokens, d}),
+                                         g.order.reshape({rows, 1}).slice(rows / 3, (rows + 1) / 2),
+                                         t.empty(type, {(rows + 1) / 2, d}), s.k});
         expect_like_reference(backend(),
                               SumRows{t.random(type, {rows, d}), g.place, t.empty(type, {s.tokens, d})});
         const TensorView x = t.random(type, {rows, d});
@@ -208,7 +209,13 @@ TEST_P(BackendTest, GroupedLinear) {
 TEST_P(BackendTest, PartsOfAnExpertsRows) {
   constexpr std::int64_t kParts[] = {64, 32, 128, 41}, kRows = 265, kExpert = 2;
   for (const DType type : kTypes)
-    for (const auto& [k, n] : {std::pair<std::int64_t, std::int64_t>{24, 40}, {33, 130}, {136, 144}}) {
+    for (const auto& [k, n] : {std::pair<std::int64_t, std::int64_t>{24, 40},
+                               {33, 130},
+                               {136, 144},
+                               {64, 3},
+                               {3, 130},
+                               {200, 16},
+                               {1, 1}}) {
       SCOPED_TRACE(fmt::format("{}: {} to {}", name_of(type), k, n));
       Tensors t;
       const TensorView x = t.random(type, {kRows, k}), dy = t.random(type, {kRows, n}),

@@ -216,6 +216,9 @@ TEST(MemoryModel, EqualsWiredRanksThatShareExpertsAndContext) {
   config.moe.num_moe_experts = 4;
   base.model = model::resolve_model(config);
   MemoryModel model(counting.machine, base);
+  config.peft.peft_scheme = model::PeftScheme::kLora;
+  base.model = model::resolve_model(config);
+  MemoryModel adapted(counting.machine, base);
   struct Case {
     std::array<int, 5> degrees;
     grid::ExpertDegrees experts;
@@ -232,6 +235,7 @@ TEST(MemoryModel, EqualsWiredRanksThatShareExpertsAndContext) {
       point.layout.sequence_parallel = c.degrees[0] > 1;
       point.layout.zero_stage = zero;
       expect_equal(model, counting.machine, point);
+      expect_equal(adapted, counting.machine, point);
     }
 }
 

@@ -1,5 +1,6 @@
 // Experts whose memory is declared for a multiple of an even load (model.moe_buffer_factor): what comes
 // beyond is handled in parts. No bit of a result shows it, whatever the router decides.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,6 +152,56 @@ TEST(ExpertBuffer, PartsChangeNoBitOfOtherKinds) {
   expect_no_bit_changed(frozen, axes.layout());
 }
 
+// Low-rank branches of experts, their inputs and their gradients. B begins with zeros: the second step is the
+// first that moves A.
+TestRun adapted(TestRun run) {
+  run.steps = 3;
+  run.rate = 0.05;
+  model::PeftConfig& peft = run.config.peft;
+  peft.peft_scheme = model::PeftScheme::kLora;
+  peft.lora.adapter_dim = 3;
+  peft.lora.alpha = 6;
+  return run;
+}
+
+TEST(ExpertBuffer, PartsChangeNoBitOfAdaptersOfExperts) {
+  const TestRun run = adapted(dropless());
+  const RunResult result = with_buffer(run, Axes{.data = 2, .experts = {1, 2}}.layout(), 0.3);
+  for (const char* part : {"gate", "up", "down"})
+    for (const char* matrix : {"A", "B"})
+      EXPECT_TRUE(
+          result.gradients.contains(fmt::format("layers.1.moe.experts.7.{}.lora_{}.weight", part, matrix)));
+  EXPECT_FALSE(result.gradients.contains("layers.1.moe.experts.7.down.weight"));
+  for (const Axes& axes :
+       {Axes{.data = 2, .experts = {1, 2}}, Axes{.data = 2, .experts = {2, 1}},
+        Axes{.data = 4, .experts = {2, 2}}, Axes{.tensor = 2, .experts = {1, 2}, .sequence = true},
+        Axes{.context = 2, .data = 2, .experts = {1, 4}}})
+    expect_no_bit_changed(run, axes.layout());
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    expect_no_bit_changed(run,
+                          Axes{.data = 2, .pipeline = 2, .experts = {1, 2}, .schedule = schedule}.layout(1));
+  TestRun recomputed = run;
+  recomputed.config.recompute.granularity = model::RecomputeGranularity::kSelective;
+  expect_no_bit_changed(recomputed, Axes{.data = 2, .experts = {1, 2}}.layout(3));
+  // Some branches; other matrices of the experts are trained as such.
+  TestRun some = run;
+  some.config.peft.lora.target_modules = {"up"};
+  some.config.peft.lora.alpha = 3;
+  some.config.peft.modules_to_save = {"down"};
+  expect_no_bit_changed(some, Axes{.data = 2, .experts = {1, 2}}.layout());
+  TestRun biased = adapted(family_run("gpt-oss"));
+  biased.config.encoder_seq_length = 64;
+  biased.micro_batch = 2;
+  expect_no_bit_changed(biased, Axes{.data = 2, .experts = {1, 2}}.layout());
+}
+
+TEST(ExpertBuffer, OneAdaptedExpertMayGetEverything) {
+  TestRun run = adapted(dropless());
+  all_to_the_first(run);
+  expect_no_bit_changed(run, Axes{.data = 4, .experts = {1, 4}}.layout(), 1.5);
+  expect_no_bit_changed(run, Axes{.data = 4, .experts = {2, 2}}.layout(), 1.5);
+}
+
 infer::Machine cpu_machine() {
   infer::Machine machine;
   machine.device = std::make_unique<HostDevice>();
@@ -167,10 +218,12 @@ TEST(ExpertBuffer, PartsChangeNoBitOfFastKernels) {
     run.config.hidden_size = 32;
     run.machine = cpu_machine;
     expect_no_bit_changed(run, Axes{.data = 2, .experts = {1, 2}}.layout());
+    expect_no_bit_changed(adapted(run), Axes{.data = 2, .experts = {1, 2}}.layout());
     run.machine = emulated_machine;
     run.steps = 1;
     run.config.num_layers = 1;
     expect_no_bit_changed(run, Axes{.data = 2, .experts = {1, 2}}.layout());
+    expect_no_bit_changed(adapted(run), Axes{.data = 2, .experts = {1, 2}}.layout());
   }
 }
 
