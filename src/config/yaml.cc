@@ -33,8 +33,8 @@ int depth_of(const Node& node) {
 // Builds the tree from yaml-cpp's events: its own node type forgets quotes and accepts duplicate keys.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(const std::string& source, int layer)
-      : source_(std::make_shared<const std::string>(source)), layer_(layer) {}
+  Builder(const std::string& source, int layer, std::vector<std::string>* repeated)
+      : source_(std::make_shared<const std::string>(source)), layer_(layer), repeated_(repeated) {}
 
   Node take() { return std::move(root_); }
 
@@ -156,8 +156,11 @@ class Builder : public YAML::EventHandler {
     if (node.scalar.empty()) refuse(mark, "a key is missing before ':'");
     if (node.scalar == "<<") refuse(mark, "merge keys (<<) are not supported; use 'base: FILE' or an alias");
     if (const Node* first = top.node.find(node.scalar)) {
-      refuse(mark,
-             fmt::format("key '{}' is given twice (first on line {})", node.scalar, first->origin.line));
+      if (!repeated_)
+        refuse(mark,
+               fmt::format("key '{}' is given twice (first on line {})", node.scalar, first->origin.line));
+      repeated_->push_back(node.scalar);
+      std::erase_if(top.node.entries, [&](const auto& entry) { return entry.first == node.scalar; });
     }
     top.key = node.scalar;
     top.has_key = true;
@@ -165,6 +168,7 @@ class Builder : public YAML::EventHandler {
 
   const std::shared_ptr<const std::string> source_;
   const int layer_;
+  std::vector<std::string>* const repeated_;
   Node root_;
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, Node> anchors_;
@@ -173,7 +177,8 @@ class Builder : public YAML::EventHandler {
 
 }  // namespace
 
-Node parse_yaml(std::string_view text, const std::string& source, int layer) {
+Node parse_yaml(std::string_view text, const std::string& source, int layer,
+                std::vector<std::string>* repeated) {
   require<ConfigError>(text.size() <= kMaxYamlBytes, "{}: {} bytes of YAML; at most {} are read", source,
                        text.size(), kMaxYamlBytes);
   require<ConfigError>(text.find('\0') == std::string_view::npos, "{}: this is not text (it has a zero byte)",
@@ -181,10 +186,10 @@ Node parse_yaml(std::string_view text, const std::string& source, int layer) {
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
-    Builder builder(source, layer);
+    Builder builder(source, layer, repeated);
     parser.HandleNextDocument(builder);
     Node root = builder.take();
-    Builder rest(source, layer);
+    Builder rest(source, layer, repeated);
     if (parser.HandleNextDocument(rest)) {
       fail<ConfigError>(
           "{}: something follows where the value has ended (text that begins with a brace or a bracket needs "

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "config/node.h"
@@ -15,7 +16,9 @@ inline constexpr std::size_t kMaxYamlNodes = 100'000;  // after expansion of ali
 
 // The one document in `text`. `source` names it in messages. ConfigError ("file:line: …") on a syntax error,
 // a duplicate key, a merge key (`<<`), a tag other than !!str, a second document, or where a bound is passed.
-Node parse_yaml(std::string_view text, const std::string& source, int layer = 0);
+// With `repeated`, of a key that is given again the last value counts, as for PyYAML, and the key is added.
+Node parse_yaml(std::string_view text, const std::string& source, int layer = 0,
+                std::vector<std::string>* repeated = nullptr);
 
 // The same for a file. IoError when it cannot be read.
 Node read_yaml(const fs::path& path, int layer = 0);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "config/value.h"
 #include "foreign/megatron/shell_script.h"
 
@@ -127,7 +128,9 @@ MegatronCommand read_megatron_command(const std::vector<std::string>& words) {
       std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.ends_with(".py"); });
   if (script != words.end()) {
     begin = static_cast<std::size_t>(script - words.begin()) + 1;
-    command.script = script->substr(script->rfind('/') == std::string::npos ? 0 : script->rfind('/') + 1);
+    const fs::path path(*script);
+    command.script = path.filename().string();
+    command.folder = path.parent_path().filename().string();
     for (std::size_t i = 0; i + 1 < begin; ++i) {
       if (!words[i].starts_with("--")) continue;
       const Word w = split_word(words[i]);

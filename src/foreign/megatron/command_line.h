@@ -23,6 +23,7 @@ struct GivenArgument {
 
 struct MegatronCommand {
   std::string script;     // pretrain_gpt.py, or "" where only arguments are given
+  std::string folder;     // in which it is, if the command says
   std::size_t begin = 0;  // words before the first argument: torchrun … pretrain_gpt.py
   std::optional<std::int64_t> devices, nodes;  // as torchrun or deepspeed start them
   std::vector<GivenArgument> arguments;        // each name once: the last one counts

@@ -478,6 +478,42 @@ TEST(MegatronScript, WhatIsNotConstantIsNamed) {
   fs::remove(file);
 }
 
+// Such as the configurations of models that Megatron's own scripts read.
+TEST(MegatronScript, ReadsWhatAScriptSetsWhereItRunsNothing) {
+  const auto words = script_words(
+      "#!/bin/bash\nif [ -z ${CKPT} ]; then\n  TOKENIZER_MODEL=a/b\nfi\n"
+      "GQA=\"--group-query-attention --num-query-groups 8 --qk-layernorm\"\n"
+      "ENV=\"--micro-batch-size 1 --global-batch-size 2 --seed 3\"\nOTHER=\"--none of --these\"\n"
+      "MODEL_ARGS=\" \\\n  --num-layers 36 \\\n  --hidden-size 4096 $GQA \\\n\"\n");
+  EXPECT_THAT(words, ElementsAre("--micro-batch-size", "1", "--global-batch-size", "2", "--seed", "3",
+                                 "--num-layers", "36", "--hidden-size", "4096", "--group-query-attention",
+                                 "--num-query-groups", "8", "--qk-layernorm"));
+  EXPECT_THAT(
+      script_words("ARGS=(--bf16 --num-layers 2)\nCMD=\"cd x; python a/pretrain_gpt.py ${ARGS[@]} --lr 1 &> "
+                   "log\"\nsbatch <<EOF\nEOF\n"),
+      ElementsAre("a/pretrain_gpt.py", "--bf16", "--num-layers", "2", "--lr", "1"));
+}
+
+TEST(MegatronArguments, ProgramsThatDoNotPretrainAreRefused) {
+  for (const char* program :
+       {"tasks/main.py", "examples/multimodal/train.py", "evaluate_gpt.py",
+        "tools/run_text_generation_server.py", "examples/mimo/train.py", "pretrain_vlm.py"})
+    EXPECT_THAT(message_of(fmt::format("torchrun {} {}", program, kSmall)),
+                HasSubstr("expected pretrain_gpt.py"))
+        << program;
+  for (const char* program : {"tasks/pretrain_gpt.py", "multimodal_team/train.py", "train_llama.py"})
+    EXPECT_EQ(message_of(fmt::format("torchrun {} {}", program, kSmall)), "") << program;
+  const std::string prompts = "python finetune_t0.py " + kSmall + " --norm-target-loss";
+  EXPECT_EQ(message_of(prompts), "");
+  EXPECT_THAT(message_of(prompts, {.purpose = Purpose::kTrain}), HasSubstr("prompts and their targets"));
+}
+
+TEST(MegatronArguments, WordsOfItsCopies) {
+  EXPECT_THAT(read_small("--position-embedding-type rotary").overrides,
+              Contains("model.position_embedding_type=rope"));
+  EXPECT_THAT(read_small("--normalization rmsnorm").overrides, Contains("model.normalization=rmsnorm"));
+}
+
 TEST(MegatronScript, BrokenScriptsAreErrors) {
   for (const char* text : {"X=\"a", "X=(a\n", "X=$(( 1", "X=${a", "echo hello\n", "X=`a", "X='"})
     EXPECT_THROW(script_words(text), UsageError) << text;
@@ -514,8 +550,25 @@ TEST(MegatronYaml, ReadsModelArguments) {
   EXPECT_THAT(read.overrides, Contains("trainer.precision=bf16"));
   EXPECT_THAT(read.overrides, Contains("model.rampup_batch_size=[4, 4, 8]"));
   EXPECT_TRUE(any_with(read.ignored, "--data-path $DATA/x"));
-  write_text(file, "model: 1\n");
-  EXPECT_THROW(read_megatron(file.string()), UsageError);
+  const std::string twice =
+      "MODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  --hidden-size: 64\n  "
+      "--num-attention-heads: 8\n  --seq-length: 32\n  --vocab-size: 100\n";
+  write_text(file, twice);
+  EXPECT_THAT(read_megatron(file.string()).overrides, Contains("model.hidden_size=64"));
+  EXPECT_TRUE(any_with(read_megatron(file.string()).notes, "--hidden-size is given twice"));
+  for (const auto& [text, message] :
+       {std::pair{"model: 1\n", "no MODEL_ARGS"},
+        {"num_layers: 12\nhidden_size: 8\n", "GPT-NeoX"},
+        {"MODE: inference\nMODEL_ARGS:\n  --num-layers: 2\n", "MODE: inference"},
+        {"MODEL_ARGS:\n  --trainer.devices: 8\n", "argument of NeMo 2"}}) {
+    write_text(file, text);
+    try {
+      read_megatron(file.string());
+      ADD_FAILURE() << text;
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
+  }
   fs::remove(file);
 }
 

@@ -105,14 +105,38 @@ std::vector<std::int64_t> MegatronReading::layer_list(std::string_view name, con
   return list;
 }
 
+// Programs of other purposes, which take Megatron's arguments, too.
+void MegatronReading::program() {
+  constexpr const char* kExpected = "expected pretrain_gpt.py, pretrain_bert.py or pretrain_t5.py";
+  const std::string &script = command_.script, &folder = command_.folder;
+  const auto has_any = [&](std::initializer_list<const char*> parts) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const char* part) { return script.find(part) != std::string::npos; });
+  };
+  require<UsageError>(!has_any({"mamba", "hybrid", "vlm", "vision", "ict", "retro", "multimodal", "mimo",
+                                "rl.py", "prefix_lm", "non_causal"}) &&
+                          folder != "multimodal" && folder != "mimo",
+                      "--from-megatron: {} trains a kind of model that Stoa does not have: {}",
+                      folder.empty() ? script : folder + "/" + script, kExpected);
+  const bool pretrains = script.starts_with("pretrain");
+  require<UsageError>(pretrains || (folder != "tasks" && folder != "msdp" &&
+                                    !has_any({"evaluate", "generat", "inference", "analyze_data", "convert",
+                                              "quantize", "prune", "export", "preprocess"})),
+                      "--from-megatron: {} does not train a language model on next tokens: {}",
+                      folder.empty() ? script : folder + "/" + script, kExpected);
+  if (!script.starts_with("finetune_t0")) return;
+  // BigScience's: several prompts in a sequence, apart from each other, and a loss on their targets.
+  require<UsageError>(only_looked_at(),
+                      "--from-megatron: {} trains on prompts and their targets, which its data files hold "
+                      "apart. Such a command "
+                      "can be planned (stoa plan); how Stoa trains on prompts and answers: docs/tuning.md",
+                      script);
+  note(script + " trains on prompts and their targets; 'stoa train' refuses it");
+}
+
 void MegatronReading::kind() {
+  program();
   const std::string& script = command_.script;
-  for (const char* other : {"mamba", "hybrid", "vlm", "vision", "ict", "retro", "multimodal", "mimo", "rl.py",
-                            "prefix_lm", "non_causal"})
-    require<UsageError>(script.find(other) == std::string::npos,
-                        "--from-megatron: {} trains a kind of model that Stoa does not have: expected "
-                        "pretrain_gpt.py, pretrain_bert.py or pretrain_t5.py",
-                        script);
   const auto* tokenizer = find("tokenizer-type");
   const bool word_piece =
       tokenizer && !tokenizer->values.empty() && tokenizer->values[0].starts_with("BertWordPiece");
@@ -133,8 +157,7 @@ void MegatronReading::kind() {
     set("model.bert.pre_norm", "true");
     if (take("bert-no-binary-head")) set("model.bert.binary_head", "false");
     constexpr const char* kNorm = "Megatron's BERT has one norm more, before the first attention";
-    const bool only_looked_at = options_.purpose == Purpose::kPlan || options_.purpose == Purpose::kShow;
-    require<UsageError>(only_looked_at,
+    require<UsageError>(only_looked_at(),
                         "--from-megatron: {}: Stoa would train another model. Such a command can be planned "
                         "(stoa plan); to train an encoder, give a configuration with model.kind: bert",
                         kNorm);
@@ -171,8 +194,9 @@ void MegatronReading::shape() {
   for (const auto& [key, text] : kNeeded)
     if (!is_set(key)) missing_.emplace_back(text);
   if (const auto norm = value("normalization")) {
-    if (*norm == "RMSNorm" || *norm == "LayerNorm")
-      set("model.normalization", *norm == "RMSNorm" ? "rmsnorm" : "layernorm");
+    // Megatron-DeepSpeed's words are those of Stoa.
+    if (*norm == "RMSNorm" || *norm == "LayerNorm" || *norm == "rmsnorm" || *norm == "layernorm")
+      set("model.normalization", norm->front() == 'R' || norm->front() == 'r' ? "rmsnorm" : "layernorm");
     else
       refuse("normalization", "expected LayerNorm or RMSNorm");
   }
@@ -187,6 +211,8 @@ void MegatronReading::shape() {
 
 void MegatronReading::positions() {
   std::string type = value("position-embedding-type").value_or("learned_absolute");
+  if (type == "rotary") type = "rope";  // BigScience's words
+  if (type == "absolute") type = "learned_absolute";
   if (take("use-rotary-position-embeddings")) type = "rope";
   const bool disabled = take("no-position-embedding");
   if (disabled && type == "learned_absolute") type = "none";

@@ -168,7 +168,7 @@ void MegatronReading::run_directory() {
 
 void MegatronReading::run_start() {
   const bool weights_only = take("finetune"), must = take("exit-on-missing-checkpoint");
-  for (const char* name : {"ckpt-step", "no-load-optim", "reset-iteration"}) take(name);
+  for (const char* name : {"ckpt-step", "no-load-optim", "reset-iteration", "reset-progress"}) take(name);
   const auto load = value("load"), pretrained = value("pretrained-checkpoint"), save = value("save");
   if (changed("restore_from_path")) return;
   const auto needs_import = [&](const char* name, const std::string& path) {
@@ -195,7 +195,7 @@ void MegatronReading::run_start() {
   const auto& changes = options_.changes;
   if ((save && *save == *load) || std::find(changes.begin(), changes.end(), own) != changes.end()) {
     // The run's own directory: it resumes there, if there is something.
-    for (const char* name : {"finetune", "ckpt-step", "no-load-optim", "reset-iteration"})
+    for (const char* name : {"finetune", "ckpt-step", "no-load-optim", "reset-iteration", "reset-progress"})
       if (has(name) && path_exists(fs::path(*load) / "checkpoints"))
         needs(fmt::format(
             "{}: a run resumes with all of its newest checkpoint: leave it out with --ignore {}, or begin "

@@ -49,6 +49,7 @@ class MegatronReading {
   void finish();
 
   // read_model.cc
+  void program();
   void kind();
   void layers();
   void shape();
@@ -90,6 +91,9 @@ class MegatronReading {
   void run_directory();
   void run_start();
   void run_end();
+  bool only_looked_at() const {
+    return options_.purpose == Purpose::kPlan || options_.purpose == Purpose::kShow;
+  }
   bool of_run() const { return options_.purpose == Purpose::kTrain || options_.purpose == Purpose::kShow; }
   // What stands between the command and a run, with the key=value that helps.
   void needs(std::string problem) { needs_.push_back(std::move(problem)); }

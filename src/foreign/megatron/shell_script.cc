@@ -37,8 +37,10 @@ class ShellReading {
       if (stopped_) break;
       take(s);
     }
+    if (command_.words.empty()) take_variables();
     require<UsageError>(!command_.words.empty(),
-                        "{}: no command in it runs a Python program with arguments of Megatron-LM", name_);
+                        "{}: no command in it runs a Python program with arguments of Megatron-LM{}", name_,
+                        stopped_ ? ": it ends by 'exit' before" : "");
     command_.notes.insert(command_.notes.begin(), notes_.begin(), notes_.end());
     return std::move(command_);
   }
@@ -306,22 +308,68 @@ class ShellReading {
       const std::string inner = fmt::format("{}", fmt::join(words.begin() + 1, words.end(), " "));
       words = expand(cut(inner));
     }
-    // Where the words of another command begin, in a text that was run as one.
-    const auto python =
-        std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.ends_with(".py"); });
-    if (python == words.end()) return;
-    std::size_t known = 0;
-    for (auto it = python; it != words.end(); ++it)
-      known += it->starts_with("--") &&
-               find_megatron_argument(std::string_view(*it).substr(
-                   2, it->find('=') == std::string::npos ? it->npos : it->find('=') - 2)) != nullptr;
-    if (known < 3) return;
-    const auto end = std::find_if(python, words.end(), [](const std::string& w) {
-      return w == "|" || w == "&" || w == ">" || w == "2>&1" || w == ">>" || w == "&>" || w == "2>" ||
-             w.starts_with("&>") || w.starts_with(">");
-    });
-    command_.words.assign(words.begin(), end);
+    const std::size_t program = program_of(words);
+    cut_redirections(words, program);
+    if (of_megatron(words, program)) command_.words = std::move(words);
   }
+  static std::size_t program_of(const Words& words) {
+    return static_cast<std::size_t>(
+        std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.ends_with(".py"); }) -
+        words.begin());
+  }
+  // Where the words of another command begin, in a text that was run as one.
+  static void cut_redirections(Words& words, std::size_t program) {
+    const auto end = std::find_if(words.begin() + static_cast<std::ptrdiff_t>(program), words.end(),
+                                  [](const std::string& w) {
+                                    return w == "|" || w == "&" || w == "2>&1" || w == "2>" ||
+                                           w.starts_with("&>") || w.starts_with(">");
+                                  });
+    words.erase(end, words.end());
+  }
+  // Three known arguments among the words from the program on.
+  static bool of_megatron(const Words& words, std::size_t program) {
+    return std::count_if(words.begin() + static_cast<std::ptrdiff_t>(program), words.end(),
+                         [](const std::string& w) {
+                           return w.starts_with("--") &&
+                                  find_megatron_argument(std::string_view(w).substr(
+                                      2, w.find('=') == w.npos ? w.npos : w.find('=') - 2)) != nullptr;
+                         }) >= 3;
+  }
+
+  // A script that another one reads only sets variables: those with arguments of Megatron, but for parts of
+  // others.
+  void take_variables() {
+    std::vector<std::pair<std::string, Words>> found;
+    for (const auto& [name, value] : variables_) {
+      Words words = expand(fmt::format("${{{}[@]}}", name));
+      if (const std::size_t program = program_of(words); program < words.size()) {
+        cut_redirections(words, program);
+        words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(program));
+      }
+      if (of_megatron(words, 0)) found.emplace_back(name, std::move(words));
+    }
+    const auto is_part = [&](const auto& one) {
+      return std::any_of(found.begin(), found.end(), [&](const auto& other) {
+        if (one.second.size() > other.second.size() ||
+            (one.second.size() == other.second.size() && one.first <= other.first))
+          return false;
+        return std::search(other.second.begin(), other.second.end(), one.second.begin(), one.second.end()) !=
+               other.second.end();
+      });
+    };
+    std::vector<std::string> names;
+    for (const auto& one : found) {
+      if (is_part(one)) continue;
+      names.push_back(one.first);
+      const bool program = one.second.front().ends_with(".py");
+      command_.words.insert(program ? command_.words.begin() : command_.words.end(), one.second.begin(),
+                            one.second.end());
+    }
+    if (!names.empty())
+      notes_.push_back(fmt::format("no command runs a Python program: read from what the script sets, {}",
+                                   fmt::join(names, ", ")));
+  }
+
   // Without what is piped or redirected.
   std::string_view cut(std::string_view text) const {
     const ShellSpan span(text, name_);

@@ -49,10 +49,26 @@ void add_scalar(std::vector<std::string>& words, const std::string& name, const 
 
 // MODEL_ARGS: a map of arguments, `true` for those without a value, false for those that are not given.
 std::vector<std::string> words_of_yaml(const config::Node& root, const std::string& path) {
-  const config::Node* arguments = root.find("MODEL_ARGS");
+  const config::Node *arguments = root.find("MODEL_ARGS"), *mode = root.find("MODE");
+  const bool neox =
+      !arguments && std::any_of(root.entries.begin(), root.entries.end(), [](const auto& entry) {
+        return entry.first == "num_layers" || entry.first == "num-layers" || entry.first == "hidden_size";
+      });
+  require<UsageError>(!neox,
+                      "--from-megatron {}: its keys are those of GPT-NeoX, which Stoa does not read: write "
+                      "them as arguments of Megatron-LM (num_layers: 24 is --num-layers 24) or as keys of "
+                      "Stoa (model.num_layers: 24)",
+                      path);
   require<UsageError>(arguments && arguments->kind == config::Node::Kind::kMap,
                       "--from-megatron {}: no MODEL_ARGS in it: expected a map such as '--num-layers: 24'",
                       path);
+  require<UsageError>(!mode || mode->scalar != "inference",
+                      "--from-megatron {}: MODE: inference: expected a command that trains", path);
+  for (const auto& [key, value] : arguments->entries)
+    require<UsageError>(!key.starts_with("--trainer."),
+                        "--from-megatron {}: {} is an argument of NeMo 2: expected those of Megatron-LM "
+                        "(NeMo's recipes are given by their names: docs/from-nemo.md)",
+                        path, key);
   std::vector<std::string> words;
   for (const auto& [key, value] : arguments->entries) {
     const std::string name = key.starts_with("--") ? key : "--" + key;
@@ -87,7 +103,10 @@ MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::strin
     out.words = std::move(command.words);
     out.notes = std::move(command.notes);
   } else {
-    out.words = words_of_yaml(config::parse_yaml(out.text, out.name), out.name);
+    std::vector<std::string> repeated;
+    out.words = words_of_yaml(config::parse_yaml(out.text, out.name, 0, &repeated), out.name);
+    for (const std::string& key : repeated)
+      out.notes.push_back(key + " is given twice: the last counts, as in Megatron's tests");
     for (const char* program :
          {"bert", "t5"})  // test_cases/bert/NAME/model_config.yaml does not name its program
       if (out.name.find(fmt::format("/{}/", program)) != std::string::npos)
