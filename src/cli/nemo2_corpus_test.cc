@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "cli/config_source.h"
+#include "cli/corpus_count.h"
 #include "cli/schema.h"
 #include "config/value.h"
 #include "config/yaml.h"
@@ -108,10 +109,6 @@ json nemo2_corpus() {
   return json::parse(read_text(test::source_dir() / "tests/fixtures/nemo2/corpus.json"));
 }
 
-struct CorpusCount {
-  int right = 0, refused = 0, wrong = 0;
-};
-
 CorpusCount read_corpus_of_recipes(const char* name) {
   const json corpus = json::parse(read_text(test::source_dir() / "tests/fixtures/nemo2" / name));
   const fs::path file = fs::path(::testing::TempDir()) / fmt::format("recipe_of_{}.yaml", name);
@@ -143,8 +140,7 @@ CorpusCount read_corpus_of_recipes(const char* name) {
 
 TEST(Nemo2Corpus, IsReadRightOrRefusedWithTheReason) {
   const CorpusCount count = read_corpus_of_recipes("corpus.json");
-  RecordProperty("right", count.right);
-  RecordProperty("refused", count.refused);
+  count.report("NeMo 2");
   EXPECT_EQ(count.wrong, 0);
   EXPECT_GE(count.right + count.refused, 90);
   EXPECT_GE(count.right, 60);
@@ -153,8 +149,7 @@ TEST(Nemo2Corpus, IsReadRightOrRefusedWithTheReason) {
 // Recipes of Megatron-Bridge (tests/oracle/bridge_facts.py).
 TEST(BridgeCorpus, IsReadRightOrRefusedWithTheReason) {
   const CorpusCount count = read_corpus_of_recipes("bridge.json");
-  RecordProperty("right", count.right);
-  RecordProperty("refused", count.refused);
+  count.report("Megatron-Bridge");
   EXPECT_EQ(count.wrong, 0);
   EXPECT_GE(count.right + count.refused, 39);
   EXPECT_GE(count.right, 30);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "cli/config_source.h"
+#include "cli/corpus_count.h"
 #include "cli/schema.h"
 #include "config/value.h"
 #include "config/yaml.h"
@@ -70,7 +71,7 @@ json facts_of_nemo(const train::RunConfig& run) {
 TEST(NemoCorpus, IsReadRightOrRefusedWithTheReason) {
   const json corpus = json::parse(read_text(test::source_dir() / "tests/fixtures/nemo/corpus.json"));
   const fs::path file = fs::path(::testing::TempDir()) / "nemo_corpus.yaml";
-  int right = 0, refused = 0, wrong = 0;
+  CorpusCount count;
   for (const json& entry : corpus) {
     SCOPED_TRACE(entry["path"].get<std::string>());
     write_text(file, entry["values"].dump());
@@ -85,20 +86,19 @@ TEST(NemoCorpus, IsReadRightOrRefusedWithTheReason) {
         EXPECT_EQ(facts[name], value) << name;
         same = same && facts[name] == value;
       }
-      (same ? right : wrong) += 1;
+      (same ? count.right : count.wrong) += 1;
     } catch (const Error& error) {
       const std::string message = error.what();
       const bool expected = !reason.empty() && message.find(reason) != std::string::npos;
       EXPECT_TRUE(expected) << message;
-      (expected ? refused : wrong) += 1;
+      (expected ? count.refused : count.wrong) += 1;
     }
   }
   fs::remove(file);
-  RecordProperty("right", right);
-  RecordProperty("refused", refused);
-  EXPECT_EQ(wrong, 0);
+  count.report("NeMo 1");
+  EXPECT_EQ(count.wrong, 0);
   EXPECT_GE(corpus.size(), 90U);
-  EXPECT_GE(right, static_cast<int>(corpus.size()) * 85 / 100);
+  EXPECT_GE(count.right, static_cast<int>(corpus.size()) * 85 / 100);
 }
 
 }  // namespace

@@ -569,6 +569,9 @@ TEST(MegatronYaml, ReadsModelArguments) {
       EXPECT_THAT(error.what(), HasSubstr(message));
     }
   }
+  const MegatronText vision =
+      megatron_text(MegatronText::Kind::kYaml, twice, "test_cases/multimodal-llava/a/model_config.yaml");
+  EXPECT_THROW(read_megatron(vision), UsageError);
   fs::remove(file);
 }
 

@@ -107,10 +107,13 @@ MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::strin
     out.words = words_of_yaml(config::parse_yaml(out.text, out.name, 0, &repeated), out.name);
     for (const std::string& key : repeated)
       out.notes.push_back(key + " is given twice: the last counts, as in Megatron's tests");
-    for (const char* program :
-         {"bert", "t5"})  // test_cases/bert/NAME/model_config.yaml does not name its program
-      if (out.name.find(fmt::format("/{}/", program)) != std::string::npos)
-        out.words.insert(out.words.begin(), fmt::format("pretrain_{}.py", program));
+    // test_cases/bert/NAME/model_config.yaml does not name its program.
+    for (const auto& [folder, program] : {std::pair{"/bert/", "pretrain_bert.py"},
+                                          {"/t5/", "pretrain_t5.py"},
+                                          {"test_cases/hybrid/", "pretrain_hybrid.py"},
+                                          {"test_cases/mimo/", "examples/mimo/train.py"},
+                                          {"test_cases/multimodal-llava/", "pretrain_vlm.py"}})
+      if (out.name.find(folder) != std::string::npos) out.words.insert(out.words.begin(), program);
   }
   return out;
 }
