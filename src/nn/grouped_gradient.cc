@@ -11,8 +11,8 @@ TensorView carry_of(Pass& pass, const Param& matrices, std::int64_t outputs) {
   return pass.ops.scratch.allocate(gradient.dtype, {outputs, gradient.shape[1]});
 }
 
-void add_part(Pass& pass, const Param& matrices, const GroupedRows& rows, const GradientPart& part,
-              TensorView carry) {
+void add_gradient_part(Pass& pass, const Param& matrices, const GroupedRows& rows, const GradientPart& part,
+                       TensorView carry) {
   if (!matrices.trained()) return;
   const GradTarget target = pass.grads->target(matrices.grad);
   const std::int64_t outputs = rows.dy.shape[1];

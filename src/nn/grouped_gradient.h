@@ -23,8 +23,8 @@ struct GradientPart {
 TensorView carry_of(Pass& pass, const Param& matrices, std::int64_t outputs);
 
 // Adds a part to the main gradient, if the parameter is trained. After the last, notify_gradient().
-void add_part(Pass& pass, const Param& matrices, const GroupedRows& rows, const GradientPart& part,
-              TensorView carry);
+void add_gradient_part(Pass& pass, const Param& matrices, const GroupedRows& rows, const GradientPart& part,
+                       TensorView carry);
 
 void notify_gradient(Pass& pass, const Param& matrices);
 

@@ -186,7 +186,7 @@ void GroupedLinear::add_weight_gradient(Pass& pass, const GroupedRows& rows, con
                                         const Carry& carry) const {
   require<InternalError>(!pass.fp8, "rows of '{}' come in parts, in FP8", options_.layer);
   if (low_rank_) low_rank_.add_weight_gradient(pass, rows, part, carry.branches);
-  add_part(pass, weight_, rows, part, carry.weight);
+  add_gradient_part(pass, weight_, rows, part, carry.weight);
 }
 
 void GroupedLinear::end_weight_gradient(Pass& pass) const {

@@ -202,7 +202,7 @@ std::vector<TensorView> LowRankExperts::carry(Pass& pass) const {
 void LowRankExperts::add_weight_gradient(Pass& pass, const GroupedRows& all, const GradientPart& part,
                                          const std::vector<TensorView>& carry) const {
   products(pass, all, [&](const Param& matrices, const GroupedRows& rows, std::size_t number) {
-    add_part(pass, matrices, rows, part, carry[number]);
+    add_gradient_part(pass, matrices, rows, part, carry[number]);
   });
 }
 
