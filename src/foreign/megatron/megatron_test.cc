@@ -16,6 +16,7 @@
 namespace stoa::foreign {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -509,6 +510,9 @@ TEST(MegatronArguments, ProgramsThatDoNotPretrainAreRefused) {
 }
 
 TEST(MegatronArguments, WordsOfItsCopies) {
+  EXPECT_THAT(read_small("--enable-gpt-oss").overrides,
+              AllOf(Contains("model.position_embedding_type=rope"), Contains("model.rope_scaling.type=yarn"),
+                    Contains("model.rope_scaling.factor=32")));
   EXPECT_THAT(read_small("--position-embedding-type rotary").overrides,
               Contains("model.position_embedding_type=rope"));
   EXPECT_THAT(read_small("--normalization rmsnorm").overrides, Contains("model.normalization=rmsnorm"));

@@ -236,6 +236,16 @@ void MegatronReading::positions() {
     set("model.rope_scaling.high_freq_factor", "4");
   }
   if (yarn) rope_scaling();
+  if (take("enable-gpt-oss")) {  // ModelOpt's numbers
+    set("model.position_embedding_type", "rope");
+    set("model.rope_scaling.type", "yarn");
+    for (const auto& [key, number] : {std::pair{"factor", "32"},
+                                      {"original_max_position_embeddings", "131072"},
+                                      {"beta_fast", "32"},
+                                      {"beta_slow", "1"},
+                                      {"truncate", "false"}})
+      set(fmt::format("model.rope_scaling.{}", key), number);
+  }
   if (const auto freq = value("no-rope-freq")) {
     std::vector<std::int64_t> without;
     if (const auto every = config::parse_integer(*freq)) {
