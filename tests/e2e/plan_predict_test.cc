@@ -219,37 +219,6 @@ TEST_F(PlanPredict, CopiesOfOffloadedActivationsAreCounted) {
       << small["notes"];
 }
 
-// 2104.04473, table 1: 163 TFLOP/s of each A100, recomputation counted (its equation 3), by the commands of
-// Megatron-LM's examples/academic_paper_scripts/sc21.
-TEST_F(PlanPredict, OfTheLargestCommandsOfSc21) {
-  const auto corpus =
-      nlohmann::json::parse(text_of(test::source_dir() / "tests" / "fixtures" / "megatron" / "corpus.json"));
-  for (const auto& [name, devices] :
-       {std::pair{"sc21/run_table_1.sh (530B)", 2520}, {"sc21/run_table_1.sh (1T)", 3072}}) {
-    SCOPED_TRACE(name);
-    const auto entry = std::find_if(corpus.begin(), corpus.end(), [&](const auto& e) {
-      return e["path"].template get<std::string>().ends_with(name);
-    });
-    ASSERT_NE(entry, corpus.end());
-    const auto& facts = (*entry)["facts"];
-    const double layers = facts["layers"], hidden = facts["hidden"],
-                 tokens = 2048.0 * facts["global"].get<double>(),
-                 flops = 96 * tokens * layers * hidden * hidden *
-                         (1 + 2048 / (6 * hidden) + 51200 / (16 * layers * hidden)),
-                 published = flops / (163e12 * devices);
-    const Arguments command{"--from-megatron", "pretrain_gpt.py " + (*entry)["arguments"].get<std::string>(),
-                            "--cluster",       "dgx-a100-80gb",
-                            "--gpus",          std::to_string(devices),
-                            "--json",          "model.vocab_size=51200"};
-    const auto own = json_of(Arguments{"plan", "predict"} + command);
-    EXPECT_TRUE(own["fits"].get<bool>());
-    EXPECT_NEAR(own["step_seconds"].get<double>() / published, 1, 0.06);
-    const auto found = json_of(Arguments{"plan", "search", "--top", "1"} + command)["runs"][0]["best"];
-    ASSERT_FALSE(found.empty());
-    EXPECT_LT(found[0]["seconds"].get<double>(), own["step_seconds"].get<double>());
-  }
-}
-
 TEST_F(PlanPredict, OfRows) {
   const fs::path rows = test::source_dir() / "tests/fixtures/planner/published_rows.csv";
   const Outcome done = stoa({"plan", "predict", "--rows", rows.string(), "--output", "out.csv"});
