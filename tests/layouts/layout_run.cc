@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 
+#include "base/half.h"
 #include "base/philox.h"
 #include "comm/nccl/nccl_rank.h"
 #include "comm/threads/thread_world.h"
@@ -135,7 +136,9 @@ data::Batch rows_of(const data::Batch& global, std::int64_t micro, int ranks, in
   return batch;
 }
 
+// Frozen matrices have no other values than those of compute precision.
 double element(const TensorView& view, std::int64_t i) {
+  if (view.dtype == DType::kBF16) return static_cast<double>(static_cast<float>(view.as<bf16>()[i]));
   return view.dtype == DType::kF64 ? view.as<double>()[i] : static_cast<double>(view.as<float>()[i]);
 }
 
