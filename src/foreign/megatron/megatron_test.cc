@@ -506,7 +506,8 @@ TEST(MegatronArguments, ProgramsThatDoNotPretrainAreRefused) {
     EXPECT_EQ(message_of(fmt::format("torchrun {} {}", program, kSmall)), "") << program;
   const std::string prompts = "python finetune_t0.py " + kSmall + " --norm-target-loss";
   EXPECT_EQ(message_of(prompts), "");
-  EXPECT_THAT(message_of(prompts, {.purpose = Purpose::kTrain}), HasSubstr("prompts and their targets"));
+  EXPECT_THAT(message_of(prompts, {.ranks = {}, .ignore = {}, .purpose = Purpose::kTrain}),
+              HasSubstr("prompts and their targets"));
 }
 
 TEST(MegatronArguments, WordsOfItsCopies) {
