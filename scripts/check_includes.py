@@ -16,7 +16,7 @@ LEVELS = {
     "foreign": 7, "curate": 7,
     "infer": 8,
     "run": 9, "watch": 9, "eval": 9, "tune": 9,
-    "train": 10, "plan": 10,
+    "train": 10, "plan": 10, "serve": 10,
     "cli": 11,
 }
 # Includes between folders of one level that the design allows.
@@ -27,6 +27,7 @@ CONFINED = {
     r"(cuda|cublas|cudnn)": "src/ops/cuda/ src/device/cuda/",
     r"nccl": "src/comm/nccl/",
     r"CLI/": "src/cli/",
+    r"boost/": "src/serve/http/",
 }
 
 # A file or folder of the repository in a comment: "(plan/rows)", "ops/loss.h", "docs/memory.md".

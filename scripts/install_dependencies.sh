@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what Stoa is built with, on Debian 12 or 13. Needs root or sudo; asks for nothing when all is there.
 set -euo pipefail
-packages=(g++ cmake ninja-build pkg-config git ca-certificates python3
+packages=(g++ cmake ninja-build pkg-config git ca-certificates curl python3
           libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev libxxhash-dev
-          libzstd-dev zlib1g-dev liblzma-dev libedit-dev libuchardet-dev libutf8proc-dev libonig-dev libsentencepiece-dev libgtest-dev libgmock-dev libopenmpi-dev openmpi-bin)
+          libzstd-dev zlib1g-dev liblzma-dev libedit-dev libuchardet-dev libutf8proc-dev libonig-dev libsentencepiece-dev libgtest-dev libgmock-dev libboost-dev libopenmpi-dev openmpi-bin)
 [ $# -gt 0 ] && packages+=("$@")
 missing=()
 for package in "${packages[@]}"; do

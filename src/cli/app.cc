@@ -16,6 +16,7 @@ std::unique_ptr<CLI::App> make_app(Context& context) {
   add_train_command(*app, context);
   add_finetune_command(*app, context);
   add_chat_command(*app, context);
+  add_serve_command(*app, context);
   add_generate_command(*app, context);
   add_score_command(*app, context);
   add_embed_command(*app, context);

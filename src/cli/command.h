@@ -31,6 +31,7 @@ void add_generate_command(CLI::App& app, Context& context);
 void add_predict_command(CLI::App& app, Context& context);
 void add_schedule_command(CLI::App& app, Context& context);
 void add_score_command(CLI::App& app, Context& context);
+void add_serve_command(CLI::App& app, Context& context);
 void add_tokenizer_command(CLI::App& app, Context& context);
 void add_train_command(CLI::App& app, Context& context);
 

@@ -1,7 +1,5 @@
 #include "cli/model_argument.h"
 
-#include <optional>
-
 #include "cli/number_checks.h"
 
 namespace stoa::cli {
@@ -12,6 +10,10 @@ void ModelArguments::add_to(CLI::App& command) {
                   "Hugging Face model directory, .gguf file, adapter, checkpoint, or run directory")
       ->required();
   command.add_option("--adapter", adapter, "Adapter of MODEL: a directory of PEFT, a checkpoint, or a run");
+  ComputeArguments::add_to(command);
+}
+
+void ComputeArguments::add_to(CLI::App& command) {
   command.add_option("--dtype", dtype, "fp32, bf16 or fp16 (default: as stored)");
   command.add_option(
       "--backend", machine.backend,
@@ -22,13 +24,15 @@ void ModelArguments::add_to(CLI::App& command) {
   command.add_option("--instruction-set", machine.instruction_set, "Force an instruction set");
 }
 
+std::optional<DType> ComputeArguments::type() const {
+  if (dtype.empty()) return std::nullopt;
+  const DType type = dtype_from_name(dtype);
+  require<ConfigError>(is_float(type), "--dtype {}: expected fp32, bf16 or fp16", dtype);
+  return type;
+}
+
 infer::OpenModel ModelArguments::open() const {
-  std::optional<DType> type;
-  if (!dtype.empty()) {
-    type = dtype_from_name(dtype);
-    require<ConfigError>(is_float(*type), "--dtype {}: expected fp32, bf16 or fp16", dtype);
-  }
-  return {model, type, [options = machine] { return make_machine(options); },
+  return {model, type(), [options = machine] { return make_machine(options); },
           adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter)};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/machine_factory.h"
@@ -9,14 +10,22 @@
 
 namespace stoa::cli {
 
-struct ModelArguments {
-  std::string model;
-  std::string dtype;    // "": as stored
-  std::string adapter;  // "": none, or that of MODEL
+// What models are used on.
+struct ComputeArguments {
+  std::string dtype;  // "": as stored
   MachineOptions machine;
 
   void add_to(CLI::App& command);
-  // ConfigError: --dtype names no type of floating point.
+  // None: as stored. ConfigError: --dtype names no type of floating point.
+  std::optional<DType> type() const;
+};
+
+struct ModelArguments : ComputeArguments {
+  std::string model;
+  std::string adapter;  // "": none, or that of MODEL
+
+  void add_to(CLI::App& command);
+  // ConfigError as of type().
   infer::OpenModel open() const;
 };
 

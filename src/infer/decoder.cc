@@ -23,7 +23,7 @@ Decoder::Decoder(Arena& arena, const model::ModelSpec& model, nn::Precision prec
   k_count_ = declare("k_count", DType::kI32, {n});
   losses_ = declare("losses", precision.vectors(), {n});
   if (options.context == 0) return;
-  logits_ = declare("logits", precision.vectors(), {1, model.padded_vocabulary});
+  logits_ = declare("logits", precision.vectors(), {options.logit_rows, model.padded_vocabulary});
   const model::CacheSizes sizes = model::cache_sizes(model.config);
   const auto declare_cache = [&](const char* name, std::int64_t l) {
     return arena.declare(
@@ -102,12 +102,21 @@ void Decoder::stage_segments(const Parts& parts, nn::BatchView& view, std::span<
 }
 
 std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::int32_t> tokens) {
+  feed_passes(parts, tokens, options_.pass_tokens, nullptr);
+  return host_logits_;
+}
+
+void Decoder::feed_scored(const Parts& parts, std::span<const std::int32_t> tokens, const Scored& scored) {
+  feed_passes(parts, tokens, std::min(options_.logit_rows, options_.pass_tokens), &scored);
+}
+
+void Decoder::feed_passes(const Parts& parts, std::span<const std::int32_t> tokens, std::int64_t pass_tokens,
+                          const Scored* scored) {
   require<InternalError>(!cache_ids_.empty(), "a decoder without cache cannot take more tokens");
   require<DataError>(fed_ + static_cast<std::int64_t>(tokens.size()) <= options_.context,
                      "{} tokens and {} more exceed the context of {}", fed_, tokens.size(), options_.context);
   require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
   open_cache(parts);
-  const TensorView logits = arena_->view(logits_);
   const bool follows = tables_.any() && parts.constants != nullptr;
   const std::int64_t length = fed_ + static_cast<std::int64_t>(tokens.size());
   if (follows) {
@@ -121,7 +130,7 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
   }
   std::vector<std::int32_t> positions;
   while (!tokens.empty()) {
-    const auto now = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(options_.pass_tokens)));
+    const auto now = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(pass_tokens)));
     tokens = tokens.subspan(now.size());
     const auto count = static_cast<std::int32_t>(now.size());
     const auto before = static_cast<std::int32_t>(fed_);
@@ -137,18 +146,27 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
                   .params = parts.parameters,
                   .batch = view,
                   .cache = &cache_};
-    const std::int32_t last = count - 1;
+    std::vector<std::int32_t> rows;  // whose logits are needed
+    if (scored)
+      for (std::int32_t row = 0; row < count; ++row) rows.push_back(row);
+    else if (tokens.empty())
+      rows.push_back(count - 1);
     model::Chunk::Outputs outputs;
-    if (tokens.empty()) {
-      outputs.rows = std::span(&last, 1);
-      outputs.logits = logits;
+    if (!rows.empty()) {
+      outputs.rows = rows;
+      outputs.logits = arena_->view(logits_).slice(0, std::ssize(rows));
     }
     parts.chunk.infer(pass, {}, outputs);
     fed_ += count;
+    if (rows.empty()) continue;
+    host_logits_.resize(rows.size() * static_cast<std::size_t>(vocabulary_));
+    read_floats(parts.machine, outputs.logits, vocabulary_, host_logits_);
+    if (scored)
+      for (std::size_t row = 0; row < rows.size(); ++row)
+        (*scored)(
+            std::span(host_logits_)
+                .subspan(row * static_cast<std::size_t>(vocabulary_), static_cast<std::size_t>(vocabulary_)));
   }
-  host_logits_.resize(static_cast<std::size_t>(vocabulary_));
-  read_floats(parts.machine, logits, vocabulary_, host_logits_);
-  return host_logits_;
 }
 
 void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
@@ -221,6 +239,11 @@ void Decoder::dry_run(const Parts& parts) {
   feed(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)));
   fed_ = options_.context - 1;
   feed(parts, std::span(zeros).first(1));
+  if (options_.logit_rows > 1) {
+    fed_ = std::max<std::int64_t>(0, options_.context - options_.logit_rows);
+    feed_scored(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)),
+                [](auto) {});
+  }
   rewind();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,7 @@ class Decoder {
     std::int64_t context = 1024;     // tokens that the cache holds; 0: no cache (losses only)
     std::int64_t pass_tokens = 512;  // most tokens of one pass
     std::int64_t text_tokens = 0;    // longest text of losses(); 0: pass_tokens. Several share a pass
+    std::int64_t logit_rows = 1;     // most tokens of a pass of feed_scored()
 
     std::int64_t longest_text() const {
       return text_tokens > 0 ? std::min(text_tokens, pass_tokens) : pass_tokens;
@@ -52,6 +54,9 @@ class Decoder {
   // the length, the table of the length reached applies to all tokens so far, and cached keys that were made
   // with a different table are recomputed (LengthTables). DataError beyond the context.
   std::span<const float> feed(const Parts& parts, std::span<const std::int32_t> tokens);
+  // The same; `scored` gets the logits after every token, in order. In passes of options.logit_rows tokens.
+  using Scored = std::function<void(std::span<const float> logits)>;
+  void feed_scored(const Parts& parts, std::span<const std::int32_t> tokens, const Scored& scored);
 
   // losses[t] = -log p(labels[t] | tokens of the same text up to t), for concatenated texts: `lengths` add up
   // to tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used. Texts that need
@@ -68,6 +73,9 @@ class Decoder {
                         std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
                         std::span<float> losses);
   void open_cache(const Parts& parts);
+  // Feeds in passes of at most `pass` tokens; `scored`: for every token, or none: for the last one.
+  void feed_passes(const Parts& parts, std::span<const std::int32_t> tokens, std::int64_t pass,
+                   const Scored* scored);
   nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens,
                       std::span<const std::int32_t> positions);
   void stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,

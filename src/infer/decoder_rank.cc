@@ -36,6 +36,7 @@ std::unique_ptr<DecoderRank> load_decoder(OpenModel& model, const DecoderUse& us
   options.decoder.text_tokens = std::min(positions, use.text_tokens.value_or(positions));
   options.decoder.pass_tokens = use.text_tokens ? std::max(use.pass_tokens, options.decoder.text_tokens)
                                                 : std::min(positions, use.pass_tokens);
+  options.decoder.logit_rows = std::min(use.logit_rows, std::max<std::int64_t>(1, options.decoder.context));
   return model.load<DecoderRank>(options);
 }
 

@@ -47,8 +47,9 @@ struct DecoderUse {
   std::optional<std::int64_t> context;  // tokens of the cache; none: the model's positions
   std::int64_t pass_tokens = 512;       // at most the model's positions, but for packed texts
   std::optional<std::int64_t> text_tokens =
-      std::nullopt;       // longest text of losses(): several are packed into a pass
-  bool tokenizer = true;  // is one needed? It is read before the weights
+      std::nullopt;             // longest text of losses(): several are packed into a pass
+  std::int64_t logit_rows = 1;  // most tokens of a pass of feed_scored()
+  bool tokenizer = true;        // is one needed? It is read before the weights
 };
 // ConfigError: not a model that continues a text.
 std::unique_ptr<DecoderRank> load_decoder(OpenModel& model, const DecoderUse& use);

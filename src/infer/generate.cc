@@ -5,42 +5,13 @@
 #include <cmath>
 
 #include "base/timing.h"
+#include "infer/stop_filter.h"
 #include "token/stream_decoder.h"
 
 namespace stoa::infer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Holds text back while it may still become a stop text.
-class StopFilter {
- public:
-  explicit StopFilter(const std::vector<std::string>& stops) : stops_(stops) {}
-
-  // Text that is certain; `stopped` when a stop text has been completed.
-  std::string push(std::string_view text, bool& stopped) {
-    held_ += text;
-    std::size_t cut = std::string::npos;
-    for (const auto& stop : stops_)
-      if (!stop.empty()) cut = std::min(cut, held_.find(stop));
-    if (cut != std::string::npos) {
-      stopped = true;
-      return std::exchange(held_, {}).substr(0, cut);
-    }
-    std::size_t keep = 0;  // longest end of the text that begins a stop text
-    for (const auto& stop : stops_)
-      for (std::size_t n = std::min(stop.size(), held_.size()); n > keep; --n)
-        if (held_.ends_with(std::string_view(stop).substr(0, n))) keep = n;
-    std::string out = held_.substr(0, held_.size() - keep);
-    held_.erase(0, out.size());
-    return out;
-  }
-  std::string finish() { return std::exchange(held_, {}); }
-
- private:
-  const std::vector<std::string>& stops_;
-  std::string held_;
-};
 
 }  // namespace
 

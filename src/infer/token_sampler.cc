@@ -60,6 +60,8 @@ void validate(const SamplingOptions& o) {
   require<ConfigError>(o.min_p >= 0 && o.min_p <= 1, "min-p must be between 0 and 1, got {}", o.min_p);
   require<ConfigError>(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
                        "repetition-penalty must be above 0 (1: none), got {}", o.repetition_penalty);
+  for (const double penalty : {o.presence_penalty, o.frequency_penalty})
+    require<ConfigError>(std::isfinite(penalty), "a penalty is not a number");
   for (const auto& word : o.bad_words)
     require<ConfigError>(!word.empty(), "bad_words_ids: a word without tokens");
 }
@@ -96,21 +98,42 @@ std::int32_t likeliest(std::span<const float> logits) {
 std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
                                               std::span<const std::int32_t> seen) {
   const SamplingOptions& o = options_;
+  const bool early = std::ssize(drawn_) < o.min_tokens && !o.ends.empty();
+  const bool counts = (o.presence_penalty != 0 || o.frequency_penalty != 0) && !drawn_.empty();
   if (o.repetition_penalty == 1.0 && o.suppressed.empty() && o.suppressed_first.empty() &&
-      o.bad_words.empty())
+      o.bad_words.empty() && o.logit_bias.empty() && !early && !counts)
     return logits;
   scores_.assign(logits.begin(), logits.end());
-  const auto penalty = static_cast<float>(o.repetition_penalty);
-  for (const std::int32_t id : seen) {  // from the original logit, so that a repeated id is penalised once
-    const float x = logits[id];
-    scores_[id] = x > 0 ? x / penalty : x * penalty;
+  for (const auto& [id, bias] : o.logit_bias)
+    if (static_cast<std::size_t>(id) < scores_.size()) scores_[id] += bias;
+  if (o.repetition_penalty != 1.0) {
+    const auto penalty = static_cast<float>(o.repetition_penalty);
+    order_.assign(seen.begin(), seen.end());  // a repeated id is penalised once
+    std::sort(order_.begin(), order_.end());
+    order_.erase(std::unique(order_.begin(), order_.end()), order_.end());
+    for (const std::int32_t id : order_) {
+      const float x = scores_[id];
+      scores_[id] = x > 0 ? x / penalty : x * penalty;
+    }
+  }
+  if (counts) {
+    order_ = drawn_;
+    std::sort(order_.begin(), order_.end());
+    for (auto from = order_.begin(); from != order_.end();) {
+      const auto to = std::upper_bound(from, order_.end(), *from);
+      scores_[*from] -=
+          static_cast<float>(o.presence_penalty + o.frequency_penalty * static_cast<double>(to - from));
+      from = to;
+    }
   }
   const auto forbid = [&](std::int32_t id) {
     if (static_cast<std::size_t>(id) < scores_.size()) scores_[id] = -std::numeric_limits<float>::infinity();
   };
   for (const std::int32_t id : o.suppressed) forbid(id);
-  if (first_)
+  if (drawn_.empty())
     for (const std::int32_t id : o.suppressed_first) forbid(id);
+  if (early)
+    for (const std::int32_t id : o.ends) forbid(id);
   for (const auto& word : o.bad_words) {
     const auto begin = std::span(word).first(word.size() - 1);
     if (seen.size() >= begin.size() && std::ranges::equal(begin, seen.last(begin.size())))
@@ -120,8 +143,11 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
 }
 
 std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen) {
-  const std::span<const float> scores = adjusted(logits, seen);
-  first_ = false;
+  drawn_.push_back(draw(adjusted(logits, seen)));
+  return drawn_.back();
+}
+
+std::int32_t TokenSampler::draw(std::span<const float> scores) {
   const std::int32_t best = likeliest(scores);
   if (options_.greedy || options_.temperature == 0) return best;
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/philox.h"
@@ -20,6 +21,11 @@ struct SamplingOptions {
   std::vector<std::int32_t> suppressed = {};              // ids that are never drawn
   std::vector<std::int32_t> suppressed_first = {};        // nor as the first token of an answer
   std::vector<std::vector<std::int32_t>> bad_words = {};  // ids that never stand one after the other
+  // Of tokens that were drawn, not of the prompt: subtracted from the logit once, and once per occurrence.
+  double presence_penalty = 0, frequency_penalty = 0;
+  std::vector<std::pair<std::int32_t, float>> logit_bias = {};  // added to the logits of these ids
+  std::int64_t min_tokens = 0;                                  // none of `ends` is drawn before these many
+  std::vector<std::int32_t> ends = {};
 };
 
 // ConfigError names the option, its value and its range.
@@ -34,20 +40,21 @@ class TokenSampler {
   explicit TokenSampler(const SamplingOptions& options, int choice = 0);
 
   // `logits` of the next position, `seen`: prompt and answer so far. Processed in the order of Hugging Face:
-  // repetition penalty (positive logits are divided, negative ones multiplied), forbidden tokens,
-  // temperature, top-k, top-p, min-p. The n-th draw of a sequence is a function of (seed, choice, n) alone.
-  // Ids beyond the vocabulary are ignored.
+  // bias, repetition penalty (positive logits are divided, negative ones multiplied), frequency and presence
+  // penalties, forbidden tokens, temperature, top-k, top-p, min-p. The n-th draw of a sequence is a function
+  // of (seed, choice, n) alone. Ids beyond the vocabulary are ignored.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
 
  private:
   // The logits, with what was seen made less likely and what must not come impossible; may be `logits`
   // themselves.
   std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen);
+  std::int32_t draw(std::span<const float> scores);
 
   SamplingOptions options_;
   PhiloxKey key_;
   std::uint64_t draws_ = 0;
-  bool first_ = true;  // no token was drawn yet
+  std::vector<std::int32_t> drawn_;
   std::vector<float> scores_;
   std::vector<std::int32_t> order_;
 };

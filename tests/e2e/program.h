@@ -42,6 +42,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   void signal(int number) const;
+  pid_t id() const { return pid_; }
   std::string errors() const;  // what it has said so far on standard error
   bool running();
   bool handles(int signal) const;  // it would not end by it at once

@@ -85,6 +85,7 @@ Commands about_a_decoder() {
           {"generate", "run", "--prompt", "the", "--max-tokens", "4", "--echo"},
           {"chat", "run", "--max-tokens", "4"},
           {"chat", "run", "--max-tokens", "4", "--json"},
+          {"serve", "run", "--port", "0"},
           {"score", "run", "lines.txt"},
           {"eval", "perplexity", "run", "--text", "lines.txt"},
           {"eval", "perplexity", "run", "--text", "lines.txt", "--json"},

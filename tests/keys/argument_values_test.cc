@@ -143,6 +143,7 @@ TEST(ArgumentValues, OptionsWithoutEffectAreRefused) {
 
 // Commands that measure for minutes, or wait for people.
 bool only_parsed(const std::string& command) {
+  if (command == "serve") return true;
   return command.starts_with("bench ") && command != "bench train" && command != "bench decode";
 }
 
@@ -276,7 +277,7 @@ TEST_P(ArgumentTexts, OddOnesAreTakenOrRefusedInOrder) {
 }
 
 std::vector<const char*> families() {
-  return {"tokenizer", "data", "train",      "finetune", "chat",     "generate", "score",   "embed",
+  return {"tokenizer", "data", "train",      "finetune", "chat",     "generate", "score",   "embed", "serve",
           "predict",   "eval", "checkpoint", "plan",     "schedule", "bench",    "compare", "config"};
 }
 

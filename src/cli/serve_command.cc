@@ -1,0 +1,138 @@
+// `stoa serve MODEL…`.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/app.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/machine_factory.h"
+#include "cli/model_argument.h"
+#include "cli/number_checks.h"
+#include "cli/print.h"
+#include "serve/serve.h"
+
+namespace stoa::cli {
+namespace {
+
+struct ServeArguments {
+  std::vector<std::string> models, adapters;
+  ComputeArguments machine;
+  std::string key_file, access_log;
+  std::int64_t max_context = 0, body_megabytes = 32;
+  double cache_gigabytes = 0;
+  bool ignore_generation_config = false;
+  serve::ServeOptions options;
+  double queue_seconds = 600;
+};
+
+// NAME and the rest of "NAME=PATH", or no name.
+std::pair<std::string, std::string> named_path(const std::string& text) {
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0 || fs::exists(text)) return {"", text};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+// The last word of a path: "shakespeare" of "runs/shakespeare/".
+std::string last_word(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
+serve::ModelOptions model_options(const ServeArguments& a, const std::string& argument) {
+  const auto [name, path] = named_path(argument);
+  serve::ModelOptions out;
+  out.path = path;
+  out.name = name.empty() ? last_word(path) : name;
+  out.aliases = {path, fs::absolute(path).lexically_normal().string()};
+  out.dtype = a.machine.type();
+  if (a.max_context > 0) out.max_context = a.max_context;
+  if (a.cache_gigabytes > 0) out.cache_gigabytes = a.cache_gigabytes;
+  out.use_generation_config = !a.ignore_generation_config;
+  out.queue_seconds = a.queue_seconds;
+  return out;
+}
+
+void serve_models(const ServeArguments& a, Context& context) {
+  serve::ServeOptions options = a.options;
+  options.app.version = std::string(version());
+  options.http.body_bytes = static_cast<std::size_t>(a.body_megabytes) << 20;
+  if (!a.key_file.empty()) options.app.keys = serve::read_keys(a.key_file);
+  if (!a.access_log.empty()) options.access_log = a.access_log;
+  for (const auto& model : a.models) options.models.push_back(model_options(a, model));
+  const serve::ModelOptions base = options.models.front();
+  for (const auto& adapter : a.adapters) {
+    const auto [name, path] = named_path(adapter);
+    require<UsageError>(!name.empty(), "--adapter {}: expected NAME=DIR", adapter);
+    serve::ModelOptions adapted = base;
+    adapted.name = name;
+    adapted.aliases.clear();
+    adapted.adapter = path;
+    options.models.push_back(adapted);
+  }
+  for (const auto& origin : options.app.allowed_origins)
+    require<UsageError>(origin == "*" || origin.find("://") != std::string::npos,
+                        "--allowed-origin {}: expected an origin such as https://example.org", origin);
+  serve::serve(
+      options, [machine = a.machine.machine] { return make_machine(machine); }, context.interrupt.token(),
+      context.console,
+      [&](const std::string& url) {
+        print("listening on " + url + "\n");
+        context.interrupt.set({.grace = std::chrono::duration<double>(options.drain_seconds + 10),
+                               .words = "answers under way are finished (again: exit immediately)",
+                               .last_words = {}});
+      });
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, Context& context) {
+  auto a = std::make_shared<ServeArguments>();
+  CLI::App* c = app.add_subcommand(
+      "serve",
+      "Answer requests over HTTP, in OpenAI's form, and serve a chat page. The first line of "
+      "standard output is 'listening on URL'. Example: stoa serve runs/shakespeare --port 8000");
+  c->add_option("MODEL", a->models,
+                "Model directories, .gguf files, checkpoints or runs; NAME=MODEL gives a name")
+      ->required();
+  a->machine.add_to(*c);
+  c->add_option("--host", a->options.http.host, "Address to listen on; 0.0.0.0: all of this machine")
+      ->capture_default_str();
+  c->add_option("--port", a->options.http.port, "0: a free port")
+      ->capture_default_str()
+      ->check(between(0, 65535));
+  c->add_option("--api-key-file", a->key_file,
+                "Only requests with one of the keys in this file, one per line, are answered");
+  c->add_option("--adapter", a->adapters,
+                "NAME=DIR: an adapter of the first MODEL, served under NAME (may be given several times)");
+  c->add_option("--max-context", a->max_context,
+                "Tokens of a prompt and its answer (default: the model's positions)")
+      ->check(between(2, 1 << 24));
+  c->add_option("--kv-memory-gb", a->cache_gigabytes, "Memory for keys and values, which bounds the context")
+      ->check(between(1e-6, 1e6));
+  c->add_option("--max-queue-seconds", a->queue_seconds,
+                "Requests that would wait longer are refused with status 429 and Retry-After")
+      ->capture_default_str()
+      ->check(between(0, 1e9));
+  c->add_option("--max-body-mb", a->body_megabytes, "Longest body of a request")
+      ->capture_default_str()
+      ->check(between(1, 1024));
+  c->add_option("--drain-seconds", a->options.drain_seconds,
+                "At SIGTERM: how long answers under way may take")
+      ->capture_default_str()
+      ->check(between(0, 86400));
+  c->add_option("--allowed-host", a->options.app.allowed_hosts,
+                "A name under which clients may reach the server, besides addresses, localhost and this "
+                "machine's name; *: any");
+  c->add_option(
+      "--allowed-origin", a->options.app.allowed_origins,
+      "Origin of web pages elsewhere that may use the server (CORS), such as https://example.org; *: any");
+  c->add_option("--access-log", a->access_log,
+                "File to which a JSON line per request is appended; -: standard error");
+  c->add_flag("--ignore-unknown-fields", a->options.app.lenient,
+              "Fields of requests that are not known do not refuse them");
+  c->add_flag("--no-generation-config", a->ignore_generation_config,
+              "Ignore the models' generation_config.json");
+  c->callback([a, &context] { serve_models(*a, context); });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,32 @@
+// Bounds what waits: a request that would wait too long is refused at once, and told when to come again.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+namespace stoa::serve {
+
+class Admission {
+ public:
+  // `seconds`: the longest wait; `requests`: the most that are open.
+  Admission(double seconds, std::int64_t requests) : longest_(seconds), most_(requests) {}
+
+  // A request with this many tokens of prompts and, at most, of answers. Returns what leave() gets back.
+  // ApiError 429 with Retry-After.
+  double enter(std::int64_t prompt_tokens, std::int64_t answer_tokens);
+  // It ended; `tokens`: read and written for it, 0 if it failed.
+  void leave(double expected, std::int64_t tokens, std::int64_t answer_tokens);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const double longest_;
+  const std::int64_t most_;
+  std::mutex mutex_;
+  std::int64_t open_ = 0;
+  double expected_ = 0;           // tokens of what is open
+  double pace_ = 0, answer_ = 0;  // measured: seconds per token while busy, tokens of an answer
+  Clock::time_point since_{};     // the last end, or the begin of being busy
+};
+
+}  // namespace stoa::serve

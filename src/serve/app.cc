@@ -1,0 +1,292 @@
+#include "serve/app.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/nearest.h"
+#include "serve/page.h"
+
+namespace stoa::serve {
+namespace {
+
+// "localhost" of "LocalHost:8000", "::1" of "[::1]:8000".
+std::string host_of(std::string_view header) {
+  if (header.starts_with('[')) {
+    header.remove_prefix(1);
+    header = header.substr(0, header.find(']'));
+  } else {
+    header = header.substr(0, header.rfind(':'));
+  }
+  std::string out(header);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// Names made of digits and dots, or with colons, are addresses: nobody can bind them to another machine.
+bool is_address(std::string_view host) {
+  const bool v4 = !host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return v4 || host.find(':') != std::string_view::npos;
+}
+
+std::string this_host() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+bool contains(const std::vector<std::string>& list, std::string_view value) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const std::string& item) { return item == "*" || item == value; });
+}
+
+std::string_view key_of(const http::Request& request) {
+  std::string_view given = request.header("authorization");
+  if (given.size() >= 6 && std::equal(given.begin(), given.begin() + 6, "bearer", [](char a, char b) {
+        return std::tolower(static_cast<unsigned char>(a)) == b;
+      })) {
+    given.remove_prefix(6);
+    while (given.starts_with(' ')) given.remove_prefix(1);
+    if (!given.empty()) return given;
+  }
+  for (const char* name : {"x-api-key", "api-key"})
+    if (const auto key = request.header(name); !key.empty()) return key;
+  return {};
+}
+
+http::Reply json_reply(const Json& value) { return {200, "application/json", json_text(value)}; }
+
+}  // namespace
+
+bool same_secret(std::string_view given, std::string_view secret) {
+  unsigned difference = given.size() == secret.size() ? 0 : 1;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    difference |= static_cast<unsigned char>(given[i]) ^
+                  static_cast<unsigned char>(secret.empty() ? '\0' : secret[i % secret.size()]);
+  return difference == 0;
+}
+
+App::App(const ModelSet& models, AppOptions options)
+    : models_(models), options_(std::move(options)), host_name_(this_host()) {
+  add_routes();
+}
+
+void App::add_routes() {
+  post("/v1/completions", complete_text, {"/completions"});
+  post("/v1/chat/completions", complete_chat, {"/chat/completions"});
+  post("/v1/embeddings", embed, {"/embeddings"});
+  post("/v1/messages", answer_message);
+  post("/tokenize", tokenize, {"/v1/tokenize"});
+  post("/detokenize", detokenize, {"/v1/detokenize"});
+  post("/score", score_pairs, {"/v1/score"});
+  post("/rerank", rerank, {"/v1/rerank", "/v2/rerank"});
+  post("/generate", generate_as_nemo, {}, "PUT");
+  post("/api", generate_as_megatron, {}, "PUT");
+  get("/v1/models", [this] { return models(); });
+  get(
+      "/health", [this] { return health(); }, true);
+  get(
+      "/ping", [this] { return health(); }, true);
+  get(
+      "/metrics", [this] { return metrics(); }, true);
+  get(
+      "/version",
+      [this] {
+        return json_reply({{"version", options_.version}});
+      },
+      true);
+  get("/props", [this] { return properties(); });
+  get("/tokenizer_info", [this] { return tokenizer_info(); });
+  get(
+      "/",
+      [] {
+        return http::Reply{200, "text/html; charset=utf-8", std::string(chat_page()), page_headers()};
+      },
+      true);
+}
+
+void App::post(const std::string& path, void (*handler)(const Call&), std::vector<std::string> aliases,
+               const char* method) {
+  aliases.push_back(path);
+  for (const std::string& name : aliases)
+    routes_[name].push_back({method, [this, path, handler](const http::Request& request,
+                                                           const std::shared_ptr<http::Answer>& answer) {
+                               const RequestBody body(request.body, fields_of(path), options_.lenient);
+                               handler({models_, body, std::string(key_of(request)), request.id, answer});
+                             }});
+}
+
+void App::get(const std::string& path, std::function<http::Reply()> handler, bool open) {
+  routes_[path].push_back(
+      {"GET",
+       [handler = std::move(handler)](const http::Request&, const std::shared_ptr<http::Answer>& answer) {
+         answer->send(handler());
+       },
+       open});
+}
+
+void App::handle(const http::Request& request, const std::shared_ptr<http::Answer>& answer) const {
+  try {
+    route(request, answer);
+  } catch (const ApiError& error) {
+    answer->send(error.reply());
+  } catch (const std::exception& error) {
+    answer->send(ApiError(500, error.what()).reply());
+  }
+}
+
+void App::check_host(const http::Request& request) const {
+  const std::string host = host_of(request.header("host"));
+  if (host.empty() || is_address(host) || host == "localhost" || host.ends_with(".localhost") ||
+      host == host_name_ || contains(options_.allowed_hosts, host))
+    return;
+  throw ApiError(403,
+                 fmt::format("the Host '{}' is not this server's: --allowed-host {} would allow it",
+                             host.substr(0, 100), host.substr(0, 100)),
+                 {}, "host_not_allowed");
+}
+
+void App::check_origin(const http::Request& request, http::Answer& answer) const {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty()) return;
+  const std::string_view host = request.header("host");
+  const bool own = origin == fmt::format("http://{}", host) || origin == fmt::format("https://{}", host);
+  if (own) return;
+  if (!contains(options_.allowed_origins, origin))
+    throw ApiError(403,
+                   fmt::format("pages of {} may not use this server: --allowed-origin would allow it",
+                               origin.substr(0, 100)),
+                   {}, "origin_not_allowed");
+  answer.add_header("Access-Control-Allow-Origin", std::string(origin));
+  answer.add_header("Vary", "Origin");
+}
+
+std::string App::owner_of(const http::Request& request) const {
+  const std::string_view given = key_of(request);
+  if (options_.keys.empty()) return {};
+  bool known = false;
+  for (const std::string& key : options_.keys) known |= same_secret(given, key);
+  if (known) return std::string(given);
+  ApiError error(
+      401, given.empty() ? "an API key is needed: Authorization: Bearer KEY" : "the API key is not known", {},
+      "invalid_api_key");
+  error.headers = {{"WWW-Authenticate", "Bearer"}};
+  throw error;
+}
+
+void App::route(const http::Request& request, const std::shared_ptr<http::Answer>& answer) const {
+  check_host(request);
+  check_origin(request, *answer);
+  const bool one_model = request.path.starts_with("/v1/models/") && request.path.size() > 11;
+  const auto found = routes_.find(one_model ? "/v1/models" : request.path);
+  if (found == routes_.end()) {
+    std::vector<std::string> paths;
+    for (const auto& [path, routes] : routes_) paths.push_back(path);
+    const std::string given = request.path.substr(0, 200);
+    throw ApiError(404, fmt::format("no route {}{}", given, did_you_mean(given, paths)), {}, "not_found");
+  }
+  std::string allowed;
+  for (const Route& route : found->second) allowed += (allowed.empty() ? "" : ", ") + route.method;
+  if (request.method == "OPTIONS") {
+    answer->send({204,
+                  "",
+                  "",
+                  {{"Allow", allowed + ", OPTIONS"},
+                   {"Access-Control-Allow-Methods", allowed},
+                   {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, X-Request-Id"},
+                   {"Access-Control-Max-Age", "600"}}});
+    return;
+  }
+  const auto chosen = std::find_if(found->second.begin(), found->second.end(),
+                                   [&](const Route& route) { return route.method == request.method; });
+  if (chosen == found->second.end()) {
+    ApiError error(405,
+                   fmt::format("{} takes {}, not {}", request.path, allowed, request.method.substr(0, 40)));
+    error.headers = {{"Allow", allowed}};
+    throw error;
+  }
+  if (!chosen->open) owner_of(request);
+  if (draining_ && !chosen->open) throw ApiError(503, "the server is shutting down");
+  if (one_model) return answer->send(model(request.path.substr(11)));
+  chosen->handler(request, answer);
+}
+
+namespace {
+Json describe(const ServedModel& model) {
+  return {{"id", model.name()},
+          {"object", "model"},
+          {"created", model.created()},
+          {"owned_by", "stoa"},
+          {"root", model.options().path.string()},
+          {"max_model_len", model.context()},
+          {"chat", model.has_template()}};
+}
+}  // namespace
+
+http::Reply App::models() const {
+  Json data = Json::array();
+  for (const auto& model : models_.all()) data.push_back(describe(*model));
+  return json_reply({{"object", "list"}, {"data", data}});
+}
+
+http::Reply App::model(const std::string& name) const { return json_reply(describe(*models_.find(name))); }
+
+http::Reply App::health() const {
+  if (draining_) throw ApiError(503, "the server is shutting down");
+  return json_reply({{"status", "ok"}});
+}
+
+http::Reply App::metrics() const {
+  MetricsText out;
+  for (const auto& model : models_.all()) {
+    Metrics::Gauges gauges;
+    if (model->generates()) {
+      const infer::EngineCounters counts = model->counters();
+      gauges.running = counts.running;
+      gauges.waiting = counts.waiting;
+      gauges.cache_usage = static_cast<double>(counts.blocks_used) / static_cast<double>(counts.blocks_total);
+      gauges.prefix_queries = counts.prompt_tokens;
+      gauges.prefix_hits = counts.prefix_hit_tokens;
+      gauges.preemptions = counts.preemptions;
+      gauges.block_tokens = model->limits().block_tokens;
+      gauges.blocks = counts.blocks_total;
+    }
+    model->metrics().write(model->name(), gauges, out);
+  }
+  return {200, "text/plain; version=0.0.4; charset=utf-8", out.text()};
+}
+
+http::Reply App::properties() const {
+  const auto model = models_.find("");
+  Json out{{"model_path", model->options().path.string()},
+           {"model_alias", model->name()},
+           {"chat_template", model->template_text()},
+           {"bos_token", ""},
+           {"eos_token", ""},
+           {"total_slots", model->generates() ? model->limits().sequences : 0},
+           {"default_generation_settings", {{"n_ctx", model->context()}}},
+           {"modalities", {{"vision", false}, {"audio", false}}},
+           {"build_info", options_.version}};
+  const auto& tokenizer = model->tokenizer();
+  if (const auto id = tokenizer.bos_id()) out["bos_token"] = tokenizer.id_to_token(*id);
+  if (const auto id = tokenizer.eos_id()) out["eos_token"] = tokenizer.id_to_token(*id);
+  return json_reply(out);
+}
+
+http::Reply App::tokenizer_info() const {
+  const auto model = models_.find("");
+  const auto& tokenizer = model->tokenizer();
+  Json out{{"vocab_size", tokenizer.vocab_size()}, {"model_max_length", model->context()}};
+  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
+    out[key] = id ? Json(tokenizer.id_to_token(*id)) : Json();
+  };
+  name("bos_token", tokenizer.bos_id());
+  name("eos_token", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.eod_id());
+  name("pad_token", tokenizer.pad_id());
+  name("unk_token", tokenizer.unk_id());
+  if (model->has_template()) out["chat_template"] = model->template_text();
+  return json_reply(out);
+}
+
+}  // namespace stoa::serve

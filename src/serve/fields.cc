@@ -1,0 +1,237 @@
+#include "serve/fields.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace stoa::serve {
+namespace {
+
+using enum FieldUse;
+
+constexpr Field kModel{"model", kHonoured, "a name of `/v1/models`; without it, the first model"};
+constexpr Field kTemperature{"temperature", kHonoured, "0 to 100; 0 takes the likeliest token"};
+constexpr Field kTopP{"top_p", kHonoured, "above 0, at most 1"};
+constexpr Field kTopK{"top_k", kHonoured, "0 or -1: all tokens"};
+constexpr Field kMinP{"min_p", kHonoured, "0 to 1"};
+constexpr Field kSeed{"seed", kHonoured, "without it, one by chance"};
+constexpr Field kStop{"stop", kHonoured, "a text or up to 64; not part of the answer"};
+constexpr Field kN{"n", kHonoured, "1 to 128 choices"};
+constexpr Field kStream{"stream", kHonoured, "server-sent events"};
+constexpr Field kStreamOptions{"stream_options", kHonoured, "`include_usage`, `continuous_usage_stats`"};
+constexpr Field kPresence{"presence_penalty", kHonoured, "-2 to 2"};
+constexpr Field kFrequency{"frequency_penalty", kHonoured, "-2 to 2"};
+constexpr Field kRepetition{"repetition_penalty", kHonoured, "above 0; 1: none"};
+constexpr Field kBias{"logit_bias", kHonoured, "id: -100 to 100"};
+constexpr Field kMinTokens{"min_tokens", kHonoured, "no end token before"};
+constexpr Field kIgnoreEos{"ignore_eos", kHonoured, "end tokens do not end the answer"};
+constexpr Field kStopIds{"stop_token_ids", kHonoured, "more end tokens"};
+constexpr Field kSkipSpecial{"skip_special_tokens", kHonoured, "default true"};
+constexpr Field kIncludeStop{"include_stop_str_in_output", kHonoured, "default false"};
+constexpr Field kUser{"user", kIgnored};
+constexpr Field kServiceTier{"service_tier", kIgnored};
+constexpr Field kStore{"store", kIgnored, "nothing is stored"};
+constexpr Field kMetadata{"metadata", kIgnored};
+constexpr Field kCacheKey{"prompt_cache_key", kIgnored};
+constexpr Field kCacheRetention{"prompt_cache_retention", kIgnored};
+constexpr Field kSafety{"safety_identifier", kIgnored};
+constexpr Field kGuidedJson{"guided_json", kRefused, "no constraints yet"};
+constexpr Field kGuidedRegex{"guided_regex", kRefused, "no constraints yet"};
+constexpr Field kGuidedChoice{"guided_choice", kRefused, "no constraints yet"};
+constexpr Field kGuidedGrammar{"guided_grammar", kRefused, "no constraints yet"};
+constexpr Field kStructured{"structured_outputs", kRefused, "no constraints yet"};
+constexpr Field kBeamSearch{"use_beam_search", kRefused, "", "false"};
+
+constexpr std::array kCompletions{
+    kModel,
+    Field{"prompt", kHonoured, "a text, ids, or a list of either, 1024 at most"},
+    Field{"max_tokens", kHonoured, "default 16; 0 only with `echo`"},
+    kTemperature,
+    kTopP,
+    kTopK,
+    kMinP,
+    kN,
+    Field{"best_of", kRefused, "", "1"},
+    Field{"echo", kHonoured, "the prompt comes first, with `logprobs` its log-probabilities"},
+    Field{"logprobs", kHonoured, "0 to 20 candidates per token"},
+    kStop,
+    kSeed,
+    Field{"suffix", kRefused, "no filling in the middle", "\"\""},
+    kPresence,
+    kFrequency,
+    kRepetition,
+    kBias,
+    kStream,
+    kStreamOptions,
+    kMinTokens,
+    kIgnoreEos,
+    kStopIds,
+    kSkipSpecial,
+    kIncludeStop,
+    Field{"add_special_tokens", kHonoured, "what the tokenizer adds to texts; default true"},
+    Field{"truncate_prompt_tokens", kHonoured, "keeps the last ids of a prompt"},
+    Field{"response_format", kRefused, "no constraints yet", R"({"type":"text"})"},
+    kGuidedJson,
+    kGuidedRegex,
+    kGuidedChoice,
+    kGuidedGrammar,
+    kStructured,
+    kBeamSearch,
+    Field{"prompt_embeds", kRefused, "tensors are not taken from requests"},
+    kUser,
+    kMetadata,
+    kStore,
+    kServiceTier,
+    kCacheKey,
+    kCacheRetention,
+    kSafety};
+
+constexpr std::array kChat{
+    kModel,
+    Field{"messages", kHonoured,
+          "roles system, developer, user, assistant, tool; content a text or parts of type text"},
+    Field{"max_completion_tokens", kHonoured, "default: what the context leaves"},
+    Field{"max_tokens", kHonoured, "the older name of the same"},
+    kTemperature,
+    kTopP,
+    kTopK,
+    kMinP,
+    kN,
+    kStop,
+    kSeed,
+    Field{"logprobs", kHonoured},
+    Field{"top_logprobs", kHonoured, "0 to 20, with `logprobs`"},
+    kPresence,
+    kFrequency,
+    kRepetition,
+    kBias,
+    kStream,
+    kStreamOptions,
+    Field{"tools", kHonoured, "rendered by the chat template, calls parsed from the answer"},
+    Field{"tool_choice", kHonoured, "`auto`, `none`; `required` and a name need constraints and are refused"},
+    Field{"parallel_tool_calls", kHonoured, "false: the first call only"},
+    Field{"response_format", kRefused, "no constraints yet", R"({"type":"text"})"},
+    kGuidedJson,
+    kGuidedRegex,
+    kGuidedChoice,
+    kGuidedGrammar,
+    kStructured,
+    Field{"functions", kRefused, "the older form of `tools`", "[]"},
+    Field{"function_call", kRefused, "the older form of `tool_choice`", "\"none\""},
+    Field{"modalities", kRefused, "text alone", R"(["text"])"},
+    Field{"audio", kRefused},
+    Field{"web_search_options", kRefused, "nothing is searched"},
+    kMinTokens,
+    kIgnoreEos,
+    kStopIds,
+    kSkipSpecial,
+    kIncludeStop,
+    Field{"add_generation_prompt", kHonoured, "default true"},
+    Field{"continue_final_message", kRefused, "", "false"},
+    Field{"chat_template_kwargs", kHonoured, "variables for the template, such as enable_thinking"},
+    Field{"chat_template", kRefused, "the model's own is used"},
+    kBeamSearch,
+    Field{"reasoning_effort", kIgnored},
+    Field{"verbosity", kIgnored},
+    Field{"prediction", kIgnored, "a hint for speed"},
+    kUser,
+    kMetadata,
+    kStore,
+    kServiceTier,
+    kCacheKey,
+    kCacheRetention,
+    kSafety};
+
+constexpr std::array kEmbeddings{
+    kModel, Field{"input", kHonoured, "a text, ids, or a list of either, 2048 at most"},
+    Field{"encoding_format", kHonoured, "`float` or `base64` (float32, little-endian)"},
+    Field{"dimensions", kRefused, "vectors are not shortened"}, kUser};
+
+constexpr std::array kTokenize{
+    kModel,
+    Field{"prompt", kHonoured, "a text"},
+    Field{"messages", kHonoured, "in place of prompt: a chat, by its template"},
+    Field{"content", kHonoured, "the name of llama-server for `prompt`"},
+    Field{"add_special_tokens", kHonoured, "default true; of `content` and `messages` false"},
+    Field{"add_special", kHonoured, "the name of llama-server for the same"},
+    Field{"add_generation_prompt", kHonoured, "of `messages`; default true"},
+    Field{"return_token_strs", kHonoured, "adds `token_strs`"},
+    Field{"with_pieces", kHonoured, "each token with its text"}};
+constexpr std::array kDetokenize{kModel, Field{"tokens", kHonoured, "ids"}};
+
+constexpr std::array kMessages{
+    kModel,
+    Field{"messages", kHonoured, "roles user and assistant; content a text or parts of type text"},
+    Field{"system", kHonoured, "a text or parts of type text"},
+    Field{"max_tokens", kHonoured, "required"},
+    kTemperature,
+    kTopP,
+    kTopK,
+    Field{"stop_sequences", kHonoured},
+    kStream,
+    Field{"tools", kRefused, "not in this form: use /v1/chat/completions", "[]"},
+    Field{"tool_choice", kRefused, "", R"({"type":"none"})"},
+    Field{"thinking", kRefused, "", R"({"type":"disabled"})"},
+    kMetadata,
+    kServiceTier};
+
+constexpr std::array kScore{kModel, Field{"text_1", kHonoured, "a text, or a list"},
+                            Field{"text_2", kHonoured, "a text, or a list; of one with many, or pairs"},
+                            kUser};
+constexpr std::array kRerank{kModel,
+                             Field{"query", kHonoured},
+                             Field{"documents", kHonoured, "texts, or objects with `text`"},
+                             Field{"top_n", kHonoured, "the best n; default all"},
+                             Field{"return_documents", kHonoured, "default true"},
+                             kUser};
+
+constexpr std::array kNemo{Field{"sentences", kHonoured, "1 to 128 texts"},
+                           Field{"tokens_to_generate", kHonoured, "default 64"},
+                           Field{"temperature", kHonoured, "above 0, at most 100; default 1"},
+                           Field{"top_k", kHonoured, "default 0: all"},
+                           Field{"top_p", kHonoured, "default 0.9"},
+                           Field{"greedy", kHonoured, "default false"},
+                           Field{"repetition_penalty", kHonoured, "at least 1; default 1"},
+                           Field{"min_tokens_to_generate", kHonoured, "default 0"},
+                           Field{"add_BOS", kHonoured, "default false"},
+                           Field{"end_strings", kHonoured, "default end of text"},
+                           Field{"compute_logprob", kHonoured, "default false"},
+                           Field{"random_seed", kHonoured, "without it, one by chance"},
+                           Field{"all_probs", kRefused, "a whole vocabulary per token", "false"},
+                           Field{"task_ids", kRefused, "of prompt-tuned models"},
+                           Field{"neighbors", kRefused, "of retrieval models"}};
+constexpr std::array kMegatron{Field{"prompts", kHonoured, "1 to 128 texts"},
+                               Field{"tokens_to_generate", kHonoured, "default 64"},
+                               Field{"temperature", kHonoured, "default 1"},
+                               Field{"top_k", kHonoured, "default 0: all"},
+                               Field{"top_p", kHonoured, "default 0: all"},
+                               Field{"logprobs", kHonoured, "default false"},
+                               Field{"add_BOS", kHonoured, "default false"},
+                               Field{"random_seed", kHonoured, "-1 or none: one by chance"},
+                               Field{"beam_width", kRefused},
+                               Field{"stop_token", kHonoured, "an id that ends the answer"}};
+
+constexpr std::array kEndpoints{Endpoint{"/v1/completions", kCompletions},
+                                Endpoint{"/v1/chat/completions", kChat},
+                                Endpoint{"/v1/embeddings", kEmbeddings},
+                                Endpoint{"/v1/messages", kMessages},
+                                Endpoint{"/tokenize", kTokenize},
+                                Endpoint{"/detokenize", kDetokenize},
+                                Endpoint{"/score", kScore},
+                                Endpoint{"/rerank", kRerank},
+                                Endpoint{"/generate", kNemo},
+                                Endpoint{"/api", kMegatron}};
+
+}  // namespace
+
+std::span<const Endpoint> endpoints() { return kEndpoints; }
+
+std::span<const Field> fields_of(std::string_view path) {
+  const auto found = std::find_if(kEndpoints.begin(), kEndpoints.end(),
+                                  [&](const Endpoint& endpoint) { return endpoint.path == path; });
+  require<InternalError>(found != kEndpoints.end(), "no fields of {}", path);
+  return found->fields;
+}
+
+}  // namespace stoa::serve

@@ -1,0 +1,47 @@
+#include "serve/fields.h"
+
+#include <gmock/gmock.h>
+
+#include "base/file.h"
+#include "base/test_paths.h"
+#include "serve/request_body.h"
+
+namespace stoa::serve {
+namespace {
+
+const char* word_of(FieldUse use) {
+  return use == FieldUse::kHonoured ? "honoured" : use == FieldUse::kIgnored ? "ignored" : "refused";
+}
+
+// docs/serving.md says of every field what becomes of it, and of no other.
+TEST(Fields, AreThoseOfThePage) {
+  const std::string page = read_text(test::source_dir() / "docs/serving.md");
+  std::string expected;
+  for (const Endpoint& endpoint : endpoints()) {
+    expected += fmt::format("\n### `{}`\n\n| field | | |\n|---|---|---|\n", endpoint.path);
+    for (const Field& field : endpoint.fields) {
+      std::string note(field.note);
+      if (!field.neutral.empty())
+        note += fmt::format("{}`{}` is taken", note.empty() ? "" : "; ", field.neutral);
+      expected += fmt::format("| `{}` | {} | {} |\n", field.name, word_of(field.use), note);
+    }
+  }
+  EXPECT_EQ(page.substr(page.find("\n### `")), expected);
+}
+
+TEST(Fields, NamesAreUniqueAndNeutralValuesAreJson) {
+  for (const Endpoint& endpoint : endpoints()) {
+    std::vector<std::string_view> names;
+    for (const Field& field : endpoint.fields) {
+      EXPECT_THAT(names, ::testing::Not(::testing::Contains(field.name)));
+      names.push_back(field.name);
+      if (field.neutral.empty()) continue;
+      EXPECT_EQ(field.use, FieldUse::kRefused) << field.name;
+      const std::string body = fmt::format("{{\"{}\":{}}}", field.name, field.neutral);
+      EXPECT_NO_THROW(RequestBody(body, endpoint.fields, false)) << body;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stoa::serve

@@ -1,0 +1,101 @@
+#include "serve/sampling_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <random>
+
+namespace stoa::serve {
+namespace {
+
+constexpr std::size_t kMostStops = 64, kLongestStop = 1000, kMostBiases = 4096;
+
+std::vector<std::pair<std::int32_t, float>> read_bias(const RequestBody& body, std::int64_t vocabulary) {
+  std::vector<std::pair<std::int32_t, float>> out;
+  const Json* bias = body.find("logit_bias");
+  if (bias == nullptr) return out;
+  check(bias->is_object(), "logit_bias", "'logit_bias' must be an object of token ids");
+  check(bias->size() <= kMostBiases, "logit_bias", "'logit_bias' has {} entries, at most {} are taken",
+        bias->size(), kMostBiases);
+  for (const auto& [key, value] : bias->items()) {
+    std::int32_t id = -1;
+    const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
+    check(read.ec == std::errc() && read.ptr == key.data() + key.size() && id >= 0 && id < vocabulary,
+          "logit_bias", "'logit_bias': '{}' is no token id below {}", key.substr(0, 40), vocabulary);
+    check(value.is_number() && value.get<double>() >= -100 && value.get<double>() <= 100, "logit_bias",
+          "'logit_bias': the bias of {} must be between -100 and 100", id);
+    out.emplace_back(id, value.get<float>());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::uint64_t random_seed() {
+  thread_local std::random_device device;
+  return (std::uint64_t{device()} << 32 | device()) >> 1;
+}
+
+infer::Request read_sampling(const RequestBody& body, const ServedModel& model) {
+  infer::Request job;
+  auto& s = job.sampling;
+  const auto& file = model.defaults();
+  const bool draws = file.do_sample.value_or(false);
+  const auto file_or = [&](const auto& value, auto otherwise) {
+    return draws && value ? static_cast<decltype(otherwise)>(*value) : otherwise;
+  };
+  s.temperature = body.number("temperature", 0, 100).value_or(file_or(file.temperature, 1.0));
+  s.top_p = body.number("top_p", 1e-9, 1).value_or(file_or(file.top_p, 1.0));
+  s.top_k = std::max<std::int64_t>(0, body.integer("top_k", -1, std::numeric_limits<std::int32_t>::max())
+                                          .value_or(file_or(file.top_k, std::int64_t{0})));
+  s.min_p = body.number("min_p", 0, 1).value_or(file_or(file.min_p, 0.0));
+  s.repetition_penalty =
+      body.number("repetition_penalty", 1e-3, 1000).value_or(file.repetition_penalty.value_or(1.0));
+  s.presence_penalty = body.number("presence_penalty", -2, 2).value_or(0);
+  s.frequency_penalty = body.number("frequency_penalty", -2, 2).value_or(0);
+  s.logit_bias = read_bias(body, model.vocabulary());
+  s.suppressed = file.suppressed;
+  s.suppressed_first = file.suppressed_first;
+  s.bad_words = file.bad_words;
+  const auto seed = body.integer("seed", std::numeric_limits<std::int64_t>::min(),
+                                 std::numeric_limits<std::int64_t>::max());
+  s.seed = seed ? static_cast<std::uint64_t>(*seed) : random_seed();
+  job.choices = static_cast<int>(body.integer("n", 1, kMostChoices).value_or(1));
+  if (!body.boolean("ignore_eos", false)) job.end_ids = model.end_tokens();
+  for (const std::int32_t id : body.ids("stop_token_ids", model.vocabulary())) job.end_ids.push_back(id);
+  s.min_tokens = body.integer("min_tokens", 0, std::numeric_limits<std::int32_t>::max()).value_or(0);
+  s.ends = job.end_ids;
+  return job;
+}
+
+std::vector<std::string> read_stops(const RequestBody& body, const char* name) {
+  std::vector<std::string> stops = body.texts(name, kMostStops);
+  for (const std::string& stop : stops) {
+    check(!stop.empty(), name, "'{}' has an empty text", name);
+    check(stop.size() <= kLongestStop, name, "'{}' has a text of {} bytes, at most {} are taken", name,
+          stop.size(), kLongestStop);
+  }
+  return stops;
+}
+
+AnswerText::Options read_text_options(const RequestBody& body) {
+  AnswerText::Options options;
+  options.stop = read_stops(body, "stop");
+  options.skip_special = body.boolean("skip_special_tokens", true);
+  options.include_stop = body.boolean("include_stop_str_in_output", false);
+  return options;
+}
+
+std::int64_t answer_length(const ServedModel& model, std::size_t prompt_tokens,
+                           std::optional<std::int64_t> wanted, const char* field) {
+  const auto prompt = static_cast<std::int64_t>(prompt_tokens);
+  const std::int64_t room = model.context() - prompt;
+  if (room >= std::max<std::int64_t>(1, wanted.value_or(1))) return wanted.value_or(room);
+  throw ApiError(
+      400,
+      fmt::format("the context of '{}' is {} tokens: the prompt has {}, and {} of an answer were asked for",
+                  model.name(), model.context(), prompt, wanted.value_or(1)),
+      field, "context_length_exceeded");
+}
+
+}  // namespace stoa::serve

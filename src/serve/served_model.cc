@@ -1,0 +1,171 @@
+#include "serve/served_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+#include "base/file.h"
+#include "infer/length_tables.h"
+#include "serve/single_pass.h"
+
+namespace stoa::serve {
+namespace {
+
+std::int64_t context_of(infer::OpenModel& model, const ModelOptions& options) {
+  std::int64_t context = infer::usable_positions(model.model().config);
+  if (options.max_context) context = std::min(context, *options.max_context);
+  if (options.cache_gigabytes) {
+    const std::size_t per_token = cache_bytes_per_token(model.model(), model.precision());
+    const double room = *options.cache_gigabytes * 1e9;
+    if (per_token > 0)
+      context = std::min(context, static_cast<std::int64_t>(room / static_cast<double>(per_token)));
+    require<ConfigError>(
+        context >= 2, "--kv-memory-gb {}: keys and values of a token take {} bytes, so not even 2 tokens fit",
+        *options.cache_gigabytes, per_token);
+  }
+  return context;
+}
+
+}  // namespace
+
+ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_machine,
+                         std::shared_ptr<Metrics> metrics)
+    : options_(options),
+      created_(std::time(nullptr)),
+      metrics_(std::move(metrics)),
+      model_(std::make_unique<infer::OpenModel>(options.path, options.dtype, std::move(make_machine),
+                                                options.adapter)),
+      tokenizer_(&model_->tokenizer()) {
+  namespace hf = model::huggingface;
+  const fs::path config = model_->directory() / hf::GenerationConfig::kFile;
+  if (options.use_generation_config && fs::exists(config)) {
+    try {
+      defaults_ = hf::read_generation_config(read_text(config));
+    } catch (const ConfigError& error) {
+      fail<ConfigError>("{}: {}; --no-generation-config ignores it", config.string(), error.what());
+    }
+  }
+  for (const auto id : defaults_.special.eos.empty() ? model_->special().eos : defaults_.special.eos)
+    end_tokens_.push_back(static_cast<std::int32_t>(id));
+  for (const auto id : {tokenizer_->eod_id(), tokenizer_->eos_id()})
+    if (id && std::find(end_tokens_.begin(), end_tokens_.end(), *id) == end_tokens_.end())
+      end_tokens_.push_back(*id);
+  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
+    if (id) variables_[key] = tokenizer_->id_to_token(*id);
+  };
+  name("bos_token", tokenizer_->bos_id());
+  name("eos_token", tokenizer_->eos_id());
+  name("unk_token", tokenizer_->unk_id());
+  name("pad_token", tokenizer_->pad_id());
+  if (!tokenizer_->chat_template().empty()) template_.emplace(tokenizer_->chat_template());
+
+  if (kind() == model::ModelKind::kBert) {
+    embedder_ = std::make_unique<infer::TextEmbedder>(
+        *model_, infer::EmbeddingOptions{}, [this](std::span<const double> vector) {
+          double squares = 0;
+          for (const double x : vector) squares += x * x;
+          const double scale = squares == 0 ? 1 : 1 / std::sqrt(squares);
+          std::vector<float>& out = vectors_.emplace_back();
+          for (const double x : vector) out.push_back(static_cast<float>(x * scale));
+        });
+    context_ = embedder_->longest();
+    return;
+  }
+  require<ConfigError>(kind() == model::ModelKind::kGpt,
+                       "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
+  context_ = context_of(*model_, options);
+  passes_ = std::make_unique<SinglePass>(*model_, context_);
+  context_ = passes_->limits().longest();
+  admission_ = std::make_unique<Admission>(options.queue_seconds, options.queue_requests);
+  engine_ = std::make_unique<infer::Engine>(*passes_);
+  loop_ = std::make_unique<infer::EngineLoop>(*engine_);
+}
+
+bool ServedModel::answers_to(std::string_view name) const {
+  return name == options_.name ||
+         std::find(options_.aliases.begin(), options_.aliases.end(), name) != options_.aliases.end();
+}
+
+void ServedModel::require_engine() const {
+  check(generates(), "model", "the model '{}' is an encoder: it has embeddings, and continues no text",
+        name());
+  if (stopped_) throw ApiError(503, "the server is shutting down");
+}
+
+infer::RequestId ServedModel::submit(infer::Request request, infer::Listener listener) {
+  require_engine();
+  const auto open = std::make_shared<int>(request.choices);
+  // Held until the id is known: the engine may end the request before.
+  const std::lock_guard lock(requests_mutex_);
+  try {
+    const infer::RequestId id = loop_->submit(
+        std::move(request), [this, open, listener = std::move(listener)](const infer::Event& event) {
+          const bool on = listener(event);
+          if (event.kind == infer::Event::Kind::kEnd && --*open == 0) {
+            const std::lock_guard ended(requests_mutex_);
+            requests_.erase(event.request);
+          }
+          return on;
+        });
+    requests_.insert(id);
+    return id;
+  } catch (const DataError& error) {
+    throw ApiError(400, error.what(), "prompt");
+  } catch (const ConfigError& error) {
+    throw ApiError(400, error.what());
+  }
+}
+
+void ServedModel::stop() {
+  if (!generates()) return;
+  {
+    const std::lock_guard lock(requests_mutex_);
+    stopped_ = true;
+    for (const infer::RequestId request : requests_) loop_->cancel(request);
+  }
+  loop_->wait_idle(std::chrono::seconds(5));
+}
+
+std::vector<std::vector<float>> ServedModel::embed(const std::vector<std::string>& texts,
+                                                   std::int64_t& tokens) {
+  check(embedder_ != nullptr, "model", "the model '{}' is no encoder: it has no embeddings", name());
+  const std::lock_guard lock(embedding_);
+  vectors_.clear();
+  tokens = 0;
+  for (const std::string& text : texts) {
+    tokens += std::min<std::int64_t>(
+        context_, std::ssize(tokenizer_->encode(text, {.plain = false, .add_special = true})));
+    embedder_->add(text);
+  }
+  embedder_->flush();
+  return std::exchange(vectors_, {});
+}
+
+std::vector<std::int32_t> ServedModel::render(const Json& messages, const Json& variables,
+                                              bool add_generation_prompt) const {
+  check(template_.has_value(), "messages",
+        "the model '{}' has no chat template: it was not tuned to answer; /v1/completions continues texts",
+        name());
+  chat::RenderOptions options;
+  options.add_generation_prompt = add_generation_prompt;
+  options.variables = variables_;
+  options.variables.update(variables);
+  std::vector<std::int32_t> ids;
+  try {
+    ids = tokenizer_->encode(template_->render(messages, options), {.plain = false, .add_special = false});
+  } catch (const chat::TemplateError& error) {
+    reject("messages", "the chat template of the model rejects the messages: {}", error.what());
+  }
+  check(!ids.empty(), "messages", "the chat template renders nothing");
+  return ids;
+}
+
+std::vector<std::int32_t> ServedModel::encode(std::string_view text, bool add_special) const {
+  std::vector<std::int32_t> ids = tokenizer_->encode(text, {.plain = false, .add_special = add_special});
+  if (!ids.empty()) return ids;
+  const auto start = tokenizer_->bos_id() ? tokenizer_->bos_id() : tokenizer_->eod_id();
+  check(start.has_value(), "prompt", "an empty prompt, and the tokenizer has no beginning-of-text token");
+  return {*start};
+}
+
+}  // namespace stoa::serve

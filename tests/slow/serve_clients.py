@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Clients that people use against `stoa serve`: openai-python (streams, embeddings off, errors, retries), LangChain, litellm and
+lm-eval's local-completions beside `stoa score`.  tests/slow/serve_clients.py STOA MODEL
+MODEL: a directory with a chat template. Needs the packages openai, langchain-openai and litellm; those that are missing are named.
+LM_EVAL=path of lm-eval's program, where it lives in another environment."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+program, model = sys.argv[1:3]
+failures = []
+
+
+def expect(name, good, shown=""):
+    print(f"{'ok  ' if good else 'FAIL'} {name} {shown}", flush=True)
+    if not good:
+        failures.append(name)
+
+
+work = pathlib.Path(tempfile.mkdtemp())
+(work / "keys.txt").write_text("a-key-for-tests\n")
+server = subprocess.Popen([program, "serve", f"served={model}", "--port", "0", "--dtype", "fp32", "--api-key-file", str(work / "keys.txt")],
+                          stdout=subprocess.PIPE, text=True)
+url = server.stdout.readline().split()[-1]
+print("server", url)
+os.environ["OPENAI_API_KEY"] = "a-key-for-tests"
+
+
+def openai_python():
+    import openai
+
+    client = openai.OpenAI(base_url=url + "/v1")
+    expect("models", client.models.list().data[0].id == "served" and client.models.retrieve("served").id == "served")
+    text = client.completions.create(model="served", prompt="The sun", max_tokens=12, temperature=0, logprobs=2, echo=True)
+    choice = text.choices[0]
+    expect("completion", choice.text.startswith("The sun") and text.usage.completion_tokens <= 12, repr(choice.text))
+    expect("echo", choice.logprobs.token_logprobs[0] is None
+           and all(max(t.values()) >= p for t, p in zip(choice.logprobs.top_logprobs[1:], choice.logprobs.token_logprobs[1:])))
+    asked = dict(model="served", messages=[{"role": "user", "content": "What barked?"}], max_completion_tokens=16, temperature=0)
+    chat = client.chat.completions.create(**asked, logprobs=True, top_logprobs=3)
+    expect("chat", chat.choices[0].message.role == "assistant" and len(chat.choices[0].logprobs.content) == chat.usage.completion_tokens)
+    pieces = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    streamed = "".join(p.choices[0].delta.content or "" for p in pieces if p.choices)
+    expect("stream equals whole", streamed == chat.choices[0].message.content, repr(streamed))
+    expect("one id, one end, usage last", len({p.id for p in pieces}) == 1 and sum(bool(p.choices and p.choices[0].finish_reason) for p in pieces) == 1
+           and pieces[-1].usage.total_tokens == chat.usage.total_tokens)
+    several = client.chat.completions.create(**{**asked, "temperature": 1.0}, n=3, seed=5)
+    again = client.chat.completions.create(**{**asked, "temperature": 1.0}, n=3, seed=5)
+    expect("n and seed", [c.message.content for c in several.choices] == [c.message.content for c in again.choices] and len(several.choices) == 3)
+    for name, error, call in [
+            ("unknown model", openai.NotFoundError, lambda: client.completions.create(model="nothing", prompt="a")),
+            ("too long", openai.BadRequestError, lambda: client.completions.create(model="served", prompt="a", max_tokens=10**8)),
+            ("response_format", openai.BadRequestError, lambda: client.chat.completions.create(**asked, response_format={"type": "json_object"})),
+            ("wrong key", openai.AuthenticationError, lambda: openai.OpenAI(base_url=url + "/v1", api_key="wrong").models.list()),
+            ("no embeddings", openai.BadRequestError, lambda: client.embeddings.create(model="served", input="a"))]:
+        try:
+            call()
+            expect(name, False, "no error")
+        except error as caught:
+            expect(name, bool(caught.body and caught.body["message"]), str(caught)[:100])
+    with client.chat.completions.create(**{**asked, "max_completion_tokens": 200}, stream=True) as stream:
+        next(iter(stream))  # and leaves
+    expect("answers after a stream was left", client.chat.completions.create(**asked).choices[0].message.content == chat.choices[0].message.content)
+
+
+def langchain():
+    from langchain_openai import ChatOpenAI
+
+    chat = ChatOpenAI(model="served", base_url=url + "/v1", temperature=0, max_tokens=12)
+    whole = chat.invoke("What barked?").content
+    expect("langchain", "".join(p.content for p in chat.stream("What barked?")) == whole, repr(whole))
+
+
+def litellm():
+    import litellm as lite
+
+    reply = lite.completion(model="openai/served", api_base=url + "/v1", api_key="a-key-for-tests", temperature=0, max_tokens=12,
+                            messages=[{"role": "user", "content": "What barked?"}])
+    expect("litellm", bool(reply.choices[0].message.content), repr(reply.choices[0].message.content))
+
+
+def lm_eval():
+    """A small multiple-choice task through the server and by transformers: the same accuracy and digits to 1e-4."""
+    lm = os.environ["LM_EVAL"]
+    (work / "task.jsonl").write_text("".join(json.dumps({"q": q, "choices": c, "gold": 0}) + "\n" for q, c in [
+        ("The sun rose over the", ["sea", "hill"]), ("A dog", ["barked", "rose"]), ("The night was", ["long", "calm"]), ("The wind was", ["calm", "sea"])]))
+    (work / "tiny.yaml").write_text(f"""task: tiny
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {work}/task.jsonl}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{{{q}}}}"
+doc_to_choice: choices
+doc_to_target: gold
+metric_list: [{{metric: acc}}]
+""")
+    results = {}
+    for name, arguments in [("local-completions", f"model=served,base_url={url}/v1/completions,tokenizer={model},tokenizer_backend=huggingface,max_length=128"),
+                            ("hf", f"pretrained={model},dtype=float32,max_length=128")]:
+        out = work / name
+        run = subprocess.run([lm, "run", "--model", name, "--model_args", arguments, "--tasks", "tiny", "--include_path", str(work), "--batch_size", "2",
+                              "--log_samples", "--output_path", str(out), *(["--device", "cpu"] if name == "hf" else [])],
+                             capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+        samples = sorted(out.rglob("samples_*.jsonl"))
+        expect(f"lm-eval {name} runs", run.returncode == 0 and bool(samples), run.stderr[-500:] if run.returncode else "")
+        if not samples:
+            return
+        results[name] = [[float(r[0][0]) if isinstance(r[0], list) else float(r[0]) for r in json.loads(line)["resps"]] for line in samples[0].read_text().splitlines()]
+    far = max(abs(a - b) for x, y in zip(*results.values()) for a, b in zip(x, y))
+    expect("lm-eval: log-likelihoods equal those of transformers", far < 1e-4, f"largest difference {far:.2e}")
+
+
+try:
+    for test in (openai_python, langchain, litellm, *([lm_eval] if os.environ.get("LM_EVAL") else [])):
+        try:
+            test()
+        except ModuleNotFoundError as missing:
+            print("SKIPPED", test.__name__, missing)
+        except Exception as error:  # the others are still tried
+            expect(test.__name__, False, repr(error)[:500])
+finally:
+    server.terminate()
+    expect("ends with status 0", server.wait(90) == 0)
+sys.exit(bool(failures))
