@@ -21,7 +21,7 @@ struct SamplingOptions {
   std::vector<std::int32_t> suppressed = {};              // ids that are never drawn
   std::vector<std::int32_t> suppressed_first = {};        // nor as the first token of an answer
   std::vector<std::vector<std::int32_t>> bad_words = {};  // ids that never stand one after the other
-  // Of tokens that were drawn, not of the prompt: subtracted from the logit once, and once per occurrence.
+  // Subtracted from the logit of a token that was drawn (not of the prompt's) once, and once per occurrence.
   double presence_penalty = 0, frequency_penalty = 0;
   std::vector<std::pair<std::int32_t, float>> logit_bias = {};  // added to the logits of these ids
   std::int64_t min_tokens = 0;                                  // none of `ends` is drawn before these many

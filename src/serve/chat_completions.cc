@@ -1,4 +1,4 @@
-// /v1/chat/completions.
+// Chat completions, in OpenAI's form.
 #include <ctime>
 
 #include "serve/chat_messages.h"
@@ -161,7 +161,7 @@ Json read_tools(const RequestBody& body) {
           "'tool_choice' must be \"auto\" or \"none\": to force a call takes constraints, which are not "
           "there yet");
     if (none) return {};
-    check(tools != nullptr, "tool_choice", "'tool_choice' counts only with 'tools'");
+    check(tools != nullptr, "tool_choice", "'tool_choice' is used only with 'tools'");
   }
   if (tools == nullptr || (tools->is_array() && tools->empty())) return {};
   check(tools->is_array() && tools->size() <= 128, "tools", "'tools' must be a list of at most 128");
@@ -187,7 +187,7 @@ void complete_chat(const Call& call) {
   form.usage = read_stream_options(body, stream);
   form.logprobs = body.boolean("logprobs", false);
   const auto top = body.integer("top_logprobs", 0, kMostCandidates);
-  check(!top || form.logprobs, "top_logprobs", "'top_logprobs' counts only with \"logprobs\": true");
+  check(!top || form.logprobs, "top_logprobs", "'top_logprobs' is used only with \"logprobs\": true");
   form.top = static_cast<std::size_t>(top.value_or(0));
   form.one_call = !body.boolean("parallel_tool_calls", true);
 

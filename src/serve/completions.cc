@@ -176,7 +176,7 @@ class CompletionTask : public GenerationTask {
 StreamUsage read_stream_options(const RequestBody& body, bool stream) {
   const Json* options = body.find("stream_options");
   if (options == nullptr) return {};
-  check(stream, "stream_options", "'stream_options' counts only with \"stream\": true");
+  check(stream, "stream_options", "'stream_options' is used only with \"stream\": true");
   check(options->is_object(), "stream_options", "'stream_options' must be an object");
   StreamUsage out;
   for (const auto& [key, value] : options->items()) {
@@ -215,7 +215,7 @@ void complete_text(const Call& call) {
   if (form.echo) job.prompt_logprobs = job.logprobs;
   const auto wanted = body.integer("max_tokens", 0, std::numeric_limits<std::int32_t>::max());
   check(wanted.value_or(1) > 0 || form.echo, "max_tokens",
-        "'max_tokens' must be at least 1: 0 counts only with \"echo\": true");
+        "'max_tokens' must be at least 1: 0 is used only with \"echo\": true");
   check(form.prompts.size() * static_cast<std::size_t>(job.choices) <= kMostPrompts, "n",
         "{} prompts with n = {} are more than {} choices", form.prompts.size(), job.choices, kMostPrompts);
   std::vector<infer::Request> jobs;

@@ -11,7 +11,7 @@ namespace {
 using enum FieldUse;
 
 constexpr Field kModel{"model", kHonoured, "a name of `/v1/models`; without it, the first model"};
-constexpr Field kTemperature{"temperature", kHonoured, "0 to 100; 0 takes the likeliest token"};
+constexpr Field kTemperature{"temperature", kHonoured, "0 to 100; 0 takes the most likely token"};
 constexpr Field kTopP{"top_p", kHonoured, "above 0, at most 1"};
 constexpr Field kTopK{"top_k", kHonoured, "0 or -1: all tokens"};
 constexpr Field kMinP{"min_p", kHonoured, "0 to 1"};

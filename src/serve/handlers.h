@@ -16,7 +16,7 @@ struct Call {
 };
 
 void complete_text(const Call& call);   // /v1/completions
-void complete_chat(const Call& call);   // /v1/chat/completions
+void complete_chat(const Call& call);   // chat completions
 void answer_message(const Call& call);  // /v1/messages
 void embed(const Call& call);
 void tokenize(const Call& call);

@@ -39,7 +39,7 @@ class MetricsText {
   std::vector<Family> families_;
 };
 
-// Of one request.
+// What is measured of one request.
 struct RequestTimes {
   double answer = 0, whole = 0;  // seconds: from the first token to the end, from the request
   std::int64_t prompt_tokens = 0, answer_tokens = 0, choices = 1, max_tokens = 0;

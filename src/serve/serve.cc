@@ -85,7 +85,7 @@ void serve(const ServeOptions& options, const infer::MakeMachine& make_machine, 
   AccessLog log(options.access_log);
   ModelSet models;
   App app(models, options.app);
-  // Bound before the models are read: an address that is taken is said at once.
+  // Bound before the models are read: an address that is taken is reported at once.
   http::Server server(
       options.http,
       [&app](const http::Request& request, const std::shared_ptr<http::Answer>& answer) {

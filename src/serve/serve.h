@@ -1,4 +1,4 @@
-// `stoa serve`: models behind HTTP until it is told to stop.
+// `stoa serve`: models behind HTTP until a signal stops them.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct ServeOptions {
   AppOptions app;
   std::vector<ModelOptions> models;
   std::optional<std::string> access_log;  // a file; "-": standard error
-  double drain_seconds = 60;              // for answers under way, once it is told to stop
+  double drain_seconds = 60;              // for answers under way, once it is to stop
 };
 
 // Loads the models, listens, and answers until `stop`. `listening` gets "http://127.0.0.1:8000" once requests

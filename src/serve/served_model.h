@@ -89,7 +89,7 @@ class ServedModel {
   model::huggingface::GenerationConfig defaults_;
   std::vector<std::int32_t> end_tokens_;
   std::int64_t context_ = 0;
-  // Of a model that continues text.
+  // What a model that continues text has.
   std::unique_ptr<infer::PassModel> passes_;
   std::unique_ptr<infer::Engine> engine_;
   std::unique_ptr<Admission> admission_;

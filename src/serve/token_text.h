@@ -25,7 +25,7 @@ class CompletionScores {
        offsets_ = Json::array();
 };
 
-// /v1/chat/completions: {token, logprob, bytes, top_logprobs}.
+// Of chat completions: {token, logprob, bytes, top_logprobs}.
 Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top);
 
 }  // namespace stoa::serve

@@ -32,7 +32,7 @@ struct AnswerWithTools {
 // What is no proper call stays in the content.
 AnswerWithTools read_tool_calls(std::string_view answer, ToolFamily family);
 
-// Of an answer that grows: the bytes at its end that may belong to a call, and are held back.
+// How many bytes at the end of an answer that grows may belong to a call, and are held back.
 std::size_t held_for_tools(std::string_view answer, ToolFamily family);
 
 }  // namespace stoa::serve

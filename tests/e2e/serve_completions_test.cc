@@ -63,8 +63,7 @@ TEST_F(ServeCompletions, EqualGenerateWholeAndStreamed) {
 TEST_F(ServeCompletions, EchoScoresThePromptAsScoreDoes) {
   serve();
   write_text(path("one-line.txt"), "the stone walks over bread and sleeps\n");
-  const json scored =
-      json_of({"score", "chat", "--json", "--threads", "1", "--dtype", "fp32", "one-line.txt"});
+  const json scored = json_of({"score", "chat", "--threads", "1", "--dtype", "fp32", "one-line.txt"});
   const json ids = scored["ids"];
   // Rows of other lengths in the same request change nothing.
   const json answer = ask("/v1/completions", {{"prompt", {ids, json::array({ids[0], ids[1]})}},

@@ -1,4 +1,5 @@
 // `stoa serve` as a server: routes, keys, hosts, limits, connections, the queue, and its end.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 

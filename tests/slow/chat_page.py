@@ -32,17 +32,24 @@ try:
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("request", lambda request: elsewhere.append(request.url) if not request.url.startswith((url, "data:")) else None)
         page.goto(url)
-        page.wait_for_function("document.querySelector('#model').value === 'served'")
+        page.wait_for_selector("#model option", state="attached")
         expect("the message has the focus", page.evaluate("document.activeElement.id") == "input")
         unnamed = page.evaluate("""[...document.querySelectorAll('button, input, select, textarea')].filter(e =>
             !(e.textContent.trim() || e.ariaLabel || e.labels?.length)).map(e => e.outerHTML)""")
         expect("every control has a name", unnamed == [], unnamed)
         ready = "!document.querySelector('#send').hidden"
 
+        def until(condition):  # not wait_for_function: the page's policy forbids what that evaluates
+            for _ in range(3000):
+                if page.evaluate(condition):
+                    return
+                page.wait_for_timeout(20)
+            raise TimeoutError(condition)
+
         def ask(text):
             page.fill("#input", text)
             page.keyboard.press("Enter")
-            page.wait_for_function(ready, timeout=60000)
+            until(ready)
 
         page.fill("#max_tokens", "40")
         page.fill("#temperature", "0")
@@ -58,27 +65,27 @@ try:
         page.screenshot(path=out / "light.png")
         page.mouse.move(5, 5)
         page.get_by_label("Answer again").click()
-        page.wait_for_function(ready)
+        until(ready)
         expect("again: the same at temperature 0", answers.nth(0).inner_text() == first)
         page.get_by_label("Edit this message and ask again").click()
         page.get_by_label("Edit the message").fill("The moon set behind")
         page.keyboard.press("Enter")
-        page.wait_for_function(ready)
+        until(ready)
         expect("edited", page.locator(".message.user .text").nth(0).inner_text() == "The moon set behind")
-        page.fill("#max_tokens", "5000")
+        page.fill("#max_tokens", "8000")
         page.fill("#input", "The wind")
         page.keyboard.press("Enter")
-        page.wait_for_function("document.querySelectorAll('.message.assistant .text')[1]?.textContent.length > 20", timeout=60000)
+        until("document.querySelectorAll('.message.assistant .text')[1]?.textContent.length > 20")
         expect("the button stops", page.locator("#stop").is_visible() and not page.locator("#send").is_visible())
         page.keyboard.press("Escape")
-        page.wait_for_function(ready)
+        until(ready)
         expect("stopped, and what came is kept", len(answers.nth(1).inner_text()) > 20)
         page.keyboard.press("Control+Shift+O")
         expect("a new conversation", page.locator(".message").count() == 0 and page.locator("#list li").count() == 2)
         page.fill("#max_tokens", "20")
         ask("Nobody spoke.")
         page.reload()
-        page.wait_for_function("document.querySelector('#model').value === 'served'")
+        page.wait_for_selector("#model option", state="attached")
         expect("conversations are kept", page.locator("#list li").count() == 2 and page.locator(".message").count() == 2)
         page.locator("#list li button").nth(3).click()
         expect("the other one is shown", page.locator(".message").count() == 4)

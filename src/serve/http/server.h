@@ -44,7 +44,7 @@ class Server {
 
   std::uint16_t port() const;
   void start();  // threads begin to answer
-  // No new connections; idle ones are closed; answers under way go on.
+  // No new connections; idle ones are closed; answers under way continue.
   void drain();
   // Waits until no request is under way; false when `patience` was over before.
   bool wait_idle(std::chrono::duration<double> patience);

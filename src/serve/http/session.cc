@@ -256,7 +256,7 @@ void Session::handle() {
   request_.body = std::move(message.body());
   const std::uint64_t number = ++context_->requests;
   const std::string_view id = request_.header("x-request-id");
-  request_.id = is_plain_word(id) ? std::string(id) : fmt::format("req-{:x}", number);
+  request_.id = is_plain_word(id) ? std::string(id) : fmt::format("{:08x}{:x}", context_->run, number);
   phase_ = Phase::kHandling;
   ++context_->busy;
   if (!read_target(view(message.target()), request_.path))

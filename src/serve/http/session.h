@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <set>
 
 #include "serve/http/server.h"
@@ -27,7 +28,8 @@ struct SessionContext {
   std::function<void(const Served&)> served;
   boost::asio::thread_pool& workers;  // runs the handler
   std::atomic<bool> draining{false};
-  std::atomic<std::size_t> busy{0};  // requests under way
+  std::atomic<std::size_t> busy{0};                  // requests under way
+  const std::uint32_t run = std::random_device()();  // makes ids of requests differ between servers
   std::atomic<std::uint64_t> requests{0};
 
   std::mutex mutex;
@@ -57,7 +59,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void handle();
   void watch();  // reads on while an answer is made: notices that the client leaves
 
-  // Of the answer under way, on the strand.
+  // The answer under way; called on the strand.
   void send(Reply reply, const Headers& more);
   void begin_stream(const Headers& more);
   void write(const std::string& piece);
