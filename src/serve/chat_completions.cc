@@ -158,8 +158,8 @@ Json read_tools(const RequestBody& body) {
   if (choice != nullptr) {
     const bool none = *choice == "none";
     check(none || *choice == "auto", "tool_choice",
-          "'tool_choice' must be \"auto\" or \"none\": to force a call takes constraints, which are not "
-          "there yet");
+          "'tool_choice' must be \"auto\" or \"none\": to force a call takes constraints, which are "
+          "missing");
     if (none) return {};
     check(tools != nullptr, "tool_choice", "'tool_choice' is used only with 'tools'");
   }
