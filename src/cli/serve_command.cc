@@ -17,7 +17,7 @@ namespace {
 struct ServeArguments {
   std::vector<std::string> models, adapters;
   ComputeArguments machine;
-  std::string key_file, access_log;
+  std::string key_file, access_log, follow;
   std::int64_t max_context = 0, body_megabytes = 32;
   double cache_gigabytes = 0;
   bool ignore_generation_config = false;
@@ -59,7 +59,11 @@ void serve_models(const ServeArguments& a, Context& context) {
   if (!a.key_file.empty()) options.app.keys = serve::read_keys(a.key_file);
   if (!a.access_log.empty()) options.access_log = a.access_log;
   for (const auto& model : a.models) options.models.push_back(model_options(a, model));
-  const serve::ModelOptions base = options.models.front();
+  if (!a.follow.empty()) options.follow = model_options(a, a.follow);
+  require<UsageError>(!options.models.empty() || options.follow, "give a MODEL, or --follow RUN");
+  require<UsageError>(!options.models.empty() || a.adapters.empty(),
+                      "--adapter is of the first MODEL: give one");
+  const serve::ModelOptions base = options.models.empty() ? serve::ModelOptions{} : options.models.front();
   for (const auto& adapter : a.adapters) {
     const auto [name, path] = named_path(adapter);
     require<UsageError>(!name.empty(), "--adapter {}: expected NAME=DIR", adapter);
@@ -92,8 +96,7 @@ void add_serve_command(CLI::App& app, Context& context) {
       "Answer requests over HTTP, in OpenAI's form, and serve a chat page. The first line of "
       "standard output is 'listening on URL'. Example: stoa serve runs/shakespeare --port 8000");
   c->add_option("MODEL", a->models,
-                "Model directories, .gguf files, checkpoints or runs; NAME=MODEL gives a name")
-      ->required();
+                "Model directories, .gguf files, checkpoints or runs; NAME=MODEL gives a name");
   a->machine.add_to(*c);
   c->add_option("--host", a->options.http.host, "Address to listen on; 0.0.0.0: all of this machine")
       ->capture_default_str();
@@ -104,6 +107,8 @@ void add_serve_command(CLI::App& app, Context& context) {
                 "Only requests with one of the keys in this file, one per line, are answered");
   c->add_option("--adapter", a->adapters,
                 "NAME=DIR: an adapter of the first MODEL, served under NAME (may be given several times)");
+  c->add_option("--follow", a->follow,
+                "A run, served too: its newest checkpoint, replaced by each newer one while requests are answered");
   c->add_option("--max-context", a->max_context,
                 "Tokens of a prompt and its answer (default: the model's positions)")
       ->check(between(2, 1 << 24));

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <ctime>
 #include <sstream>
+#include <thread>
 
 #include "base/file.h"
+#include "ckpt/find_checkpoint.h"
 
 namespace stoa::serve {
 namespace {
@@ -65,6 +67,51 @@ void wait_for(const std::stop_token& stop) {
   changed.wait(lock, stop, [] { return false; });
 }
 
+// Replaces the model of a run whenever the run has a newer checkpoint.
+class RunFollower {
+ public:
+  // `root`: of the checkpoint that is served now.
+  RunFollower(ModelSet& models, ModelOptions options, infer::MakeMachine make_machine, fs::path root,
+              Console& console)
+      : models_(models),
+        options_(std::move(options)),
+        make_machine_(std::move(make_machine)),
+        root_(std::move(root)),
+        console_(console),
+        thread_([this](const std::stop_token& stop) { follow(stop); }) {}
+
+ private:
+  void follow(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      changed.wait_for(lock, stop, std::chrono::milliseconds(500), [] { return false; });
+      models_.sweep();
+      try {
+        // Whole: a checkpoint appears under its name when all of it is written.
+        const fs::path root = ckpt::find_checkpoint(options_.path, ckpt::Verify::kSizes).root;
+        if (root == std::exchange(root_, root)) continue;
+        const auto metrics = models_.find(options_.name)->shared_metrics();
+        models_.replace(std::make_shared<ServedModel>(options_, make_machine_, metrics));
+        console_.line(fmt::format("{}: {} is served now", options_.name, root.filename().string()));
+      } catch (const std::exception& error) {
+        if (std::exchange(problem_, error.what()) != error.what())
+          console_.warn(
+              fmt::format("{}: the older checkpoint is still served: {}", options_.name, error.what()));
+      }
+    }
+  }
+
+  ModelSet& models_;
+  const ModelOptions options_;
+  const infer::MakeMachine make_machine_;
+  fs::path root_;
+  Console& console_;
+  std::string problem_;
+  std::jthread thread_;  // last: it uses the others
+};
+
 }  // namespace
 
 std::vector<std::string> read_keys(const fs::path& path) {
@@ -92,7 +139,13 @@ void serve(const ServeOptions& options, const infer::MakeMachine& make_machine, 
         app.handle(request, answer);
       },
       [&log](const http::Served& served) { log.write(served); });
-  for (const ModelOptions& model : options.models) {
+  std::vector<ModelOptions> offered = options.models;
+  fs::path followed;  // the checkpoint that is read below, or an older one
+  if (options.follow) {
+    followed = ckpt::find_checkpoint(options.follow->path, ckpt::Verify::kSizes).root;
+    offered.push_back(*options.follow);
+  }
+  for (const ModelOptions& model : offered) {
     models.add(std::make_shared<ServedModel>(model, make_machine, std::make_shared<Metrics>()));
     const ServedModel& added = *models.all().back();
     console.line(fmt::format("{}: {} tokens of context{}", added.name(), added.context(),
@@ -101,8 +154,11 @@ void serve(const ServeOptions& options, const infer::MakeMachine& make_machine, 
                                                                      : ", no chat template"));
   }
   server.start();
+  std::optional<RunFollower> follower;
+  if (options.follow) follower.emplace(models, *options.follow, make_machine, followed, console);
   listening(url_of(options.http.host, server.port()));
   wait_for(stop);
+  follower.reset();
   app.drain();
   server.drain();
   if (!server.wait_idle(std::chrono::duration<double>(options.drain_seconds))) {

@@ -15,6 +15,7 @@ struct ServeOptions {
   http::ServerOptions http;
   AppOptions app;
   std::vector<ModelOptions> models;
+  std::optional<ModelOptions> follow;     // one more: a run, whose newest checkpoint is served
   std::optional<std::string> access_log;  // a file; "-": standard error
   double drain_seconds = 60;              // for answers under way, once it is to stop
 };

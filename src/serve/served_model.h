@@ -49,6 +49,7 @@ class ServedModel {
   std::int64_t vocabulary() const { return model_->model().vocabulary; }
   std::int64_t context() const { return context_; }
   Metrics& metrics() const { return *metrics_; }
+  std::shared_ptr<Metrics> shared_metrics() const { return metrics_; }
   const fs::path& directory() const { return model_->directory(); }
   const model::huggingface::GenerationConfig& defaults() const { return defaults_; }
   // Ids that end an answer.
