@@ -241,7 +241,11 @@ TEST_P(BackendTest, PartsOfAnExpertsRows) {
         begin += rows;
       }
       run_on(backend(), AddTo{carry, added.slice(kExpert * n, n)});
-      EXPECT_EQ(load(added), load(whole));
+      // The reference sums in fp64, and rounds what it has after every part.
+      if (GetParam().name == "reference")
+        EXPECT_THAT(load(added), ::testing::Pointwise(::testing::DoubleNear(1e-4), load(whole)));
+      else
+        EXPECT_EQ(load(added), load(whole));
       EXPECT_EQ(load(y_parts), load(y));
       EXPECT_EQ(load(dx_parts), load(dx));
       t.expect_guards();

@@ -63,7 +63,8 @@ class MemoryModel {
   // None where no rank gets rows of others, or where all that can come is declared for (FP8).
   std::optional<ExpertLoads> expert_loads(const MemoryPoint& point, int rank);
   run::TrainingOptions options(const MemoryPoint& point) const;
-  std::size_t wired() const { return wired_; }  // ranks instantiated so far
+  const run::Layout& layout() const { return base_.layout; }  // of the configuration itself
+  std::size_t wired() const { return wired_; }                // ranks instantiated so far
 
  private:
   // A rank's fixed memory, whatever it holds at once.

@@ -158,7 +158,8 @@ class Search {
 
   RankBytes bytes_of(const Workload& w, const model::RecomputeConfig& recompute) {
     ++result_.looked_at;
-    return fullest_device(r_.bytes, memory_, with_recompute(w, recompute), memory_point(w, recompute));
+    return fullest_device(r_.bytes, memory_, with_recompute(w, recompute),
+                          memory_point(w, recompute, memory_.layout()));
   }
 
   bool fits(const RankBytes& bytes) const { return within(bytes, r_, cluster_); }
@@ -166,7 +167,7 @@ class Search {
   void accept(const Entry& entry, RankBytes bytes) {
     Found found;
     found.workload = with_recompute(all_[entry.layout], entry.recompute);
-    found.point = memory_point(all_[entry.layout], entry.recompute);
+    found.point = memory_point(all_[entry.layout], entry.recompute, memory_.layout());
     found.time = predict_time(found.workload, cluster_, constants_);
     found.seconds = found.time.sum();
     found.memory = std::move(bytes);
@@ -256,7 +257,8 @@ class Search {
     const Workload& w = all_[entry.layout];
     const Granularity granularity = entry.recompute.granularity;
     const auto fits_with = [&](const model::RecomputeConfig& config) {
-      return fits(fullest_device(r_.bytes, memory_, with_recompute(w, config), memory_point(w, config)));
+      return fits(fullest_device(r_.bytes, memory_, with_recompute(w, config),
+                                 memory_point(w, config, memory_.layout())));
     };
     ++result_.looked_at;
     // Then nothing has to be offloaded; without recomputation it is known not to fit.
@@ -321,9 +323,11 @@ class Search {
 
 }  // namespace
 
-MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute) {
+MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute,
+                         const run::Layout& base) {
   MemoryPoint point;
   run::Layout& l = point.layout;
+  if (base.context_kind == parallel::ContextKind::kRing) l.context_kind = base.context_kind;
   l.grid = grid::RankGrid(
       {static_cast<int>(w.tp), static_cast<int>(w.cp), 1, static_cast<int>(w.dp), static_cast<int>(w.pp)},
       {static_cast<int>(w.expert_tp), static_cast<int>(w.ep)});
@@ -397,7 +401,8 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
       require<ConfigError>(w.pp == 1 || takes_microbatches(w.schedule, w.pp, microbatches),
                            "{} microbatches do not suit the schedule {} of {} stages", microbatches,
                            w.schedule, w.pp);
-      const RankBytes bytes = fullest_device(request.bytes, memory, w, memory_point(w, recompute));
+      const RankBytes bytes =
+          fullest_device(request.bytes, memory, w, memory_point(w, recompute, memory.layout()));
       n.bytes = static_cast<double>(bytes.total);
       const TimeSplit time = predict_time(w, cluster, constants);
       n.seconds = time.sum();

@@ -81,8 +81,9 @@ struct SearchResult {
 
 // Every layout of the request's space, without recomputation.
 std::vector<Workload> layouts(const SearchRequest& request, const Cluster& cluster);
-// The point that the program runs for a workload. `config` is the recomputation that the workload describes.
-MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute);
+// The point that the program runs for a workload. `recompute` is what the workload describes; `base` says how
+// context-parallel ranks exchange keys.
+MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute, const run::Layout& base);
 // The workload with other recomputation. `blocks`: recomputed layers of every chunk, for kBlock.
 Workload with_recompute(Workload w, const model::RecomputeConfig& recompute);
 

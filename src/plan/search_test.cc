@@ -80,7 +80,8 @@ class SearchTest : public ::testing::Test {
           all.push_back({granularity, {}, {}, {.cpu_offloading = true, .cpu_offloading_num_layers = n}});
       for (const auto& recompute : all) {
         try {
-          if (static_cast<double>(memory_->worst(memory_point(w, recompute)).total) > request_.memory)
+          if (static_cast<double>(memory_->worst(memory_point(w, recompute, memory_->layout())).total) >
+              request_.memory)
             continue;
         } catch (const ConfigError&) {
           continue;

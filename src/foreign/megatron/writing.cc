@@ -215,6 +215,7 @@ class MegatronWriting {
     const std::string kind = text("model.activation");
     flag(kind == "swiglu", "swiglu");
     flag(kind == "squared_relu", "squared-relu");
+    flag(kind == "gelu", "no-bias-gelu-fusion");  // whose kernel computes the tanh form
     flag(kind == "gelu_tanh", "openai-gelu");
     if (kind != "swiglu_oai") return;
     flag(true, "quick-geglu");
