@@ -1,4 +1,6 @@
 // The operations of a mixture of experts: every backend against the reference.
+#include <gmock/gmock.h>
+
 #include "ops/backend_suite.h"
 #include "ops/op_test_util.h"
 

@@ -77,7 +77,7 @@ TEST_F(PlanSearch, WritesWhatTheTrainerReads) {
 TEST_F(PlanSearch, EmitsForOtherPrograms) {
   const Arguments search{"plan", "search", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "64", "--emit"};
   const auto best = json_of({"plan", "search", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "64",
-                             "--target", "megatron", "--json"})["runs"][0]["best"][0];
+                             "--json"})["runs"][0]["best"][0];
   write_text(path("megatron.sh"), stoa_ok(search + Arguments{"megatron"}).out);
   EXPECT_THAT(read_text(path("megatron.sh")), HasSubstr("--tensor-model-parallel-size"));
   // What it emits, it reads: the same bytes.
@@ -126,7 +126,7 @@ torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py "${ARGS[@]}" 2>&1 | tee t
                               "#   --tensor-model-parallel-size 2 (was 1)"})
     EXPECT_THAT(emitted.out, HasSubstr(changed));
   write_text(path("plan.sh"), emitted.out);
-  const auto best = json_of(search + Arguments{"--target", "megatron", "--json"})["runs"][0]["best"][0];
+  const auto best = json_of(search + Arguments{"--json"})["runs"][0]["best"][0];
   EXPECT_EQ(json_of({"plan", "memory", "--from-megatron", "plan.sh", "--json"})["total_bytes"],
             best["memory_bytes"]);
   // A recipe of NeMo 2 by name, in its own words.
