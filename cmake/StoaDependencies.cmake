@@ -9,6 +9,7 @@ find_package(Boost 1.74 REQUIRED)  # headers alone: Beast and Asio
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(simdjson REQUIRED IMPORTED_TARGET simdjson)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(brotli REQUIRED IMPORTED_TARGET libbrotlidec)
 pkg_check_modules(lzma REQUIRED IMPORTED_TARGET liblzma)
 pkg_check_modules(uchardet REQUIRED IMPORTED_TARGET uchardet)
 pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Writes what src/curate knows of characters and of English words, asked of the libraries whose decisions it repeats:
 
-  python scripts/make_curate_tables.py src/curate/text
+  python scripts/make_curate_tables.py src/curate
 
-  character_data.cc     classes of characters, lower case, canonical decomposition without nonspacing marks: Python's own
+  text/character_data.cc     classes of characters, lower case, canonical decomposition without nonspacing marks: Python's own
                         (Unicode of the running Python), and the sets of spaCy's English tokenizer and of datatrove's filters
-  english_word_data.cc  the exceptions of spaCy's English tokenizer, each with where it is cut
+  text/english_word_data.cc  the exceptions of spaCy's English tokenizer, each with where it is cut
+  html/entity_data.cc        the named references of HTML5 that Python knows
+  html/stop_words.cc         the English stop words of jusText
 
 The Unicode version decides which characters are letters: run this with Python 3.11 (Unicode 14), as the committed tables were.
-Needs: pip install datatrove==0.10.1 spacy==3.8.18 regex
+Needs: pip install datatrove==0.10.1 spacy==3.8.18 regex justext==3.0.2
 """
+import html.entities
+import importlib.resources
 import pathlib
 import re
 import sys
@@ -211,8 +215,51 @@ std::span<const std::string_view> english_currencies() {{
 {FOOTER}""", encoding="utf-8")
 
 
+def octal(text):
+    return "".join(c if c.isascii() and c.isalnum() or c == ";" else "".join(f"\\{b:03o}" for b in c.encode()) for c in text)
+
+
+def write_entities(path):
+    entries = [f'{{"{octal(name)}", "{octal(value)}"}}' for name, value in sorted(html.entities.html5.items())]
+    path.write_text(f"""// Written by scripts/make_curate_tables.py from Python's html.entities: do not edit.
+#include "curate/html/entities.h"
+
+namespace stoa::curate {{
+
+// clang-format off
+std::span<const std::pair<std::string_view, std::string_view>> entity_names() {{
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {{
+{lines(entries)}
+  }};
+  return kNames;
+}}
+// clang-format on
+
+{FOOTER}""", encoding="utf-8")
+
+
+def write_stop_words(path):
+    words = importlib.resources.files("justext").joinpath("stoplists/English.txt").read_text(encoding="utf-8").split()
+    rows = [f'"{octal(w)}\\n"' for w in words]
+    path.write_text(f"""// Written by scripts/make_curate_tables.py from jusText 3.0.2 (BSD licence of two clauses): do not edit.
+#include "curate/html/stop_words.h"
+
+namespace stoa::curate {{
+
+// clang-format off
+std::string_view english_stop_words() {{
+  return
+{lines(rows).replace(",", "")};
+}}
+// clang-format on
+
+{FOOTER}""", encoding="utf-8")
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     check()
-    write_characters(folder / "character_data.cc")
-    write_words(folder / "english_word_data.cc")
+    write_characters(folder / "text/character_data.cc")
+    write_words(folder / "text/english_word_data.cc")
+    write_entities(folder / "html/entity_data.cc")
+    write_stop_words(folder / "html/stop_words.cc")

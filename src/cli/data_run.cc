@@ -15,6 +15,7 @@
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/print.h"
+#include "curate/run/process.h"
 #include "curate/run/run.h"
 
 namespace stoa::cli {
@@ -34,7 +35,7 @@ struct RunArguments {
 };
 
 std::vector<std::string> names_of(const curate::Pipeline& pipeline) {
-  std::vector<std::string> names;
+  std::vector<std::string> names{curate::kInputStage};
   for (const auto& stage : pipeline.stages)
     if (std::find(names.begin(), names.end(), stage.name) == names.end()) names.push_back(stage.name);
   for (const auto& how : pipeline.deduplications) names.push_back(how.name);
@@ -114,7 +115,7 @@ void add_data_run(CLI::App& data, Context& context) {
       "Clean a corpus: a pipeline of filters over files, with a reason for every document that is dropped");
   c->footer("Example: stoa data run fineweb --input crawl/ --output clean");
   c->add_option("PIPELINE", a->pipeline, "YAML file, or the name of one in configs/pipelines")->required();
-  c->add_option("--input,-i", a->inputs, ".jsonl and .txt files, also as .gz or .zst, and folders of them")
+  c->add_option("--input,-i", a->inputs, ".jsonl, .txt, .html, .warc and .wet files, also as .gz or .zst, and folders of them")
       ->required();
   c->add_option("--output,-o", a->output,
                 "directory: kept/, dropped/, manifest.json; a run that was ended continues there");

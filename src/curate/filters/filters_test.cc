@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "curate/filters/decontaminate.h"
 #include "curate/filters/nemo.h"
 #include "curate/filters/pii.h"
 #include "curate/filters/url_filter.h"
@@ -106,6 +107,71 @@ TEST(UrlFilter, ListsDecideInOrder) {
                                     .soft_banned_words = {},
                                     .banned_subwords = {}}),
                IoError);
+}
+
+Decontaminate with_tests(Contamination rule, const std::string& file) {
+  Decontaminate options;
+  options.rule = rule;
+  options.files = {file};
+  return options;
+}
+
+TEST(Decontaminate, CutsAndDropsWhatJanitorAndDatatroveDo) {
+  const std::string tests = (test::source_dir() / "tests/fixtures/curate/contamination_tests.jsonl").string();
+  const auto gpt3 = make_stage(with_tests(Contamination::kGpt3, tests)),
+             datatrove = make_stage(with_tests(Contamination::kDatatrove, tests));
+  Decontaminate with_questions = with_tests(Contamination::kDatatrove, tests);
+  with_questions.find_query_ngrams = true;
+  const auto query = make_stage(with_questions);
+  for (const auto& row : rows_of("contaminated.jsonl")) {
+    const Document document{"", row["text"], "", ""};
+    std::string pieces;
+    for (const auto& piece : row["gpt3"]) pieces += (pieces.empty() ? "" : "\n\n") + piece.get<std::string>();
+    Verdict cut, drop, drop_query;
+    const std::string left = after(*gpt3, document, cut).text;
+    EXPECT_EQ(cut.dropped() ? "" : left, pieces) << document.text;
+    EXPECT_EQ(cut.rule(), pieces.empty() ? "contamination_tests.jsonl" : "");
+    after(*datatrove, document, drop);
+    EXPECT_EQ(drop.dropped(), row["datatrove"].get<bool>()) << document.text;
+    after(*query, document, drop_query);
+    EXPECT_EQ(drop_query.dropped(), row["datatrove_query"].get<bool>()) << document.text;
+  }
+}
+
+TEST(Decontaminate, ParagraphsOfTestsDropDocuments) {
+  const data::TestFolder folder;
+  write_text(
+      folder / "tests.txt",
+      "one two three four five six seven eight nine ten eleven twelve thirteen\n\ntoo short to be found\n");
+  const auto stage = make_stage(with_tests(Contamination::kDolma, (folder / "tests.txt").string()));
+  const auto rule = [&](const std::string& text) {
+    Verdict verdict;
+    after(*stage, {"", text, "", ""}, verdict);
+    return verdict.rule();
+  };
+  EXPECT_EQ(rule("a\n one two three four five six seven eight nine ten eleven twelve thirteen \nb"),
+            "tests.txt");
+  EXPECT_EQ(rule("one two three four five six seven eight nine ten eleven twelve thirteen fourteen\ntoo "
+                 "short to be found"),
+            "");
+}
+
+TEST(Decontaminate, MistakesAreNamed) {
+  const data::TestFolder folder;
+  const auto said = [&](const std::string& name, const std::string& content) {
+    write_text(folder / name, content);
+    try {
+      make_stage(with_tests(Contamination::kGpt3, (folder / name).string()));
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(said("a.jsonl", "{\"q\":1}\n"),
+              ::testing::HasSubstr("a.jsonl' line 1: it has neither a text \"question\" nor \"answer\""));
+  EXPECT_THAT(said("b.jsonl", "nothing\n"), ::testing::HasSubstr("b.jsonl' line 1: no JSON object"));
+  EXPECT_THAT(said("c.txt", "a short one"), ::testing::HasSubstr("no test that is long enough"));
+  EXPECT_THROW(make_stage(Decontaminate{}), ConfigError);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "curate/html/charset.h"
+#include "curate/html/tokenizer.h"
+#include "curate/io/http.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::curate {
@@ -21,12 +24,20 @@ void declare(config::Section<InputOptions>& s) {
       .not_empty()
       .help("The key whose value is the id; a document without one is named FILE:NUMBER.");
   s.field("text_split", &InputOptions::text_split).help("What is one document of a text file.");
+  s.field("main_text", &InputOptions::main_text)
+      .help("How the text of a page (.html, responses in .warc) is found; data.md describes the ways.");
+  s.field("stop_words", &InputOptions::stop_words)
+      .help("File of stop words, one a line, for main_text justext and union; empty: English ones.");
 }
 
 namespace {
 
-data::ReadOptions read_options(const InputOptions& options) {
+data::ReadOptions read_options(const InputOptions& options, const fs::path& path) {
   data::ReadOptions read;
+  if (is_page(path)) {  // says itself how it is encoded
+    read.encoding.name = "bytes";
+    return read;
+  }
   read.text_split = options.text_split == TextSplit::kFile        ? data::TextSplit::kFile
                     : options.text_split == TextSplit::kParagraph ? data::TextSplit::kParagraph
                                                                   : data::TextSplit::kLine;
@@ -40,13 +51,14 @@ fs::path inner_extension(const fs::path& path) {
 
 bool is_readable(const fs::path& path) {
   const fs::path extension = inner_extension(path);
-  return data::is_json_lines(path) || is_archive(path) || extension == ".txt" || extension == ".text" ||
-         extension == ".md";
+  return data::is_json_lines(path) || is_archive(path) || is_page(path) || extension == ".txt" ||
+         extension == ".text" || extension == ".md";
 }
 
 data::TextInput describe(const fs::path& path) {
   data::ReadOptions options;
-  if (is_archive(path)) options.form = data::TextForm::kPlain;  // its records are read one by one
+  if (is_archive(path) || is_page(path))
+    options.form = data::TextForm::kPlain;  // not of a kind that it knows
   return data::describe_input(path, options);
 }
 
@@ -63,10 +75,11 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths) {
     std::vector<fs::path> files;
     for (const auto& entry : fs::recursive_directory_iterator(path))
       if (entry.is_regular_file() && is_readable(entry.path())) files.push_back(entry.path());
-    require<ConfigError>(!files.empty(),
-                         "'{}' has no files that can be read; expected .jsonl, .txt, .md, .warc or .wet, "
-                         "also with .gz or .zst",
-                         path.string());
+    require<ConfigError>(
+        !files.empty(),
+        "'{}' has no files that can be read; expected .jsonl, .txt, .md, .html, .warc or .wet, "
+        "also with .gz or .zst",
+        path.string());
     std::sort(files.begin(), files.end(),
               [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
     for (const fs::path& file : files) inputs.push_back(describe(file));
@@ -78,6 +91,11 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths) {
 bool is_archive(const fs::path& path) {
   const fs::path extension = inner_extension(path);
   return extension == ".warc" || extension == ".wet";
+}
+
+bool is_page(const fs::path& path) {
+  const fs::path extension = inner_extension(path);
+  return extension == ".html" || extension == ".htm" || extension == ".xhtml";
 }
 
 DocumentReader::DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options,
@@ -92,7 +110,7 @@ bool DocumentReader::open_next() {
   if (is_archive(one_.front().path))
     records_ = std::make_unique<WarcReader>(one_.front().path);
   else
-    texts_ = std::make_unique<data::BlockReader>(one_, read_options(options_));
+    texts_ = std::make_unique<data::BlockReader>(one_, read_options(options_, one_.front().path));
   return true;
 }
 
@@ -119,18 +137,14 @@ bool DocumentReader::next(InputBlock& block) {
   }
 }
 
-// Records with extracted texts, headers and all.
+// Records with texts or pages, headers and all.
 bool DocumentReader::next_records(InputBlock& block) {
   block.block.documents.clear();
   std::string text;
   WarcHeaders headers;
   std::string_view content;
   while (text.size() < data::kBlockBytes && records_->next(headers, content)) {
-    require<DataError>(headers.type != "response",
-                       "'{}' holds pages, not texts: their main text cannot be extracted yet; give the .wet "
-                       "files of the crawl",
-                       inputs_[static_cast<std::size_t>(input_)].path.string());
-    if (headers.type != "conversion") continue;
+    if (headers.type != "conversion" && headers.type != "response" && headers.type != "resource") continue;
     const std::size_t begin = text.size();
     text.append(content.data() - headers.bytes, headers.bytes + content.size());
     block.block.documents.emplace_back(begin, text.size());
@@ -144,40 +158,80 @@ bool DocumentReader::next_records(InputBlock& block) {
 
 namespace {
 
-void read_record(std::string_view record, Document& document) {
-  WarcHeaders headers;
-  require<DataError>(read_warc_headers(record, headers), "a record without content");
-  std::string_view id = headers.id;
-  if (id.starts_with("<urn:uuid:") && id.ends_with(">")) id = id.substr(10, id.size() - 11);
-  document.id = id;
-  document.text = record.substr(headers.bytes);
-  document.url = headers.uri;
-  require<DataError>(data::scan_utf8(document.text).valid == document.text.size(), "its text is not UTF-8");
-  document.metadata.clear();
-  for (const auto& [key, value] : {std::pair("url", headers.uri), std::pair("date", headers.date)}) {
-    if (value.empty() || data::scan_utf8(value).valid != value.size()) continue;
-    if (!document.metadata.empty()) document.metadata += ',';
-    document.metadata += fmt::format("\"{}\":", key);
-    append_json_string(value, document.metadata);
-  }
+void add_member(std::string_view key, std::string_view value, std::string& metadata) {
+  if (value.empty() || data::scan_utf8(value).valid != value.size()) return;
+  if (!metadata.empty()) metadata += ',';
+  metadata += fmt::format("\"{}\":", key);
+  append_json_string(value, metadata);
 }
 
 }  // namespace
 
-bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& document) {
+void DocumentParser::read_page(std::string_view bytes, std::string_view content_type, Document& document,
+                               std::string& unusable) const {
+  const std::string html = page_as_utf8(bytes, content_type);
+  std::string title;
+  document.text = main_text_(html, title);
+  add_member("title", title, document.metadata);
+  if (document.text.empty()) unusable = "no_main_text";
+}
+
+void DocumentParser::read_record(std::string_view record, Document& document, std::string& unusable) const {
+  WarcHeaders headers;
+  require<DataError>(read_warc_headers(record, headers), "a record without content");
+  std::string_view id = headers.id;
+  if (id.starts_with("<urn:uuid:") && id.ends_with(">")) id = id.substr(10, id.size() - 11);
+  document.id = data::scan_utf8(id).valid == id.size() ? id : std::string_view();
+  document.url = data::scan_utf8(headers.uri).valid == headers.uri.size() ? headers.uri : std::string_view();
+  document.metadata.clear();
+  add_member("url", document.url, document.metadata);
+  add_member("date", headers.date, document.metadata);
+  const std::string_view content = record.substr(headers.bytes);
+  if (headers.type == "conversion") {
+    document.text = content;
+    require<DataError>(data::scan_utf8(document.text).valid == document.text.size(), "its text is not UTF-8");
+    return;
+  }
+  HttpAnswer answer;
+  if (headers.type == "response" && read_http_answer(content, answer)) {
+    if (answer.status < 200 || answer.status >= 300) unusable = "http_status";
+  } else {
+    answer.body = content;
+    answer.content_type = headers.type == "resource" ? headers.content_type : std::string_view();
+  }
+  std::string_view kind = headers.payload_type.empty() ? answer.content_type : headers.payload_type;
+  kind = kind.substr(0, kind.find_first_of("; \t"));
+  const std::size_t first = answer.body.find_first_not_of(" \t\r\n");
+  const bool is_page = is_named(kind, "text/html") || is_named(kind, "application/xhtml+xml") ||
+                       (kind.empty() && first != answer.body.npos && answer.body[first] == '<');
+  if (!unusable.empty() || (!is_page && !is_named(kind, "text/plain"))) {
+    if (unusable.empty()) unusable = "no_page";
+    document.text.clear();
+    return;
+  }
+  if (is_page) return read_page(answer.body, answer.content_type, document, unusable);
+  document.text = page_as_utf8(answer.body, answer.content_type);
+}
+
+bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& document,
+                           std::string& unusable) {
   const data::Block& block = from.block;
   const auto [begin, end] = block.documents[index];
   const std::string_view piece = block.text.view().substr(begin, end - begin);
   document.url.clear();
+  unusable.clear();
   if (from.is_archive) {
-    read_record(piece, document);
+    read_record(piece, document, unusable);
   } else if (block.input->form == data::TextForm::kJsonLines) {
     if (piece.find_first_not_of(" \t\r") == piece.npos) return false;
     json_.read(piece, block.text.size() + data::kBlockPadding - begin, document);
   } else {
-    document.text = piece;
     document.id.clear();
     document.metadata.clear();
+    if (is_page(block.input->path))
+      read_page(piece, {}, document, unusable);
+    else
+      document.text = piece;
   }
   if (document.id.empty())
     document.id = fmt::format("{}:{}", block.input->path.filename().string(),

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "config/schema.h"
 #include "curate/document.h"
+#include "curate/html/main_text.h"
 #include "curate/io/json_document.h"
 #include "curate/io/warc.h"
 #include "data/text_reader.h"
@@ -23,12 +24,14 @@ std::span<const config::EnumName<TextSplit>> enum_names(TextSplit);
 struct InputOptions {
   std::string text_key = "text", id_key = "id";
   TextSplit text_split = TextSplit::kFile;
+  MainText main_text = MainText::kStoa;
+  std::string stop_words;
 };
 void declare(config::Section<InputOptions>& s);
 
 // The files of `paths` in a fixed order: files as they are given, the readable files of folders (.jsonl,
-// .txt, .md, also .gz and .zst) sorted by name, with those of folders inside. IoError where one is missing,
-// ConfigError where there are none.
+// .txt, .md, .html, archives, also .gz and .zst) sorted by name, with those of folders inside. IoError where
+// one is missing, ConfigError where there are none.
 std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths);
 
 struct Place {
@@ -43,15 +46,16 @@ struct InputBlock {
   std::size_t skip = 0;     // documents of the block that are not wanted
 };
 
-// By its name: .warc or .wet, compressed or not.
+// By its name, compressed or not: .warc or .wet; .html, .htm or .xhtml.
 bool is_archive(const fs::path& path);
+bool is_page(const fs::path& path);
 
 class DocumentReader {
  public:
   // `inputs` must outlive it. Begins at `from`.
   DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options, Place from);
   // False at the end. Errors that concern a whole file: unreadable, truncated or corrupt compressed data, not
-  // text, an archive without extracted texts.
+  // text, no records.
   bool next(InputBlock& block);
 
  private:
@@ -71,13 +75,20 @@ class DocumentReader {
 // Makes documents of the pieces of a block. One per worker.
 class DocumentParser {
  public:
-  explicit DocumentParser(const InputOptions& options) : json_(options.text_key, options.id_key) {}
-  // Document `index` of the block; false where there is none (a blank line). DataError: a line that is no
-  // document.
-  bool parse(const InputBlock& block, std::size_t index, Document& document);
+  explicit DocumentParser(const InputOptions& options)
+      : json_(options.text_key, options.id_key), main_text_(options.main_text, options.stop_words) {}
+  // Document `index` of the block; false where there is none (a blank line). `unusable`: why it has no text
+  // that stages could judge ("no_page", "http_status", "no_main_text"); empty: it has. DataError: a line that
+  // is no document, a page that is corrupt.
+  bool parse(const InputBlock& block, std::size_t index, Document& document, std::string& unusable);
 
  private:
+  void read_record(std::string_view record, Document& document, std::string& unusable) const;
+  void read_page(std::string_view bytes, std::string_view content_type, Document& document,
+                 std::string& unusable) const;
+
   JsonDocuments json_;
+  const MainTextExtractor main_text_;
 };
 
 }  // namespace stoa::curate

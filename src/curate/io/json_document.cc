@@ -78,6 +78,37 @@ void append_json_string(std::string_view text, std::string& out) {
   out += '"';
 }
 
+void set_member(std::string_view key, std::string_view value, std::string& metadata) {
+  // Members as they are written, without blanks between: "a":1,"b":[2,"x"].
+  std::string kept;
+  for (std::string_view rest = metadata; !rest.empty();) {
+    bool in_string = false;
+    int depth = 0;
+    std::size_t end = 0;
+    for (; end < rest.size() && (in_string || depth > 0 || rest[end] != ','); ++end) {
+      const char c = rest[end];
+      if (in_string && c == '\\') {
+        ++end;
+      } else if (c == '"') {
+        in_string = !in_string;
+      } else if (!in_string) {
+        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+      }
+    }
+    const std::string_view member = rest.substr(0, end);
+    const bool same = member.size() > key.size() + 2 && member.substr(1, key.size()) == key &&
+                      member[key.size() + 1] == '"';
+    if (!same) {
+      if (!kept.empty()) kept += ',';
+      kept += member;
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (!kept.empty()) kept += ',';
+  kept += fmt::format("\"{}\":{}", key, value);
+  metadata = std::move(kept);
+}
+
 void append_json_line(const Document& document, std::string_view reason, std::string& out) {
   out += "{\"id\":";
   append_json_string(document.id, out);

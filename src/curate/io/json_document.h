@@ -27,6 +27,8 @@ class JsonDocuments {
 
 // Appends the text as a JSON string, quotes included.
 void append_json_string(std::string_view text, std::string& out);
+// Gives a member to a document's metadata; one of the same name goes. `value` is JSON.
+void set_member(std::string_view key, std::string_view value, std::string& metadata);
 // Appends a line of JSON: id, text, reason if there is one, metadata.
 void append_json_line(const Document& document, std::string_view reason, std::string& out);
 

@@ -4,25 +4,10 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "curate/html/tokenizer.h"
+#include "curate/io/http.h"
 
 namespace stoa::curate {
-namespace {
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
-  return begin == text.npos ? std::string_view() : text.substr(begin, end + 1 - begin);
-}
-
-// Names of headers: ASCII, in any case.
-bool is_named(std::string_view name, std::string_view lower) {
-  return name.size() == lower.size() &&
-         std::equal(name.begin(), name.end(), lower.begin(), [](char a, char b) {
-           return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a) == b;
-         });
-}
-
-}  // namespace
-
 bool read_warc_headers(std::string_view text, WarcHeaders& headers) {
   headers = {};
   std::size_t end = text.find('\n');
@@ -36,16 +21,18 @@ bool read_warc_headers(std::string_view text, WarcHeaders& headers) {
     const std::size_t begin = end + 1;
     end = text.find('\n', begin);
     if (end == text.npos) return false;
-    const std::string_view line = trim(text.substr(begin, end - begin));
+    const std::string_view line = trim_header(text.substr(begin, end - begin));
     if (line.empty()) break;
     const std::size_t colon = line.find(':');
     if (colon == line.npos) continue;  // a line that continues the one before
-    const std::string_view name = trim(line.substr(0, colon)), value = trim(line.substr(colon + 1));
+    const std::string_view name = trim_header(line.substr(0, colon)),
+                           value = trim_header(line.substr(colon + 1));
     if (is_named(name, "warc-type")) headers.type = value;
     if (is_named(name, "warc-record-id")) headers.id = value;
     if (is_named(name, "warc-target-uri")) headers.uri = value;
     if (is_named(name, "warc-date")) headers.date = value;
     if (is_named(name, "content-type")) headers.content_type = value;
+    if (is_named(name, "warc-identified-payload-type")) headers.payload_type = value;
     if (is_named(name, "content-length")) {
       const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), headers.length);
       has_length = error == std::errc() && stop == value.data() + value.size();

@@ -16,8 +16,9 @@ struct WarcHeaders {
   std::string_view type;  // "conversion"
   std::string_view id, uri, date;
   std::string_view content_type;
-  std::uint64_t length = 0;  // of the content
-  std::size_t bytes = 0;     // of the headers, blank line included
+  std::string_view payload_type;  // what the crawler found the page to be: "text/html"
+  std::uint64_t length = 0;       // of the content
+  std::size_t bytes = 0;          // of the headers, blank line included
 };
 
 // The headers that `text` begins with; false where they do not end in it. DataError: no WARC record, or no

@@ -1,4 +1,5 @@
 // Headers of archives from anywhere: read or refused, with views inside the text.
+#include "curate/io/http.h"
 #include "curate/io/warc.h"
 
 #ifndef STOA_LIBFUZZER
@@ -20,10 +21,18 @@ void read_any_headers(std::string_view text) {
     return;
   }
   for (const std::string_view view :
-       {headers.type, headers.id, headers.uri, headers.date, headers.content_type})
+       {headers.type, headers.id, headers.uri, headers.date, headers.content_type, headers.payload_type})
     if (!view.empty() && (view.data() < text.data() || view.data() + view.size() > text.data() + text.size()))
       __builtin_trap();
   if (headers.bytes > text.size()) __builtin_trap();
+}
+
+void read_any_answer(std::string_view text) {
+  HttpAnswer answer;
+  try {
+    read_http_answer(text, answer);
+  } catch (const DataError&) {
+  }
 }
 
 }  // namespace
@@ -32,6 +41,7 @@ void read_any_headers(std::string_view text) {
 #ifdef STOA_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   stoa::curate::read_any_headers({reinterpret_cast<const char*>(data), size});
+  stoa::curate::read_any_answer({reinterpret_cast<const char*>(data), size});
   return 0;
 }
 #else
@@ -103,6 +113,27 @@ TEST(Warc, HeadersOfAnyBytes) {
       read_any_headers(changed);
     }
   }
+}
+
+TEST(Warc, AnswersOfAnyBytes) {
+  for (const char* coding : {"gzip", "deflate", "br", "zstd"})
+    for (const std::string& body : {std::string("\x1f\x8b\x08\0\0\0\0\0\0\3\xcb\x48", 12),
+                                    std::string("\x78\x9c\xcb\x48\xcd"), std::string("\x1b\x03\0\xf8", 4),
+                                    std::string("\x28\xb5\x2f\xfd\x04\0\x19\0\0"
+                                                "abc",
+                                                12)}) {
+      const std::string good =
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: " + std::string(coding) + "\r\n\r\n" +
+          fmt::format("{:x}\r\n", body.size()) + body + "\r\n0\r\n\r\n";
+      for (std::size_t i = 0; i < good.size(); ++i) {
+        read_any_answer(std::string_view(good).substr(0, i));
+        for (const char c : {'\n', 'f', '\0', '\xff', '9'}) {
+          std::string changed = good;
+          changed[i] = c;
+          read_any_answer(changed);
+        }
+      }
+    }
 }
 
 }  // namespace

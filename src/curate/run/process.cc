@@ -53,16 +53,21 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     append_json_line(raw, outcome.reason, out.lines);
   };
   try {
-    if (!parser_.parse(block, index, document_)) return;
+    std::string unusable;
+    if (!parser_.parse(block, index, document_, unusable)) return;
     outcome.read_bytes = static_cast<std::int64_t>(document_.text.size());
     features_.reset(document_.text);
     Verdict verdict;
+    if (!unusable.empty()) {
+      outcome.fate = Fate::kDropped;
+      outcome.reason = fmt::format("{}/{}", kInputStage, unusable);
+    }
     for (const NamedStage& stage : pipeline_.stages) {
+      if (outcome.fate == Fate::kDropped) break;
       stage.stage->apply(document_, features_, verdict);
       if (!verdict.dropped()) continue;
       outcome.fate = Fate::kDropped;
       outcome.reason = stage.name + "/" + verdict.rule();
-      break;
     }
     outcome.bytes = static_cast<std::int64_t>(document_.text.size());
     append_json_line(document_, outcome.reason, out.lines);

@@ -11,6 +11,9 @@
 
 namespace stoa::curate {
 
+// Stands for a stage in the reasons of what was read and has no text to judge.
+inline constexpr const char* kInputStage = "input";
+
 enum class Fate : std::uint8_t { kKept, kDropped, kQuarantined };
 
 struct Outcome {

@@ -108,8 +108,6 @@ TEST_F(Run, ArchivesOfExtractedTexts) {
   const auto kept = nlohmann::json::parse(read_text(folder_ / "out/kept/00000.jsonl"));
   EXPECT_EQ(kept["id"], "one");
   EXPECT_EQ(kept["url"], "http://x/one");
-  write_text(folder_ / "in/a.warc.wet", record("response", "one", "HTTP/1.1 200 OK\r\n\r\n<html>"));
-  EXPECT_THAT(error_of([&] { run("pages", 1); }), HasSubstr(".wet"));
 }
 
 TEST_F(Run, SameBytesForAnyNumberOfWorkers) {

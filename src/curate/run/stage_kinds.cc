@@ -4,6 +4,8 @@
 
 #include "config/reader.h"
 #include "curate/filters/datatrove.h"
+#include "curate/filters/decontaminate.h"
+#include "curate/filters/language_filter.h"
 #include "curate/filters/nemo.h"
 #include "curate/filters/pii.h"
 #include "curate/filters/url_filter.h"
@@ -43,6 +45,8 @@ std::span<const StageKind> stage_kinds() {
                               "The heuristic filters of NeMo Curator, in the order of its English chain"),
       kind_of<UrlFilter>("url_filter",
                          "Drops documents by their `url`, with lists of yours (datatrove's rules)"),
+      kind_of<Decontaminate>("decontaminate", "Cuts or drops what tests of models hold (GPT-3's, datatrove's, dolma's rules)"),
+      kind_of<LanguageFilter>("language", "Names the language of documents, and drops those in others"),
       kind_of<PiiOptions>("pii", "Replaces e-mail and IPv4 addresses (datatrove's patterns); drops nothing"),
   };
   return kinds;

@@ -1,5 +1,4 @@
-// Written by scripts/make_curate_tables.py from Python 3.11.7 (Unicode 14.0.0), spaCy 3.8.18, datatrove
-// 0.10.1: do not edit.
+// Written by scripts/make_curate_tables.py from Python 3.11.7 (Unicode 14.0.0), spaCy 3.8.18, datatrove 0.10.1: do not edit.
 #include "curate/text/character.h"
 
 namespace stoa::curate {

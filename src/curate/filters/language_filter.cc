@@ -1,0 +1,62 @@
+#include "curate/filters/language_filter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "curate/io/json_document.h"
+#include "curate/language/identifier.h"
+
+namespace stoa::curate {
+namespace {
+
+class LanguageFilterStage final : public Stage {
+ public:
+  explicit LanguageFilterStage(const LanguageFilter& options)
+      : options_(options),
+        identifier_(options.model == "cld2" ? make_cld2() : make_fasttext_identifier(options.model)) {}
+
+  // As datatrove: with a list, any language of it above the threshold keeps a document.
+  void apply(Document& document, Features& features, Verdict& verdict) const override {
+    const auto found = identifier_->identify(features.text());
+    std::string name;
+    append_json_string(found.empty() ? std::string_view("un") : std::string_view(found.front().first), name);
+    set_member("language", name, document.metadata);
+    set_member("language_score", fmt::format("{:.4f}", found.empty() ? 0 : found.front().second),
+               document.metadata);
+    if (options_.label_only) return;
+    double best = 0;
+    for (const auto& [language, score] : found)
+      if (options_.languages.empty() || std::find(options_.languages.begin(), options_.languages.end(),
+                                                  language) != options_.languages.end())
+        best = std::max(best, score);
+    verdict.below("language", best, options_.threshold);
+  }
+
+ private:
+  const LanguageFilter options_;
+  const std::unique_ptr<LanguageIdentifier> identifier_;
+};
+
+}  // namespace
+
+void declare(config::Section<LanguageFilter>& s) {
+  s.field("model", &LanguageFilter::model)
+      .not_empty()
+      .help("cld2 (shares of the text as scores), or the file of a fastText model: lid.176.bin, GlotLID …");
+  s.field("languages", &LanguageFilter::languages)
+      .help(
+          "Codes of which one must reach the threshold (en, fr, zh …, of a fastText model its labels); "
+          "empty: any language.");
+  s.field("threshold", &LanguageFilter::threshold)
+      .range(0, 1)
+      .help("Smallest score of the language; 0 drops nothing.");
+  s.field("label_only", &LanguageFilter::label_only)
+      .help("Write `language` and `language_score` into the document, and drop nothing.");
+}
+
+std::unique_ptr<Stage> make_stage(const LanguageFilter& options) {
+  return std::make_unique<LanguageFilterStage>(options);
+}
+
+}  // namespace stoa::curate

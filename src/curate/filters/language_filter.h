@@ -1,0 +1,23 @@
+// Documents by their language; the language and its score become members of the document.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+#include "curate/stage.h"
+
+namespace stoa::curate {
+
+struct LanguageFilter {
+  std::string model = "cld2";          // or a file of fastText
+  std::vector<std::string> languages;  // empty: any
+  double threshold = 0.65;
+  bool label_only = false;
+};
+void declare(config::Section<LanguageFilter>& s);
+// IoError, DataError where the model cannot be read.
+std::unique_ptr<Stage> make_stage(const LanguageFilter& options);
+
+}  // namespace stoa::curate

@@ -1,0 +1,59 @@
+#include "curate/language/identifier.h"
+
+#include <cld2/public/compact_lang_det.h>
+#include <cld2/public/encodings.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "curate/language/fasttext_model.h"
+
+namespace stoa::curate {
+namespace {
+
+class Cld2 final : public LanguageIdentifier {
+ public:
+  std::vector<std::pair<std::string, double>> identify(std::string_view text) const override {
+    CLD2::Language languages[3];
+    int percents[3], text_bytes = 0;
+    double scores[3];
+    bool reliable = false;
+    const CLD2::CLDHints hints{nullptr, nullptr, CLD2::UNKNOWN_ENCODING, CLD2::UNKNOWN_LANGUAGE};
+    const auto bytes =
+        static_cast<int>(std::min<std::size_t>(text.size(), std::numeric_limits<int>::max() / 2));
+    CLD2::ExtDetectLanguageSummary(text.data(), bytes, true, &hints, 0, languages, percents, scores, nullptr,
+                                   &text_bytes, &reliable);
+    std::vector<std::pair<std::string, double>> found;
+    for (int i = 0; reliable && i < 3; ++i)
+      if (languages[i] != CLD2::UNKNOWN_LANGUAGE && percents[i] > 0)
+        found.emplace_back(CLD2::LanguageCode(languages[i]), percents[i] / 100.0);
+    return found;
+  }
+};
+
+class FastTextIdentifier final : public LanguageIdentifier {
+ public:
+  explicit FastTextIdentifier(const std::string& path) : model_(path) {}
+  std::vector<std::pair<std::string, double>> identify(std::string_view text) const override {
+    std::vector<float> probabilities;
+    model_.predict(text, probabilities);
+    std::vector<std::pair<std::string, double>> found;
+    for (std::size_t i = 0; i < probabilities.size(); ++i)
+      if (probabilities[i] > 0.001F) found.emplace_back(model_.labels()[i], probabilities[i]);
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    return found;
+  }
+
+ private:
+  const FastTextModel model_;
+};
+
+}  // namespace
+
+std::unique_ptr<LanguageIdentifier> make_cld2() { return std::make_unique<Cld2>(); }
+std::unique_ptr<LanguageIdentifier> make_fasttext_identifier(const std::string& path) {
+  return std::make_unique<FastTextIdentifier>(path);
+}
+
+}  // namespace stoa::curate
