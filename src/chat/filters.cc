@@ -317,8 +317,8 @@ Value apply_filter(std::string_view name, const Value& subject, const Arguments&
     return words.as_list().size();
   }
   std::vector<std::string> known(kFilters.begin(), kFilters.end());
-  fail<TemplateError>("the chat template uses the filter '{}', which does not exist here{}",
-                      name.substr(0, 80), did_you_mean(name, known));
+  fail<TemplateError>("the template uses the filter '{}', which does not exist here{}", name.substr(0, 80),
+                      did_you_mean(name, known));
 }
 
 bool apply_test(std::string_view name, const Value& v, const Arguments& a, Budget& budget) {
@@ -359,7 +359,7 @@ bool apply_test(std::string_view name, const Value& v, const Arguments& a, Budge
     const std::string text = to_string(v, budget);
     return call_method({Value(text), name == "lower" ? "islower" : "isupper"}, {}, budget).truthy();
   }
-  fail<TemplateError>("the chat template uses the test '{}', which does not exist here", name.substr(0, 80));
+  fail<TemplateError>("the template uses the test '{}', which does not exist here", name.substr(0, 80));
 }
 
 }  // namespace stoa::chat

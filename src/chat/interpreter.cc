@@ -14,12 +14,13 @@ enum class Flow { kNext, kBreak, kContinue };
 class Interpreter {
  public:
   Interpreter(Entries variables, const std::tm& now, const RenderLimits& limits,
-              std::vector<TextSpan>* generated)
+              std::vector<TextSpan>* generated, const OtherFilter& other)
       : limits_(limits),
         now_(now),
         budget_(limits.steps),
         globals_(std::move(variables)),
-        generated_(generated) {
+        generated_(generated),
+        other_(other) {
     scopes_.emplace_back();
   }
 
@@ -48,7 +49,7 @@ class Interpreter {
   class Deeper {
    public:
     explicit Deeper(Interpreter& i) : depth_(i.depth_) {
-      require<TemplateError>(++depth_ <= i.limits_.depth, "the chat template calls itself too often");
+      require<TemplateError>(++depth_ <= i.limits_.depth, "the template calls itself too often");
     }
     ~Deeper() { --depth_; }
     Deeper(const Deeper&) = delete;
@@ -88,17 +89,16 @@ class Interpreter {
     if (target.kind == NodeKind::kName) return put(scopes_.back().variables, target.text, value);
     if (target.kind == NodeKind::kAttribute) {
       const Value space = lookup(target.children[0]->text);
-      require<TemplateError>(space.as_namespace() != nullptr,
-                             "line {} of the chat template: '{}' is no namespace", target.line,
-                             target.children[0]->text);
-      require<TemplateError>(!value.as_namespace(),
-                             "line {} of the chat template: a namespace in a namespace", target.line);
+      require<TemplateError>(space.as_namespace() != nullptr, "line {} of the template: '{}' is no namespace",
+                             target.line, target.children[0]->text);
+      require<TemplateError>(!value.as_namespace(), "line {} of the template: a namespace in a namespace",
+                             target.line);
       budget_.pay(1 + space.as_namespace()->attributes.size());
       return put(space.as_namespace()->attributes, target.text, value);
     }
     const List parts = elements(value, budget_);
     require<TemplateError>(parts.size() == target.children.size(),
-                           "line {} of the chat template: {} values for {} names", target.line, parts.size(),
+                           "line {} of the template: {} values for {} names", target.line, parts.size(),
                            target.children.size());
     for (std::size_t i = 0; i < parts.size(); ++i) assign(*target.children[i], parts[i]);
   }
@@ -112,7 +112,7 @@ class Interpreter {
         write(node.text);
         return Flow::kNext;
       case NodeKind::kPrint:
-        write(to_string(evaluate(*node.children[0]), budget_));
+        write(to_string(used(evaluate(*node.children[0])), budget_));
         return Flow::kNext;
       case NodeKind::kBody:
         for (const auto& child : node.children)
@@ -121,7 +121,7 @@ class Interpreter {
       case NodeKind::kIf: {
         const auto& c = node.children;
         for (std::size_t i = 0; i + 1 < c.size(); i += 2)
-          if (evaluate(*c[i]).truthy()) return execute(*c[i + 1]);
+          if (truth(*c[i])) return execute(*c[i + 1]);
         return c.size() % 2 == 1 ? execute(*c.back()) : Flow::kNext;
       }
       case NodeKind::kFor:
@@ -166,7 +166,7 @@ class Interpreter {
   void write(std::string_view text) {
     budget_.pay_bytes(text.size());
     require<TemplateError>(out_.size() + text.size() <= limits_.output_bytes,
-                           "the chat template writes more than {} bytes", limits_.output_bytes);
+                           "the template writes more than {} bytes", limits_.output_bytes);
     out_ += text;
   }
 
@@ -185,7 +185,7 @@ class Interpreter {
   Flow generation(const Node& node) {
     if (!generated_) return execute(*node.children[0]);
     require<TemplateError>(captures_ == 0,
-                           "line {} of the chat template: 'generation' within a macro, set or filter block, "
+                           "line {} of the template: 'generation' within a macro, set or filter block, "
                            "where its place in the text is not known",
                            node.line);
     const std::size_t begin = out_.size();
@@ -196,13 +196,13 @@ class Interpreter {
 
   void loop(const Node& node) {
     const Node& target = *node.children[0];
-    List items = elements(evaluate(*node.children[1]), budget_);
+    List items = elements(used(evaluate(*node.children[1])), budget_);
     if (const Node* condition = node.children[2].get()) {
       List kept;
       for (Value& item : items) {
         const Inner scope(*this);
         assign(target, item);
-        if (evaluate(*condition).truthy()) kept.push_back(std::move(item));
+        if (truth(*condition)) kept.push_back(std::move(item));
       }
       items = std::move(kept);
     }
@@ -277,43 +277,50 @@ class Interpreter {
         return apply_test(node.text, subject, arguments_of(node), budget_) != node.negated;
       }
       case NodeKind::kNot:
-        return !evaluate(*c[0]).truthy();
+        return !truth(*c[0]);
       case NodeKind::kNegative:
         return binary("*", number(evaluate(*c[0])), -1, budget_);
       case NodeKind::kPositive:
         return number(evaluate(*c[0]));
       case NodeKind::kAnd: {
-        Value left = evaluate(*c[0]);
+        Value left = used(evaluate(*c[0]));
         return left.truthy() ? evaluate(*c[1]) : left;
       }
       case NodeKind::kOr: {
-        Value left = evaluate(*c[0]);
+        Value left = used(evaluate(*c[0]));
         return left.truthy() ? left : evaluate(*c[1]);
       }
       case NodeKind::kBinary: {
-        const Value left = evaluate(*c[0]);
-        return binary(node.text, left, evaluate(*c[1]), budget_);
+        const Value left = used(evaluate(*c[0]));
+        return binary(node.text, left, used(evaluate(*c[1])), budget_);
       }
       case NodeKind::kCompare:
         return comparison(node);
       case NodeKind::kConditional:
-        if (evaluate(*c[0]).truthy()) return evaluate(*c[1]);
+        if (truth(*c[0])) return evaluate(*c[1]);
         return c[2] ? evaluate(*c[2]) : Value::undefined("");
       default:
         fail<InternalError>("a statement where an expression belongs");
     }
   }
 
+  // A value that is more than tested for being there.
+  const Value& used(const Value& value) const {
+    require<TemplateError>(!limits_.strict_undefined || !value.is_undefined(), "a value is not defined{}",
+                           value.undefined_name().empty() ? "" : ": '" + value.undefined_name() + "'");
+    return value;
+  }
+  bool truth(const Node& node) { return used(evaluate(node)).truthy(); }
+
   static Value number(Value value) {
-    require<TemplateError>(value.is_number(), "the chat template takes the negative of a '{}'",
-                           value.type_name());
+    require<TemplateError>(value.is_number(), "the template takes the negative of a '{}'", value.type_name());
     return value;
   }
 
   bool comparison(const Node& node) {
-    Value left = evaluate(*node.children[0]);
+    Value left = used(evaluate(*node.children[0]));
     for (std::size_t i = 0; i < node.names.size(); ++i) {
-      Value right = evaluate(*node.children[i + 1]);
+      Value right = used(evaluate(*node.children[i + 1]));
       const std::string& op = node.names[i];
       bool holds = false;
       if (op == "in" || op == "not in")
@@ -348,7 +355,11 @@ class Interpreter {
     const Value value = !node.children[0]                             ? *subject
                         : node.children[0]->kind == NodeKind::kFilter ? filter(*node.children[0], subject)
                                                                       : evaluate(*node.children[0]);
-    return apply_filter(node.text, value, arguments_of(node), budget_);
+    const Arguments arguments = arguments_of(node);
+    if (node.text != "default" && node.text != "d") used(value);
+    if (other_)
+      if (auto made = other_(node.text, value, arguments)) return *std::move(made);
+    return apply_filter(node.text, value, arguments, budget_);
   }
 
   Value call(const Node& node) {
@@ -356,11 +367,11 @@ class Interpreter {
     Arguments arguments = arguments_of(node);
     if (const auto* method = callee.as_method()) return call_method(*method, arguments, budget_);
     if (const auto* macro = callee.as_macro()) return call_macro(*macro->node, arguments);
-    require<TemplateError>(!callee.is_undefined(), "line {} of the chat template: '{}' is not defined",
-                           node.line, node.children[0]->text.substr(0, 80));
+    require<TemplateError>(!callee.is_undefined(), "line {} of the template: '{}' is not defined", node.line,
+                           node.children[0]->text.substr(0, 80));
     const auto* function = callee.as_function();
     require<TemplateError>(function != nullptr,
-                           "line {} of the chat template: a value of type '{}' cannot be called", node.line,
+                           "line {} of the template: a value of type '{}' cannot be called", node.line,
                            callee.type_name());
     return call_function(function->name, arguments);
   }
@@ -445,14 +456,15 @@ class Interpreter {
   std::vector<Scope> scopes_;
   std::string out_;
   std::vector<TextSpan>* const generated_;
+  const OtherFilter& other_;
   int depth_ = 0, captures_ = 0;
 };
 
 }  // namespace
 
 std::string interpret(const Node& tree, Entries variables, const std::tm& now, const RenderLimits& limits,
-                      std::vector<TextSpan>* generated) {
-  return Interpreter(std::move(variables), now, limits, generated).run(tree);
+                      std::vector<TextSpan>* generated, const OtherFilter& other) {
+  return Interpreter(std::move(variables), now, limits, generated, other).run(tree);
 }
 
 }  // namespace stoa::chat

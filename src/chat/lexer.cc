@@ -13,7 +13,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view source) {
+  Lexer(std::string_view source, const WhiteSpace& space) : space_(space) {
     source_.reserve(source.size());
     for (std::size_t i = 0; i < source.size(); ++i) {  // every kind of line end is one
       if (source[i] == '\r') {
@@ -23,7 +23,7 @@ class Lexer {
         source_ += source[i];
       }
     }
-    if (!source_.empty() && source_.back() == '\n') source_.pop_back();
+    if (!space_.keep_trailing_newline && !source_.empty() && source_.back() == '\n') source_.pop_back();
   }
 
   std::vector<Token> run() {
@@ -53,7 +53,7 @@ class Lexer {
     if (sign == '-' || sign == '+') ++inside;
     if (sign == '-') {
       while (const std::size_t n = trailing_white_space(before)) before.remove_suffix(n);
-    } else if (sign != '+' && kind != '{') {
+    } else if (space_.lstrip_blocks && sign != '+' && kind != '{') {
       const std::size_t line = before.rfind('\n') + 1;  // npos + 1 = 0
       if (line > 0 || line_start_) {
         std::string_view lead = before.substr(line);
@@ -75,7 +75,7 @@ class Lexer {
 
   void comment() {
     const std::size_t end = source_.find("#}", at_);
-    require<TemplateError>(end != std::string::npos, "line {} of the chat template: a comment does not end",
+    require<TemplateError>(end != std::string::npos, "line {} of the template: a comment does not end",
                            line_);
     const char sign = end > at_ ? source_[end - 1] : '\0';
     advance(end + 2);
@@ -86,7 +86,7 @@ class Lexer {
   void after_block(char sign) {
     line_start_ = false;
     if (sign == '-') return skip_space();
-    if (sign != '+' && at_ < source_.size() && source_[at_] == '\n') {
+    if (space_.trim_blocks && sign != '+' && at_ < source_.size() && source_[at_] == '\n') {
       advance(at_ + 1);
       line_start_ = true;
     }
@@ -135,7 +135,7 @@ class Lexer {
       std::string_view inner = std::string_view(source_).substr(text_begin, open - text_begin);
       if (lead == '-') {
         while (const std::size_t n = trailing_white_space(inner)) inner.remove_suffix(n);
-      } else if (lead != '+') {
+      } else if (space_.lstrip_blocks && lead != '+') {
         const std::size_t line = inner.rfind('\n') + 1;
         std::string_view space = inner.substr(line);
         while (const std::size_t n = leading_white_space(space)) space.remove_prefix(n);
@@ -146,7 +146,7 @@ class Lexer {
       after_block(sign);
       return true;
     }
-    fail<TemplateError>("line {} of the chat template: 'raw' does not end", line_);
+    fail<TemplateError>("line {} of the template: 'raw' does not end", line_);
   }
 
   void tag(TokenKind begin, TokenKind end, std::string_view close) {
@@ -155,7 +155,7 @@ class Lexer {
     for (;;) {
       while (at_ < source_.size() && leading_white_space(std::string_view(source_).substr(at_)))
         advance(at_ + leading_white_space(std::string_view(source_).substr(at_)));
-      require<TemplateError>(at_ < source_.size(), "line {} of the chat template: a tag does not end", line_);
+      require<TemplateError>(at_ < source_.size(), "line {} of the template: a tag does not end", line_);
       if (brackets.empty()) {
         const char sign = source_[at_];
         const std::size_t skip = sign == '-' || (sign == '+' && end == TokenKind::kBlockEnd) ? 1 : 0;
@@ -216,7 +216,7 @@ class Lexer {
       at_ += sign ? 2 : 1;
       digits();
     }
-    require<TemplateError>(text.size() <= 64, "line {} of the chat template: a number of {} digits", line_,
+    require<TemplateError>(text.size() <= 64, "line {} of the template: a number of {} digits", line_,
                            text.size());
     add(is_float ? TokenKind::kFloat : TokenKind::kInteger, text);
   }
@@ -233,12 +233,10 @@ class Lexer {
                           : c >= 'a' && c <= 'f' ? c - 'a' + 10
                           : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                  : -1;
-        require<TemplateError>(digit >= 0, "line {} of the chat template: an escape that is not a number",
-                               line);
+        require<TemplateError>(digit >= 0, "line {} of the template: an escape that is not a number", line);
         code = code << 4 | static_cast<std::uint32_t>(digit);
       }
-      require<TemplateError>(code <= 0x10ffff, "line {} of the chat template: an escape beyond Unicode",
-                             line);
+      require<TemplateError>(code <= 0x10ffff, "line {} of the template: an escape beyond Unicode", line);
       append_utf8(code >= 0xd800 && code <= 0xdfff ? 0xfffd : code, text);
     };
     while (i < source_.size() && source_[i] != quote) {
@@ -293,7 +291,7 @@ class Lexer {
           text += '\\', text += escaped;
       }
     }
-    require<TemplateError>(i < source_.size(), "line {} of the chat template: a string does not end", line);
+    require<TemplateError>(i < source_.size(), "line {} of the template: a string does not end", line);
     add(TokenKind::kString, std::move(text));
     advance(i + 1);
   }
@@ -309,13 +307,13 @@ class Lexer {
         brackets += c == '(' ? ')' : c == '[' ? ']' : '}';
       if (op.size() == 1 && (c == ')' || c == ']' || c == '}')) {
         require<TemplateError>(!brackets.empty() && brackets.back() == c,
-                               "line {} of the chat template: unexpected '{}'", line_, c);
+                               "line {} of the template: unexpected '{}'", line_, c);
         brackets.pop_back();
       }
       add(TokenKind::kOperator, std::string(op));
       return advance(at_ + op.size());
     }
-    fail<TemplateError>("line {} of the chat template: unexpected '{}'", line_, source_[at_]);
+    fail<TemplateError>("line {} of the template: unexpected '{}'", line_, source_[at_]);
   }
 
   void add(TokenKind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
@@ -325,6 +323,7 @@ class Lexer {
     at_ = to;
   }
 
+  const WhiteSpace space_;
   std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
@@ -334,6 +333,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(std::string_view source, const WhiteSpace& space) {
+  return Lexer(source, space).run();
+}
 
 }  // namespace stoa::chat

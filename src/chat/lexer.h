@@ -1,12 +1,11 @@
-// A Jinja template cut into text and the tokens of its tags. White space is handled as Hugging Face sets it:
-// trim_blocks and lstrip_blocks on, one newline at the end of the template dropped.
+// A Jinja template cut into text and the tokens of its tags.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "chat/value.h"
+#include "chat/syntax.h"
 
 namespace stoa::chat {
 
@@ -31,6 +30,6 @@ struct Token {
 };
 
 // TemplateError names the line. The last token is kEnd.
-std::vector<Token> tokenize(std::string_view source);
+std::vector<Token> tokenize(std::string_view source, const WhiteSpace& space);
 
 }  // namespace stoa::chat

@@ -106,7 +106,7 @@ Value string_method(const std::string& text, const std::string& name, const Argu
   const auto whole = [&](std::size_t i, std::string_view key, std::int64_t otherwise) {
     const Value* v = a.find(i, key);
     if (!v || v->is_none()) return otherwise;
-    require<TemplateError>(v->is_int(), "'{}' in the chat template needs an integer, got '{}'", name,
+    require<TemplateError>(v->is_int(), "'{}' in the template needs an integer, got '{}'", name,
                            v->type_name());
     return v->as_int();
   };
@@ -174,7 +174,7 @@ Value string_method(const std::string& text, const std::string& name, const Argu
       return count;
     }
     const std::int64_t at = position_of(text, name == "rfind" ? text.rfind(part) : text.find(part));
-    require<TemplateError>(name != "index" || at >= 0, "index() in the chat template: substring not found");
+    require<TemplateError>(name != "index" || at >= 0, "index() in the template: substring not found");
     return at;
   }
   a.allow(0, {}, name);
@@ -231,7 +231,7 @@ Value list_method(const Value& object, const std::string& name, const Arguments&
     if (name == "index") return i;
     ++count;
   }
-  require<TemplateError>(name == "count", "index() in the chat template: the value is not in the list");
+  require<TemplateError>(name == "count", "index() in the template: the value is not in the list");
   return count;
 }
 
@@ -305,7 +305,7 @@ std::string change_case(std::string_view text, Case to, Budget& budget) {
 
 Value attribute_of(const Value& object, std::string_view name, Budget& budget) {
   budget.pay();
-  require<TemplateError>(!object.is_undefined(), "the chat template takes '{}' of an undefined value",
+  require<TemplateError>(!object.is_undefined(), "the template takes '{}' of an undefined value",
                          name.substr(0, 80));
   if (object.is_dict()) {
     if (has(kDictMethods, name)) return Value::method(object, std::string(name));

@@ -8,7 +8,7 @@ namespace {
 
 [[noreturn]] void unsupported(std::string_view op, const Value& a, const Value& b) {
   const Value& bad = a.is_undefined() ? a : b;
-  if (bad.is_undefined()) fail<TemplateError>("the chat template uses an undefined value with '{}'", op);
+  if (bad.is_undefined()) fail<TemplateError>("the template uses an undefined value with '{}'", op);
   fail<TemplateError>("unsupported operand types for '{}': '{}' and '{}'", op, a.type_name(), b.type_name());
 }
 
@@ -30,7 +30,7 @@ Value integers(std::string_view op, std::int64_t a, std::int64_t b) {
   if (op == "-") overflow = __builtin_sub_overflow(a, b, &out);
   if (op == "*") overflow = __builtin_mul_overflow(a, b, &out);
   if (op == "//" || op == "%") {  // towards minus infinity
-    require<TemplateError>(b != 0, "the chat template divides by zero");
+    require<TemplateError>(b != 0, "the template divides by zero");
     if (b == -1) {
       if (op == "%") return 0;
       overflow = __builtin_sub_overflow(std::int64_t{0}, a, &out);
@@ -46,7 +46,7 @@ Value integers(std::string_view op, std::int64_t a, std::int64_t b) {
     if (a == -1) return std::int64_t{b % 2 == 0 ? 1 : -1};
     for (std::int64_t i = 0; i < b && !overflow; ++i) overflow = __builtin_mul_overflow(out, a, &out);
   }
-  require<TemplateError>(!overflow, "an integer of the chat template is beyond 64 bits");
+  require<TemplateError>(!overflow, "an integer of the template is beyond 64 bits");
   return out;
 }
 
@@ -55,7 +55,7 @@ Value floats(std::string_view op, double a, double b) {
   if (op == "-") return a - b;
   if (op == "*") return a * b;
   if (op == "**") return std::pow(a, b);
-  require<TemplateError>(b != 0, "the chat template divides by zero");
+  require<TemplateError>(b != 0, "the template divides by zero");
   if (op == "/") return a / b;
   if (op == "//") return std::floor(a / b);
   const double rest = std::fmod(a, b);
@@ -135,7 +135,7 @@ Value slice(const Value& object, const Value* from, const Value* to, const Value
 }
 
 Value item_of(const Value& object, const Value& key, Budget& budget) {
-  require<TemplateError>(!object.is_undefined(), "the chat template takes an item of an undefined value");
+  require<TemplateError>(!object.is_undefined(), "the template takes an item of an undefined value");
   if (object.is_dict()) {
     budget.pay(object.as_dict().size());
     if (key.is_string()) {
@@ -169,21 +169,20 @@ const Value* Arguments::find(std::size_t position, std::string_view name) const 
 }
 const Value& Arguments::need(std::size_t position, std::string_view name, std::string_view what) const {
   const Value* found = find(position, name);
-  require<TemplateError>(found != nullptr, "'{}' in the chat template needs the argument '{}'", what, name);
+  require<TemplateError>(found != nullptr, "'{}' in the template needs the argument '{}'", what, name);
   return *found;
 }
 void Arguments::allow(std::size_t most, std::initializer_list<std::string_view> names,
                       std::string_view what) const {
-  require<TemplateError>(values.size() <= most,
-                         "'{}' in the chat template takes at most {} arguments, got {}", what, most,
-                         values.size());
+  require<TemplateError>(values.size() <= most, "'{}' in the template takes at most {} arguments, got {}",
+                         what, most, values.size());
   for (const auto& [key, value] : named)
     require<TemplateError>(std::find(names.begin(), names.end(), key) != names.end(),
-                           "'{}' in the chat template has no argument '{}'", what, key);
+                           "'{}' in the template has no argument '{}'", what, key);
 }
 
 const std::string& text_of(const Value& value, std::string_view what) {
-  require<TemplateError>(value.is_string(), "'{}' in the chat template needs a string, got '{}'", what,
+  require<TemplateError>(value.is_string(), "'{}' in the template needs a string, got '{}'", what,
                          value.type_name());
   return value.as_string();
 }

@@ -9,7 +9,7 @@ namespace {
 
 class Parser {
  public:
-  explicit Parser(std::string_view source) : tokens_(tokenize(source)) {}
+  Parser(std::string_view source, const WhiteSpace& space) : tokens_(tokenize(source, space)) {}
 
   NodePtr run() {
     NodePtr body = statements({});
@@ -21,9 +21,8 @@ class Parser {
   class Deeper {  // recursion of the parser itself
    public:
     explicit Deeper(Parser& parser) : depth_(parser.depth_) {
-      require<TemplateError>(++depth_ <= kDeepestTree,
-                             "line {} of the chat template: nested more than {} deep", parser.now().line,
-                             kDeepestTree);
+      require<TemplateError>(++depth_ <= kDeepestTree, "line {} of the template: nested more than {} deep",
+                             parser.now().line, kDeepestTree);
     }
     ~Deeper() { --depth_; }
     Deeper(const Deeper&) = delete;
@@ -67,7 +66,7 @@ class Parser {
   }
   [[noreturn]] void wrong(std::string_view what) const {
     const Token& t = now();
-    fail<TemplateError>("line {} of the chat template: {}{}", t.line, what,
+    fail<TemplateError>("line {} of the template: {}{}", t.line, what,
                         t.text.empty() ? "" : fmt::format(", found '{}'", t.text.substr(0, 40)));
   }
 
@@ -83,8 +82,7 @@ class Parser {
     if (child) {
       parent.depth = std::max(parent.depth, child->depth + 1);
       require<TemplateError>(parent.depth <= kDeepestTree,
-                             "line {} of the chat template: nested more than {} deep", parent.line,
-                             kDeepestTree);
+                             "line {} of the template: nested more than {} deep", parent.line, kDeepestTree);
     }
     parent.children.push_back(std::move(child));
   }
@@ -146,8 +144,8 @@ class Parser {
       block_end();
       return make(word == "break" ? NodeKind::kBreak : NodeKind::kContinue);
     }
-    fail<TemplateError>("line {} of the chat template: '{}' is not a statement that chat templates may use",
-                        now().line, word.substr(0, 40));
+    fail<TemplateError>("line {} of the template: '{}' is not a statement that templates may use", now().line,
+                        word.substr(0, 40));
   }
 
   NodePtr closed_body(std::string_view end) {
@@ -545,10 +543,10 @@ class Parser {
 
 }  // namespace
 
-NodePtr parse_template(std::string_view source) {
-  require<TemplateError>(source.size() <= kLongestTemplate,
-                         "a chat template of {} bytes; at most {} are read", source.size(), kLongestTemplate);
-  return Parser(source).run();
+NodePtr parse_template(std::string_view source, const WhiteSpace& space) {
+  require<TemplateError>(source.size() <= kLongestTemplate, "a template of {} bytes; at most {} are read",
+                         source.size(), kLongestTemplate);
+  return Parser(source, space).run();
 }
 
 }  // namespace stoa::chat

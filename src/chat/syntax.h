@@ -60,9 +60,17 @@ struct Node {
 };
 using NodePtr = std::unique_ptr<Node>;
 
+// What Jinja calls trim_blocks, lstrip_blocks and keep_trailing_newline. By default as Hugging Face sets them
+// for chat templates.
+struct WhiteSpace {
+  bool trim_blocks = true;             // the newline behind a block is dropped
+  bool lstrip_blocks = true;           // white space before a block that begins its line is dropped
+  bool keep_trailing_newline = false;  // at the end of the template
+};
+
 // The tree of a template's text. TemplateError names the line; the tree is at most kDeepestTree deep.
 inline constexpr int kDeepestTree = 150;
 inline constexpr std::size_t kLongestTemplate = 1 << 20;
-NodePtr parse_template(std::string_view source);
+NodePtr parse_template(std::string_view source, const WhiteSpace& space = {});
 
 }  // namespace stoa::chat

@@ -9,10 +9,10 @@ namespace stoa::chat {
 Value Value::list(List items, bool tuple) {
   int depth = 1;
   for (const Value& item : items) {
-    require<TemplateError>(!item.as_namespace(), "a chat template cannot keep a namespace in a list");
+    require<TemplateError>(!item.as_namespace(), "a template cannot keep a namespace in a list");
     depth = std::max(depth, item.depth() + 1);
   }
-  require<TemplateError>(depth <= kDeepest, "values of the chat template nest more than {} deep", kDeepest);
+  require<TemplateError>(depth <= kDeepest, "values of the template nest more than {} deep", kDeepest);
   Value out;
   out.data_ = std::make_shared<const ListData>(ListData{std::move(items), depth, tuple});
   return out;
@@ -21,10 +21,10 @@ Value Value::list(List items, bool tuple) {
 Value Value::dict(Entries entries) {
   int depth = 1;
   for (const auto& [key, item] : entries) {
-    require<TemplateError>(!item.as_namespace(), "a chat template cannot keep a namespace in a dictionary");
+    require<TemplateError>(!item.as_namespace(), "a template cannot keep a namespace in a dictionary");
     depth = std::max(depth, item.depth() + 1);
   }
-  require<TemplateError>(depth <= kDeepest, "values of the chat template nest more than {} deep", kDeepest);
+  require<TemplateError>(depth <= kDeepest, "values of the template nest more than {} deep", kDeepest);
   Value out;
   out.data_ = std::make_shared<const DictData>(DictData{std::move(entries), depth});
   return out;
@@ -53,6 +53,12 @@ Value Value::from_json(const nlohmann::ordered_json& json, int depth) {
   Entries entries;
   for (const auto& [key, item] : json.items()) entries.emplace_back(key, from_json(item, depth + 1));
   return dict(std::move(entries));
+}
+
+const std::string& Value::undefined_name() const {
+  static const std::string none;
+  const auto* undefined = std::get_if<Undefined>(&data_);
+  return undefined ? undefined->name : none;
 }
 
 std::int64_t Value::as_int() const {
@@ -150,7 +156,7 @@ int compare(const Value& a, const Value& b, Budget& budget) {
       if (!equal(x[i], y[i], budget)) return compare(x[i], y[i], budget);
     return sign(x.size(), y.size());
   }
-  fail<TemplateError>("the chat template compares '{}' with '{}'", a.type_name(), b.type_name());
+  fail<TemplateError>("the template compares '{}' with '{}'", a.type_name(), b.type_name());
 }
 
 bool contains(const Value& container, const Value& item, Budget& budget) {

@@ -81,6 +81,7 @@ class Value {
   static Value from_json(const nlohmann::ordered_json& json, int depth = 0);
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
+  const std::string& undefined_name() const;  // "" where it has none, or is defined
   bool is_none() const { return std::holds_alternative<std::nullptr_t>(data_); }
   bool is_bool() const { return std::holds_alternative<bool>(data_); }
   bool is_int() const { return std::holds_alternative<std::int64_t>(data_); }

@@ -8,6 +8,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/eval_task_options.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
 #include "eval/byte_ngram.h"
@@ -81,8 +82,10 @@ void add_baselines(CLI::App& eval) {
 }  // namespace
 
 void add_eval_command(CLI::App& app, Context& context) {
-  CLI::App* eval = app.add_subcommand("eval", "Measure a model, and baselines, on text");
+  CLI::App* eval = app.add_subcommand("eval", "Measure a model on benchmark tasks and on text");
   eval->require_subcommand(1);
+  add_eval_run(*eval, context);
+  add_eval_tasks(*eval, context);
   add_eval_perplexity(*eval, context);
   add_baselines(*eval);
 }

@@ -119,21 +119,20 @@ std::string to_text(const LocateResult& r) {
 }
 
 std::string to_json(const LocateResult& r) {
-  using Json = nlohmann::ordered_json;
-  return Json{{"same", r.same()},
-              {"bit_equal", !r.first_bit && !r.first},
-              {"steps", r.steps},
-              {"tensors", r.boxes},
-              {"equal_tensors", r.equal},
-              {"first", json_of(r.first)},
-              {"first_of_any_size", json_of(r.first_bit)},
-              {"nearest", json_of(r.nearest)},
-              {"only_in_a", r.only_a},
-              {"only_in_b", r.only_b},
-              {"compute_a", r.compute_a},
-              {"compute_b", r.compute_b},
-              {"notes", r.notes}}
-      .dump(2, ' ', false, Json::error_handler_t::replace);
+  return nlohmann::ordered_json{{"same", r.same()},
+                                {"bit_equal", !r.first_bit && !r.first},
+                                {"steps", r.steps},
+                                {"tensors", r.boxes},
+                                {"equal_tensors", r.equal},
+                                {"first", json_of(r.first)},
+                                {"first_of_any_size", json_of(r.first_bit)},
+                                {"nearest", json_of(r.nearest)},
+                                {"only_in_a", r.only_a},
+                                {"only_in_b", r.only_b},
+                                {"compute_a", r.compute_a},
+                                {"compute_b", r.compute_b},
+                                {"notes", r.notes}}
+      .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace stoa::eval

@@ -60,7 +60,9 @@ Commands about_text() {
           {"data", "text", "text.txt"},
           {"data", "stages"},
           {"data", "run", "quickstart", "--input", "text.jsonl", "--output", "kept", "--json"},
-          {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"}};
+          {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"},
+          {"eval", "tasks", "nemo"},
+          {"eval", "tasks", "nemo", "--json"}};
 }
 
 Commands about_speed(const Arguments& model) {
@@ -89,6 +91,8 @@ Commands about_a_decoder() {
           {"score", "run", "lines.txt"},
           {"eval", "perplexity", "run", "--text", "lines.txt"},
           {"eval", "perplexity", "run", "--text", "lines.txt", "--json"},
+          {"eval", "run", "run", "--tasks", "lines.yaml"},
+          {"eval", "run", "run", "--tasks", "lines.yaml", "--json"},
           {"data", "show", "run/config.yaml"},
           {"data", "show", "run/config.yaml", "--json"},
           {"checkpoint", "inspect", "run"},
@@ -139,6 +143,10 @@ class StandardOutput : public Workplace {
     Workplace::SetUp();
     write_text(path("lines.txt"), "the stone walks\nbread\n");
     write_text(path("ids.txt"), "1 2 3\n");
+    write_text(path("lines.yaml"),
+               "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
+               "output_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: \"{{' ' + text}}\"\n");
+    write_text(path("lines.jsonl"), "{\"text\": \"bread\"}\n");
     write_text(path("pairs.txt"), "the stone\twalks\n");
   }
 

@@ -153,6 +153,10 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     Workplace::SetUp();
     write_text(path("lines.txt"), "the stone walks\nbread\n");
     write_text(path("ids.txt"), "1 2 3\n");
+    write_text(path("lines.yaml"),
+               "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
+               "output_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: \"{{' ' + text}}\"\n");
+    write_text(path("lines.jsonl"), "{\"text\": \"bread\"}\n");
     write_text(path("chats.jsonl"),
                "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"c\", \"completion\": \"d\"}\n");
     fs::create_symlink("/dev/null", path("device"));
@@ -184,6 +188,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"embed", {"run", "lines.txt"}},
         {"predict", {"run", "lines.txt"}},
         {"eval perplexity", {"run", "--text", "lines.txt"}},
+        {"eval run", {"run", "--tasks", "lines.yaml", "--bootstrap_iters", "10"}},
+        {"eval tasks", {"nemo"}},
         {"eval baselines", {"--train", "lines.txt", "--text", "lines.txt"}},
         {"checkpoint inspect", {"run"}},
         {"checkpoint verify", {"run"}},

@@ -1,5 +1,4 @@
-// Regular expressions of tokenizer files, by Oniguruma, the engine of Hugging Face tokenizers. The one place
-// that uses it.
+// Regular expressions of tokenizer files, by Oniguruma, the engine of Hugging Face tokenizers.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,36 @@
+#include "cli/eval_task_options.h"
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "cli/plan_arguments.h"
+
+namespace stoa::cli {
+
+void TaskPlaces::add_to(CLI::App& command) {
+  command.add_option(
+      "--include_path,--include-path", include,
+      "Folder of further tasks as YAML files of lm-evaluation-harness; they replace those of the "
+      "same name");
+  command.add_option("--data", data,
+                     "Folder of data sets: DATA/OWNER/NAME/CONFIG/SPLIT.jsonl (or .json, .csv, .tsv), or a "
+                     "cache of the datasets library (default: $STOA_EVAL_DATA, $HF_DATASETS_CACHE)");
+}
+
+eval::TaskIndex TaskPlaces::index() const {
+  std::vector<fs::path> directories{shipped_file("eval")};
+  directories.insert(directories.end(), include.begin(), include.end());
+  return eval::TaskIndex(directories);
+}
+
+std::vector<fs::path> TaskPlaces::data_folders() const {
+  std::vector<fs::path> out(data.begin(), data.end());
+  for (const auto& folder : out)
+    require<IoError>(fs::is_directory(folder), "--data '{}' is no folder", folder.string());
+  if (out.empty())
+    for (const char* variable : {"STOA_EVAL_DATA", "HF_DATASETS_CACHE"})
+      if (const char* value = std::getenv(variable); value && *value) out.emplace_back(value);
+  return out;
+}
+
+}  // namespace stoa::cli

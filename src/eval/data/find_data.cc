@@ -1,0 +1,138 @@
+#include "eval/data/find_data.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/error.h"
+
+namespace stoa::eval {
+namespace {
+
+constexpr std::array<const char*, 10> kEndings{".jsonl",    ".json",     ".csv",     ".tsv",
+                                               ".arrow",    ".jsonl.gz", ".json.gz", ".jsonl.zst",
+                                               ".json.zst", ".parquet"};
+
+bool ends_as_data(const std::string& name) {
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](const char* e) { return name.ends_with(e); });
+}
+
+// Files of a folder whose names satisfy `fits`, sorted.
+template <class Fits>
+std::vector<fs::path> files_in(const fs::path& folder, const Fits& fits) {
+  std::vector<fs::path> out;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.is_regular_file(ignored) && fits(entry.path().filename().string())) out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// SPLIT.EXT, shards of it, or a folder that datasets saved.
+std::vector<fs::path> split_in(const fs::path& folder, const std::string& split) {
+  for (const char* ending : kEndings)
+    if (const fs::path path = folder / (split + ending); fs::is_regular_file(path)) return {path};
+  if (fs::is_regular_file(folder / split / "dataset_info.json"))
+    if (auto shards = files_in(folder / split, [](const std::string& n) { return n.ends_with(".arrow"); });
+        !shards.empty())
+      return shards;
+  for (const fs::path& place : {folder, folder / "data"}) {
+    const std::string first = split + "-00000-of-";
+    auto shards = files_in(place, [&](const std::string& n) {
+      return n.starts_with(split + "-") && n.find("-of-") != std::string::npos && ends_as_data(n);
+    });
+    if (!shards.empty() && shards.front().filename().string().starts_with(first)) return shards;
+  }
+  return {};
+}
+
+// CACHE/OWNER___NAME/CONFIG/VERSION/HASH/NAME-SPLIT.arrow; the newest version.
+std::vector<fs::path> split_in_cache(const fs::path& cache, const std::string& path,
+                                     const std::string& config, const std::string& split) {
+  const std::string folder = replaced(path, "/", "___");
+  std::vector<fs::path> found;
+  for (const std::string& candidate : {folder, lowered(folder)}) {
+    const fs::path top = cache / candidate / (config.empty() ? "default" : config);
+    std::error_code ignored;
+    for (const auto& version : fs::directory_iterator(top, ignored))
+      for (const auto& hash : fs::directory_iterator(version.path(), ignored)) {
+        auto files = files_in(hash.path(), [&](const std::string& n) {
+          const std::size_t at = n.find("-" + split);
+          if (at == std::string::npos || !n.ends_with(".arrow")) return false;
+          const std::string rest = n.substr(at + 1 + split.size());
+          return rest == ".arrow" || rest.starts_with("-0");
+        });
+        if (!files.empty()) found = std::move(files);
+      }
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
+fs::path resolved(const std::string& name, const TaskConfig& task) {
+  const fs::path path(name);
+  if (path.is_absolute() || fs::exists(path)) return path;
+  const fs::path beside = fs::path(task.source).parent_path() / path;
+  return fs::exists(beside) ? beside : path;
+}
+
+// dataset_kwargs.data_files of a split; null: none are named for it.
+Json files_of(const Json& data_files, const std::string& split) {
+  if (data_files.is_object()) return data_files.value(split, Json());
+  return split == "train" ? data_files : Json();  // one list is the split `train`
+}
+
+void check_kwargs(const TaskConfig& task) {
+  static const std::set<std::string> kKnown{"data_files", "data_dir", "trust_remote_code", "revision",
+                                            "streaming",  "token",    "use_auth_token",    "download_mode",
+                                            "sep",        "delimiter"};
+  require<ConfigError>(task.dataset_kwargs.is_object(), "{}: dataset_kwargs: expected a mapping",
+                       task.source);
+  for (const auto& [key, value] : task.dataset_kwargs.items())
+    require<ConfigError>(kKnown.contains(key), "{}: dataset_kwargs: '{}' is not supported", task.source, key);
+}
+
+}  // namespace
+
+FoundSplit find_split(const TaskConfig& task, const std::string& split, const std::vector<fs::path>& places) {
+  static const std::set<std::string> kForms{"json", "csv", "arrow", "parquet", "text"};
+  check_kwargs(task);
+  FoundSplit out;
+  if (kForms.contains(task.dataset_path) && task.dataset_kwargs.contains("data_files")) {
+    const Json named = files_of(task.dataset_kwargs["data_files"], split);
+    require<ConfigError>(!named.is_null(), "{}: data_files names no file of the split '{}'", task.source,
+                         split);
+    const fs::path folder = task.dataset_kwargs.value("data_dir", std::string());
+    bool all = true;
+    for (const Json& file : named.is_array() ? named : Json::array({named})) {
+      require<ConfigError>(file.is_string(), "{}: data_files: expected names of files", task.source);
+      const fs::path path = resolved((folder / file.get<std::string>()).string(), task);
+      out.looked_for += (out.looked_for.empty() ? "" : ", ") + path.string();
+      all = all && fs::is_regular_file(path);
+      out.files.push_back(path);
+    }
+    if (!all) out.files.clear();
+    return out;
+  }
+  require<ConfigError>(!task.dataset_path.empty(), "{}: the task names no dataset_path", task.source);
+  const fs::path config = task.dataset_name;
+  std::vector<fs::path> folders{resolved(task.dataset_path, task)};
+  const std::string short_name = task.dataset_path.substr(task.dataset_path.rfind('/') + 1);
+  for (const fs::path& place : places) {
+    folders.push_back(place / task.dataset_path);
+    folders.push_back(place / short_name);
+  }
+  for (const fs::path& folder : folders) {
+    if (!config.empty()) out.files = split_in(folder / config, split);
+    if (out.files.empty() && (config.empty() || config == "default" || config == "main"))
+      out.files = split_in(folder, split);
+    if (!out.files.empty()) break;
+  }
+  for (const fs::path& place : places)
+    if (out.files.empty()) out.files = split_in_cache(place, task.dataset_path, task.dataset_name, split);
+  const fs::path shown = places.empty() ? fs::path("DATA") : places.front();
+  out.looked_for = (shown / task.dataset_path / config / (split + ".jsonl")).string();
+  return out;
+}
+
+}  // namespace stoa::eval

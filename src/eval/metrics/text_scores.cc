@@ -1,0 +1,148 @@
+#include "eval/metrics/text_scores.h"
+
+#include <cmath>
+#include <map>
+
+#include "base/utf8.h"
+#include "chat/value.h"
+#include "eval/python/regex.h"
+#include "eval/python/text.h"
+
+namespace stoa::eval {
+namespace {
+
+using Grams = std::map<std::string, std::int64_t>;
+
+Grams grams(const std::vector<std::string>& units, std::size_t n, const char* between) {
+  Grams out;
+  for (std::size_t i = 0; i + n <= units.size(); ++i) {
+    std::string gram;
+    for (std::size_t j = i; j < i + n; ++j) gram += units[j] + between;
+    ++out[gram];
+  }
+  return out;
+}
+
+std::int64_t total_of(const Grams& g) {
+  std::int64_t sum = 0;
+  for (const auto& [gram, count] : g) sum += count;
+  return sum;
+}
+
+std::int64_t common(const Grams& a, const Grams& b) {
+  std::int64_t sum = 0;
+  for (const auto& [gram, count] : a)
+    if (const auto it = b.find(gram); it != b.end()) sum += std::min(count, it->second);
+  return sum;
+}
+
+std::vector<std::string> letters_without_space(const std::string& text) {
+  std::vector<std::string> out;
+  chat::Budget budget(std::int64_t{1} << 40);
+  for (const std::string_view c : chat::characters(text, budget))
+    if (leading_white_space(c) == 0) out.emplace_back(c);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> words_13a(const std::string& text) {
+  static const PythonRegex kSymbols(R"(([\{-\~\[-\` -\&\(-\+\:-\@\/]))"), kAfter(R"(([^0-9])([\.,]))"),
+      kBefore(R"(([\.,])([^0-9]))"), kDash(R"(([0-9])(-))");
+  std::string line = replaced(text, "<skipped>", "");
+  line = replaced(replaced(line, "-\n", ""), "\n", " ");
+  if (line.find('&') != std::string::npos)
+    for (const auto& [from, to] : std::vector<std::pair<const char*, const char*>>{
+             {"&quot;", "\""}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}})
+      line = replaced(line, from, to);
+  line = kSymbols.substitute(" " + line + " ", R"( \1 )");
+  line = kAfter.substitute(line, R"(\1 \2 )");
+  line = kBefore.substitute(line, R"( \1 \2)");
+  line = kDash.substitute(line, R"(\1 \2 )");
+  std::vector<std::string> out;
+  for (const std::string_view word : words_of(line)) out.emplace_back(word);
+  return out;
+}
+
+BleuCounts::BleuCounts(const std::vector<TextPair>& pairs) {
+  for (const TextPair& pair : pairs) {
+    const auto answer = words_13a(std::string(strip_right(pair.answer))),
+               reference = words_13a(std::string(strip_right(pair.reference)));
+    Counts c;
+    c.answer_words = static_cast<std::int64_t>(answer.size());
+    c.reference_words = static_cast<std::int64_t>(reference.size());
+    for (std::size_t n = 1; n <= kOrder; ++n) {
+      const Grams mine = grams(answer, n, " ");
+      c.answer[n - 1] = total_of(mine);
+      c.matches[n - 1] = common(mine, grams(reference, n, " "));
+    }
+    counts_.push_back(c);
+  }
+}
+
+double BleuCounts::score(const std::vector<std::size_t>& drawn) const {
+  Counts sum;
+  for (const std::size_t d : drawn) {
+    const Counts& c = counts_[d];
+    for (std::size_t n = 0; n < kOrder; ++n) sum.matches[n] += c.matches[n], sum.answer[n] += c.answer[n];
+    sum.answer_words += c.answer_words;
+    sum.reference_words += c.reference_words;
+  }
+  if (sum.answer_words == 0 || sum.matches[0] == 0) return 0;
+  double logarithms = 0, smooth = 1;
+  for (std::size_t n = 0; n < kOrder; ++n) {
+    if (sum.answer[n] == 0) return 0;
+    double precision = 100.0 * static_cast<double>(sum.matches[n]) / static_cast<double>(sum.answer[n]);
+    if (sum.matches[n] == 0) {
+      smooth *= 2;
+      precision = 100.0 / (smooth * static_cast<double>(sum.answer[n]));
+    }
+    logarithms += std::log(precision);
+  }
+  const double brevity =
+      sum.answer_words < sum.reference_words
+          ? std::exp(1.0 - static_cast<double>(sum.reference_words) / static_cast<double>(sum.answer_words))
+          : 1.0;
+  return brevity * std::exp(logarithms / static_cast<double>(kOrder));
+}
+
+ChrfCounts::ChrfCounts(const std::vector<TextPair>& pairs) {
+  for (const TextPair& pair : pairs) {
+    const auto answer = letters_without_space(pair.answer), reference = letters_without_space(pair.reference);
+    Counts c;
+    for (std::size_t n = 1; n <= kOrder; ++n) {
+      const Grams mine = grams(answer, n, ""), theirs = grams(reference, n, "");
+      c.reference[n - 1] = total_of(theirs);
+      // Without n-grams of the reference, those of the answer do not count either.
+      c.answer[n - 1] = c.reference[n - 1] > 0 ? total_of(mine) : 0;
+      c.matches[n - 1] = common(mine, theirs);
+    }
+    counts_.push_back(c);
+  }
+}
+
+double ChrfCounts::score(const std::vector<std::size_t>& drawn) const {
+  Counts sum;
+  for (const std::size_t d : drawn)
+    for (std::size_t n = 0; n < kOrder; ++n) {
+      sum.matches[n] += counts_[d].matches[n];
+      sum.answer[n] += counts_[d].answer[n];
+      sum.reference[n] += counts_[d].reference[n];
+    }
+  // Precision and recall are averaged over the orders that both texts have.
+  constexpr double kBetaSquared = 4;
+  double precision = 0, recall = 0;
+  int orders = 0;
+  for (std::size_t n = 0; n < kOrder; ++n) {
+    if (sum.answer[n] == 0 || sum.reference[n] == 0) continue;
+    precision += static_cast<double>(sum.matches[n]) / static_cast<double>(sum.answer[n]);
+    recall += static_cast<double>(sum.matches[n]) / static_cast<double>(sum.reference[n]);
+    ++orders;
+  }
+  if (precision + recall == 0) return 0;
+  precision /= orders;
+  recall /= orders;
+  return 100 * (1 + kBetaSquared) * precision * recall / (kBetaSquared * precision + recall);
+}
+
+}  // namespace stoa::eval

@@ -1,0 +1,233 @@
+#include "eval/requests/scorer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "infer/generate.h"
+#include "token/stream_decoder.h"
+
+namespace stoa::eval {
+namespace {
+
+constexpr std::int64_t kPassTokens = 2048;  // of texts that are packed
+
+std::size_t common_beginning(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+}  // namespace
+
+GenerationOptions generation_options(const Json& kwargs, const std::string& source, std::uint64_t seed) {
+  static const std::vector<std::string> kKnown{
+      "until",       "max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens", "do_sample",
+      "temperature", "top_k",        "top_p",          "min_p",      "repetition_penalty"};
+  for (const auto& [key, value] : kwargs.items())
+    require<ConfigError>(std::find(kKnown.begin(), kKnown.end(), key) != kKnown.end(),
+                         "{}: generation_kwargs: '{}' is not supported{}", source, key,
+                         did_you_mean(key, kKnown));
+  GenerationOptions out;
+  try {
+    Json until = kwargs.value("until", Json::array());
+    if (until.is_string()) until = Json::array({until});
+    for (const Json& stop : until)
+      if (stop != "") out.until.push_back(stop);
+    for (const auto* name : {"max_completion_tokens", "max_tokens", "max_new_tokens", "max_gen_toks"})
+      if (kwargs.contains(name) && !kwargs[name].is_null()) out.max_tokens = kwargs[name].get<std::int64_t>();
+    const double temperature = kwargs.value("temperature", 0.0);
+    const bool sample = kwargs.value("do_sample", temperature > 0);
+    out.sampling.greedy = !sample || temperature == 0;
+    out.sampling.temperature = out.sampling.greedy ? 1.0 : temperature;
+    if (!out.sampling.greedy) {
+      out.sampling.top_k = kwargs.value("top_k", std::int64_t{50});  // the default of transformers
+      out.sampling.top_p = kwargs.value("top_p", 1.0);
+      out.sampling.min_p = kwargs.value("min_p", 0.0);
+    }
+    out.sampling.repetition_penalty = kwargs.value("repetition_penalty", 1.0);
+  } catch (const Json::exception& error) {
+    fail<ConfigError>("{}: generation_kwargs: {}", source, error.what());
+  }
+  require<ConfigError>(out.max_tokens >= 1, "{}: generation_kwargs: max_gen_toks is {}, expected at least 1",
+                       source, out.max_tokens);
+  out.sampling.seed = seed;
+  infer::validate(out.sampling);
+  return out;
+}
+
+Scorer::Scorer(infer::OpenModel& model, std::vector<Request> requests,
+               std::vector<const GenerationOptions*> generation, const ScoringOptions& options)
+    : model_(model),
+      requests_(std::move(requests)),
+      generation_(std::move(generation)),
+      answers_(requests_.size()) {
+  model.require_kind(model::ModelKind::kGpt);
+  const std::int64_t positions = model.model().config.max_positions();
+  window_ = options.max_length.value_or(positions);
+  require<ConfigError>(window_ >= 2 && window_ <= positions, "--max_length {}: the model has {} positions",
+                       window_, positions);
+  RequestEncoder encoder(model.tokenizer(), options.add_bos);
+  for (std::size_t i = 0; i < requests_.size(); ++i) add(requests_[i], generation_[i], i, encoder);
+  // What begins alike is read one after the other; windows of texts, which share nothing, come last.
+  std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
+    return a.rolling != b.rolling ? b.rolling : !a.rolling && a.tokens < b.tokens;
+  });
+  std::int64_t context = 1, text = 1;
+  for (const Item& item : items_) {
+    const auto n = static_cast<std::int64_t>(item.tokens.size());
+    if (!item.rolling)
+      context = std::max(context, n + (item.generate ? generation_[item.request]->max_tokens : 0));
+    if (!item.generate) text = std::max(text, n);
+  }
+  infer::DecoderUse use;
+  use.context = context;
+  use.pass_tokens = kPassTokens;
+  use.text_tokens = text;
+  rank_ = infer::load_decoder(model, use);
+}
+
+void Scorer::add(const Request& request, const GenerationOptions* generation, std::size_t number,
+                 RequestEncoder& encoder) {
+  switch (request.kind) {
+    case Request::Kind::kLoglikelihood:
+      return add_pair(number, encoder.pair(request.context, request.continuation), false);
+    case Request::Kind::kRolling:
+      for (EncodedPair& pair : rolling_windows(encoder.text(request.continuation), encoder.prefix(), window_))
+        add_pair(number, std::move(pair), true);
+      return;
+    case Request::Kind::kGenerate:
+      break;
+  }
+  Item item;
+  item.request = number;
+  item.generate = true;
+  item.tokens = encoder.text(request.context);
+  if (item.tokens.empty()) item.tokens.push_back(encoder.prefix());
+  const std::int64_t room = window_ - generation->max_tokens;
+  require<DataError>(room >= 1, "answers of {} tokens (max_gen_toks) do not fit the window of {}",
+                     generation->max_tokens, window_);
+  if (static_cast<std::int64_t>(item.tokens.size()) > room) {
+    ++truncated_;
+    item.tokens.erase(item.tokens.begin(), item.tokens.end() - static_cast<std::ptrdiff_t>(room));
+  }
+  items_.push_back(std::move(item));
+}
+
+void Scorer::add_pair(std::size_t number, EncodedPair pair, bool rolling) {
+  const auto scored = pair.continuation.size(), most = static_cast<std::size_t>(window_) + 1;
+  require<DataError>(scored < most, "a continuation of {} tokens is longer than the window of {}", scored,
+                     window_);
+  std::vector<std::int32_t> all = std::move(pair.context);
+  all.insert(all.end(), pair.continuation.begin(), pair.continuation.end());
+  if (all.size() > most) {
+    if (!rolling) ++truncated_;
+    all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
+  }
+  Item item;
+  item.request = number;
+  item.rolling = rolling;
+  item.scored = scored;
+  item.labels.assign(all.begin() + 1, all.end());
+  all.pop_back();
+  item.tokens = std::move(all);
+  items_.push_back(std::move(item));
+}
+
+std::size_t Scorer::reuse(const std::vector<std::int32_t>& tokens, std::size_t most) {
+  const std::size_t same = std::min(common_beginning(cached_, tokens), most);
+  const auto kept = static_cast<std::size_t>(rank_->decoder().rewind(static_cast<std::int64_t>(same)));
+  cached_.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept));
+  return kept;
+}
+
+bool Scorer::is_greedy(const Item& item, std::span<const float> losses) {
+  constexpr float kHalf = 0.69F;  // a loss below ln 2: no other token is as likely
+  for (std::size_t i = item.tokens.size() - item.scored; i < item.tokens.size(); ++i) {
+    if (losses[i] < kHalf) continue;
+    const std::size_t at = reuse(item.tokens, i);
+    const auto now = std::span(item.tokens).subspan(at, i + 1 - at);
+    const auto logits = rank_->feed(now);
+    cached_.insert(cached_.end(), now.begin(), now.end());
+    if (infer::likeliest(logits) != item.labels[i]) return false;
+  }
+  return true;
+}
+
+void Scorer::score(std::span<const Item> items) {
+  std::vector<std::int32_t> tokens, labels;
+  std::vector<std::int64_t> lengths;
+  for (const Item& item : items) {
+    tokens.insert(tokens.end(), item.tokens.begin(), item.tokens.end());
+    labels.insert(labels.end(), item.labels.begin(), item.labels.end());
+    lengths.push_back(static_cast<std::int64_t>(item.tokens.size()));
+  }
+  std::vector<float> losses(tokens.size());
+  rank_->losses(tokens, labels, lengths, losses);
+  std::size_t end = 0;
+  for (const Item& item : items) {
+    const auto own = std::span(losses).subspan(end, item.tokens.size());
+    end += item.tokens.size();
+    double sum = 0;
+    for (const float loss : own.last(item.scored)) sum += loss;
+    Answer& answer = answers_[item.request];
+    answer.log_likelihood -= sum;
+    answer.greedy = !item.rolling && std::isfinite(sum) && is_greedy(item, own);
+  }
+}
+
+void Scorer::generate(const Item& item) {
+  const GenerationOptions& options = *generation_[item.request];
+  infer::GenerateOptions how;
+  how.max_tokens = options.max_tokens;
+  how.sampling = options.sampling;
+  how.sampling.seed += item.request;  // each request draws for itself, in whatever order they are answered
+  how.stop = options.until;
+  for (const std::int64_t id : model_.special().eos) how.end_tokens.push_back(static_cast<std::int32_t>(id));
+  const std::size_t kept = reuse(item.tokens, item.tokens.size() - 1);
+  std::string text;
+  const auto result = infer::generate_ids(
+      infer::feed_of(rank_->decoder(), rank_->parts()), model_.tokenizer(),
+      {item.tokens.begin() + static_cast<std::ptrdiff_t>(kept), item.tokens.end()}, how,
+      [&](std::string_view piece) {
+        text += piece;
+        return true;
+      },
+      std::span(item.tokens).first(kept));
+  require<NumericsError>(result.reason != infer::EndReason::kNotANumber,
+                         "the model's logits are not numbers");
+  // The harness decodes the answer by itself, then cuts it.
+  text = token::replace_invalid_utf8(model_.tokenizer().decode(result.answer, {.skip_special = true}));
+  for (const std::string& stop : options.until) text = text.substr(0, text.find(stop));
+  answers_[item.request].text = std::move(text);
+  cached_ = item.tokens;
+}
+
+void Scorer::run(const Told& told) {
+  double total = 0, done = 0;
+  std::vector<double> costs;
+  for (const Item& item : items_) {  // tokens that are read, and those of an answer
+    costs.push_back(static_cast<double>(item.tokens.size()) +
+                    (item.generate ? 4.0 * static_cast<double>(generation_[item.request]->max_tokens) : 0.0));
+    total += costs.back();
+  }
+  const auto pass = static_cast<std::size_t>(rank_->decoder().pass_tokens());
+  for (std::size_t i = 0; i < items_.size();) {
+    std::size_t end = i + 1;
+    if (items_[i].generate) {
+      generate(items_[i]);
+    } else {
+      std::size_t tokens = items_[i].tokens.size();
+      while (end < items_.size() && !items_[end].generate && tokens + items_[end].tokens.size() <= pass)
+        tokens += items_[end++].tokens.size();
+      score(std::span(items_).subspan(i, end - i));
+    }
+    for (; i < end; ++i) {
+      done += costs[i];
+      // A text is complete with its last window.
+      const bool complete = i + 1 == items_.size() || items_[i + 1].request != items_[i].request;
+      if (complete) told(items_[i].request, answers_[items_[i].request], done / total);
+    }
+  }
+}
+
+}  // namespace stoa::eval

@@ -1,0 +1,230 @@
+#include "eval/tasks/functions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "base/nearest.h"
+#include "eval/python/regex.h"
+
+namespace stoa::eval {
+namespace {
+
+std::string field(const Json& doc, const char* name) {
+  const auto it = doc.find(name);
+  require<DataError>(it != doc.end(), "the document has no field '{}'", name);
+  require<DataError>(it->is_string(), "the document's field '{}' is not a text", name);
+  return it->get<std::string>();
+}
+
+// --- hellaswag
+std::string cleaned_how_to(std::string_view raw) {
+  static const PythonRegex kBrackets("\\[.*?\\]");
+  std::string text = replaced(strip(raw), " [title]", ". ");
+  return replaced(kBrackets.substitute(text, ""), "  ", " ");
+}
+
+Json hellaswag_doc(const Json& doc) {
+  Json out = doc;
+  out["query"] = cleaned_how_to(field(doc, "activity_label") + ": " + field(doc, "ctx_a") + " " +
+                                capitalized(field(doc, "ctx_b")));
+  Json choices = Json::array();
+  for (const Json& ending : doc.at("endings")) choices.push_back(cleaned_how_to(ending.get<std::string>()));
+  out["choices"] = std::move(choices);
+  const std::string label = str_of(doc.at("label"));
+  require<DataError>(is_digits(strip(label)),
+                     "the document's label '{}' is not a number: the split has no gold answers", label);
+  out["gold"] = std::stoll(label);
+  return out;
+}
+
+// --- race
+Json problems_of(const Json& doc) {
+  Json problems = literal(field(doc, "problems"));
+  require<DataError>(problems.is_array() && !problems.empty(), "the document has no problem");
+  return problems;
+}
+
+std::int64_t letter_index(const Json& problem) {
+  const std::string letter = field(problem, "answer");
+  require<DataError>(letter.size() == 1 && letter[0] >= 'A' && letter[0] <= 'D',
+                     "the answer '{}' is none of A to D", letter);
+  return letter[0] - 'A';
+}
+
+std::string right_option(const Json& problem) {
+  return problem.at("options").at(static_cast<std::size_t>(letter_index(problem))).get<std::string>();
+}
+
+Json race_text(const Json& doc) {
+  const Json problems = problems_of(doc);
+  std::string text = "Article: " + field(doc, "article") + "\n\n";
+  for (std::size_t i = 0; i + 1 < problems.size(); ++i) {
+    const std::string question = field(problems[i], "question");
+    if (question.ends_with("  _  ."))
+      text += question.substr(0, question.size() - 5) + right_option(problems[i]) + "\n";
+    else
+      text += "Question: " + question + "\nAnswer: " + right_option(problems[i]) + "\n";
+  }
+  return text + field(problems.back(), "question");
+}
+
+Json race_target(const Json& doc) { return letter_index(problems_of(doc).back()); }
+
+Json race_choice(const Json& doc) {
+  Json options = problems_of(doc).back().at("options");
+  require<DataError>(options.is_array() && options.size() >= 4, "a problem with fewer than four options");
+  options.erase(options.begin() + 4, options.end());
+  return options;
+}
+
+// --- winogrande
+std::size_t gap_of(const std::string& sentence) {
+  const std::size_t at = sentence.find('_');
+  require<DataError>(at != std::string::npos, "the sentence '{}' has no gap", sentence);
+  return at;
+}
+
+Json winogrande_text(const Json& doc) {
+  const std::string answer = field(doc, "answer");
+  require<DataError>(answer == "1" || answer == "2", "the answer '{}' is neither 1 nor 2", answer);
+  return answer == "1" ? 0 : 1;
+}
+
+Json winogrande_target(const Json& doc) {
+  const std::string sentence = field(doc, "sentence");
+  return std::string(strip(std::string_view(sentence).substr(gap_of(sentence) + 1)));
+}
+
+Json winogrande_choice(const Json& doc) {
+  const std::string sentence = field(doc, "sentence"), before = sentence.substr(0, gap_of(sentence));
+  return Json::array({before + field(doc, "option1"), before + field(doc, "option2")});
+}
+
+// --- wikitext
+Json wikitext_target(const Json& doc) {
+  static const std::vector<std::pair<const char*, const char*>> kNumbers{
+      {" @-@ ", "-"}, {" @,@ ", ","}, {" @.@ ", "."}, {" : ", ": "}, {" ; ", "; "},
+      {" . ", ". "},  {" ! ", "! "},  {" ? ", "? "},  {" , ", ", "}};
+  static const std::vector<std::pair<const char*, const char*>> kRest{
+      {"= = = =", "===="}, {"= = =", "==="}, {"= =", "=="},  {" \u00b0 ", "\u00b0"},
+      {" \n", "\n"},       {"\n ", "\n"},    {" N ", " 1 "}, {" 's", "'s"}};
+  static const std::vector<std::pair<PythonRegex, const char*>>& kPairs = *[] {
+    auto* rules = new std::vector<std::pair<PythonRegex, const char*>>();
+    rules->emplace_back(PythonRegex(R"(\(\s*([^\)]*?)\s*\))"), R"((\1))");
+    rules->emplace_back(PythonRegex(R"(\[\s*([^\]]*?)\s*\])"), R"([\1])");
+    rules->emplace_back(PythonRegex(R"({\s*([^}]*?)\s*})"), R"({\1})");
+    rules->emplace_back(PythonRegex(R"(\"\s*([^\"]*?)\s*\")"), R"("\1")");
+    rules->emplace_back(PythonRegex(R"('\s*([^']*?)\s*')"), R"('\1')");
+    return rules;
+  }();
+  static const PythonRegex kQuotedDigit("/' [0-9]/");
+  std::string text = replaced(field(doc, "page"), "s '", "s'");
+  text = kQuotedDigit.substitute(text, "/'[0-9]/");
+  for (const auto& [from, to] : kNumbers) text = replaced(text, from, to);
+  for (const auto& [pattern, with] : kPairs) text = pattern.substitute(text, with);
+  for (const auto& [from, to] : kRest) text = replaced(text, from, to);
+  return text;
+}
+
+Json wikitext_results(const Json& doc, const Json& answers) {
+  const std::string page = field(doc, "page");
+  const Json words = Json::array({answers[0], count_split_pieces(page)});
+  const Json bytes = Json::array({answers[0], static_cast<std::int64_t>(page.size())});
+  return {{"word_perplexity", words}, {"byte_perplexity", bytes}, {"bits_per_byte", bytes}};
+}
+
+// --- truthfulqa
+Json truthfulqa_mc2(const Json& doc, const Json& answers) {
+  const Json& labels = doc.at("mc2_targets").at("labels");
+  double all = 0, right = 0;
+  for (const Json& answer : answers) all += std::exp(answer[0].get<double>());
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    if (labels.at(i) == 1) right += std::exp(answers[i][0].get<double>()) / all;
+  return {{"acc", right}};
+}
+
+// --- glue
+Json mnli_text(const Json& doc) {
+  const std::string raw = field(doc, "hypothesis");
+  const std::string_view hypothesis = strip(raw);
+  return field(doc, "premise") + "\nQuestion: " + std::string(hypothesis) +
+         (hypothesis.ends_with('.') ? "" : ".") + " True, False or Neither?\nAnswer:";
+}
+
+const std::map<std::string, DocFunction>& doc_functions() {
+  static const std::map<std::string, DocFunction> table{{"hellaswag.process_docs", hellaswag_doc},
+                                                        {"race.doc_to_text", race_text},
+                                                        {"race.doc_to_target", race_target},
+                                                        {"race.doc_to_choice", race_choice},
+                                                        {"winogrande.doc_to_text", winogrande_text},
+                                                        {"winogrande.doc_to_target", winogrande_target},
+                                                        {"winogrande.doc_to_choice", winogrande_choice},
+                                                        {"wikitext.wikitext_detokenizer", wikitext_target},
+                                                        {"mnli.doc_to_text", mnli_text}};
+  return table;
+}
+
+const std::map<std::string, ResultFunction>& result_functions() {
+  static const std::map<std::string, ResultFunction> table{
+      {"wikitext.process_results", wikitext_results}, {"truthfulqa.process_results_mc2", truthfulqa_mc2}};
+  return table;
+}
+
+// Python files of lm-evaluation-harness 0.4.13 by checksum (base/checksum.h), and the module above that has
+// their functions.
+const std::map<std::string, std::string>& known_python_files() {
+  static const std::map<std::string, std::string> table{
+      {"ea97852477b34767", "hellaswag"},   // hellaswag/utils.py
+      {"be737213f712e022", "race"},        // race/preprocess_race.py
+      {"e73b7f90e9bce644", "winogrande"},  // winogrande/preprocess_winogrande.py
+      {"de0d3de863c41d3e", "wikitext"},    // wikitext/preprocess_wikitext.py
+      {"177ef1f54e8fa344", "truthfulqa"},  // truthfulqa/utils.py
+      {"7344586f46bcb0d0", "mnli"},        // glue/mnli/utils.py
+  };
+  return table;
+}
+
+// "hellaswag.process_docs", as the tables above name it.
+std::string builtin_name(const Json& function, const std::string& source) {
+  const std::string name = function.at("!function");
+  const std::size_t dot = name.rfind('.');
+  require<ConfigError>(dot != std::string::npos, "{}: the function '{}' names no module", source, name);
+  std::string module = name.substr(0, dot);
+  const fs::path file =
+      fs::path(function.at("directory").get<std::string>()) / (replaced(module, ".", "/") + ".py");
+  if (fs::is_regular_file(file)) {
+    const auto it = known_python_files().find(checksum_text(checksum_file(file)));
+    require<ConfigError>(it != known_python_files().end(),
+                         "{}: the function '{}' is Python of '{}', which Stoa does not run and does not know",
+                         source, name, file.string());
+    module = it->second;
+  }
+  return module + name.substr(dot);
+}
+
+template <class Table>
+auto find_function(const Table& table, const Json& function, const std::string& source) {
+  const std::string name = builtin_name(function, source);
+  const auto it = table.find(name);
+  if (it != table.end()) return it->second;
+  std::vector<std::string> known;
+  for (const auto& [n, f] : table) known.push_back(n);
+  fail<ConfigError>("{}: the function '{}' is Python, which Stoa does not run, and is not built in{}", source,
+                    function.at("!function").template get<std::string>(), did_you_mean(name, known));
+}
+
+}  // namespace
+
+DocFunction doc_function(const Json& function, const std::string& source) {
+  return find_function(doc_functions(), function, source);
+}
+
+ResultFunction result_function(const Json& function, const std::string& source) {
+  return find_function(result_functions(), function, source);
+}
+
+}  // namespace stoa::eval

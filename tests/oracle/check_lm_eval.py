@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+"""Holds `stoa eval run` against lm-evaluation-harness with transformers on the same models and documents: every metric and
+standard error to all printed digits, every log-likelihood to 1e-5, every prompt to the byte.
+
+    check_lm_eval.py --stoa build/release/src/stoa --texts FILE.txt --work DIR [--documents 40] [--tasks A,B] [--fixture FILE]
+
+Models are made here (random weights): like GPT-2, like Llama (its tokenizer adds a beginning-of-text token), like Qwen. The
+documents are made in the schemas of the tasks' data sets from sentences of --texts; --lambada takes real ones.
+Needs lm_eval 0.4.13, transformers, torch. No network is used.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false",
+                  CUDA_VISIBLE_DEVICES="", LMEVAL_LOG_LEVEL="ERROR")
+
+CHAT = ("{% for m in messages %}{{ '<|' + m['role'] + '|>\\n' + m['content'] + '\\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}")
+
+
+def sentences(path):
+    text = path.read_text(encoding="utf-8").replace("\n", " ").replace("<unk>", "thing")
+    return [s.strip() + "." for s in text.split(".") if 4 < len(s.split()) < 30]
+
+
+def made_documents(folder, lines, n, lambada):
+    """JSON lines in the schemas of the tasks' data sets."""
+    rnd = random.Random(7)
+    pick = lambda: rnd.choice(lines)
+    few = lambda k: " ".join(pick().split()[:k])
+
+    def write(path, split, make, count=n):
+        target = folder / path / f"{split}.jsonl"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(json.dumps(make(i), ensure_ascii=False) + "\n" for i in range(count)), encoding="utf-8")
+
+    both = lambda path, make, splits: [write(path, split, make) for split in splits]
+    write("EleutherAI/lambada_openai/default", "test",
+          (lambda i: {"text": lambada[i]}) if lambada else (lambda i: {"text": pick() + " " + few(9)}))
+    both("Rowan/hellaswag", lambda i: {
+        "ind": i, "activity_label": few(2), "ctx_a": pick() + rnd.choice(["", " [title] Now", "  two  gaps"]),
+        "ctx_b": few(3).upper(), "ctx": "", "endings": [few(rnd.randint(3, 9)) + rnd.choice(["", " [step] and [substeps]", " é"])
+                                                          for _ in range(4)], "label": str(rnd.randrange(4))},
+         ["train", "validation"])
+    both("baber/piqa", lambda i: {"goal": few(8), "sol1": pick(), "sol2": pick(), "label": rnd.randrange(2)},
+         ["train", "validation"])
+    both("aps/super_glue/boolq", lambda i: {"question": few(7).lower(), "passage": pick() + " " + pick(), "idx": i,
+                                             "label": rnd.randrange(2)}, ["train", "validation"])
+
+    def problem(i):
+        return {"question": few(6) + rnd.choice(["?", "  _  ."]), "answer": rnd.choice("ABCD"),
+                "options": [few(4) + rnd.choice(["", "'s", ' "x"']) for _ in range(4)]}
+    write("EleutherAI/race/high", "test", lambda i: {"article": " ".join(pick() for _ in range(4)),
+                                                       "problems": str([problem(i) for _ in range(rnd.randint(1, 4))])})
+
+    def gap(i):
+        words = pick().split()
+        words[rnd.randint(1, len(words) - 2)] = "_"
+        return {"sentence": " ".join(words), "option1": few(1), "option2": few(2), "answer": rnd.choice("12")}
+    both("allenai/winogrande/winogrande_xl", gap, ["train", "validation"])
+    page = lambda i: {
+        "page": " \n = %s = \n \n " % few(2) + " \n ".join(
+            pick().replace(".", " .").replace(",", " ,") + " ( 3 @,@ 400 m ) \" quoted text \" it 's s ' N 5 @.@ 2 well @-@ known = = x = = "
+            for _ in range(rnd.randint(1, 30)))}
+    for split in ("train", "validation", "test"):
+        write("EleutherAI/wikitext_document_level/wikitext-2-raw-v1", split, page, max(4, n // 4))
+    for name in ("ARC-Easy", "ARC-Challenge"):
+        def arc(i):
+            k = rnd.choice([3, 4, 4, 4, 5])
+            label = rnd.choice(["ABCDE", "12345"])[:k]
+            return {"id": str(i), "question": few(9) + "?", "choices": {"text": [few(3) for _ in range(k)], "label": list(label)},
+                    "answerKey": rnd.choice(label)}
+        both("allenai/ai2_arc/" + name, arc, ["train", "validation", "test"])
+    both("allenai/openbookqa/main", lambda i: {
+        "id": str(i), "question_stem": few(7), "choices": {"text": [few(3) for _ in range(4)], "label": list("ABCD")},
+        "answerKey": rnd.choice(["A", " B", "C", "D"])}, ["train", "validation", "test"])
+    both("allenai/sciq", lambda i: {"question": few(6) + "?", "distractor1": few(2), "distractor2": few(2), "distractor3": few(1),
+                                     "correct_answer": few(2), "support": rnd.choice(["", "  " + pick()])}, ["train", "validation", "test"])
+    for subject in ("anatomy", "philosophy", "astronomy"):
+        make = lambda i: {"question": "  " + few(9) + "\n", "subject": subject, "choices": [few(3) for _ in range(4)],
+                          "answer": rnd.randrange(4)}
+        write("cais/mmlu/" + subject, "test", make, n + len(subject))
+        write("cais/mmlu/" + subject, "dev", make, 5)
+    both("openai/gsm8k/main", lambda i: {"question": pick(), "answer": f"{pick()}\n#### {rnd.choice(['7', '1,200', '-3', '$5.'])}"},
+         ["train", "test"])
+    write("truthfulqa/truthful_qa/multiple_choice", "validation", lambda i: (lambda k: {
+        "question": few(8) + "?", "mc1_targets": {"choices": [few(5) for _ in range(k)], "labels": [1] + [0] * (k - 1)},
+        "mc2_targets": {"choices": [few(5) for _ in range(k)], "labels": sorted((rnd.randrange(2) for _ in range(k)), reverse=True)}})(
+            rnd.randint(2, 6)))
+    pair = lambda a, b, k: (lambda i: {a: pick(), b: rnd.choice([pick(), few(6)]), "label": rnd.randrange(k), "idx": i})
+    both("nyu-mll/glue/cola", lambda i: {"sentence": pick(), "label": rnd.randrange(2), "idx": i}, ["train", "validation"])
+    both("nyu-mll/glue/sst2", lambda i: {"sentence": few(9), "label": rnd.randrange(2), "idx": i}, ["train", "validation"])
+    for name in ("mrpc", "rte", "wnli"):
+        both("nyu-mll/glue/" + name, pair("sentence1", "sentence2", 2), ["train", "validation"])
+    both("nyu-mll/glue/qqp", pair("question1", "question2", 2), ["train", "validation"])
+    both("nyu-mll/glue/qnli", pair("question", "sentence", 2), ["train", "validation"])
+    both("nyu-mll/glue/mnli", pair("premise", "hypothesis", 3), ["train", "validation_matched", "validation_mismatched"])
+    # A task of one's own: what no task above uses.
+    write("made/own", "test", lambda i: {"question": few(6), "options": [few(3) for _ in range(3)], "gold": rnd.randrange(3),
+                                          "answers": [few(2), few(1)], "text": pick()})
+    write("made/own", "train", lambda i: {"question": few(6), "options": [few(3) for _ in range(3)], "gold": rnd.randrange(3),
+                                           "answers": [few(2), few(1)], "text": pick()})
+
+
+OWN = {
+    "own_choice": """task: own_choice
+dataset_path: made/own
+output_type: multiple_choice
+training_split: train
+test_split: test
+description: "Say {{question|upper}}.\\n"
+doc_to_text: "Q: {{question}}{% if gold > 0 %} (hard){% endif %}"
+doc_to_target: gold
+doc_to_choice: options
+target_delimiter: "\\n"
+fewshot_delimiter: "\\n###\\n"
+gen_prefix: "Sure:"
+metric_list:
+  - metric: acc
+  - metric: acc_norm
+  - metric: acc_bytes
+  - metric: acc_mutual_info
+  - metric: exact_match
+  - metric: brier_score
+""",
+    "own_text": """task: own_text
+dataset_path: made/own
+output_type: generate_until
+training_split: train
+test_split: test
+doc_to_text: "{{text}} {{question|regex_replace('[aeiou]', '')}}"
+doc_to_target: "{{text.split()[0]}}"
+generation_kwargs: {until: ["\\n", ".", "the"], max_gen_toks: 24}
+metric_list:
+  - metric: bleu
+  - metric: chrf
+  - metric: exact_match
+    ignore_case: true
+    ignore_punctuation: true
+    ignore_numbers: true
+""",
+    "own_many": """task: own_many
+dataset_path: made/own
+output_type: generate_until
+training_split: train
+test_split: test
+num_fewshot: 2
+doc_to_text: "{{question}}"
+doc_to_target: "{{answers}}"
+generation_kwargs: {until: ["\\n\\n"], max_gen_toks: 16, do_sample: false}
+filter_list:
+  - name: first_word
+    filter: [{function: regex, regex_pattern: "(\\\\w+)"}, {function: lowercase}, {function: take_first}]
+metric_list:
+  - metric: exact_match
+""",
+    "own_rolling": """task: own_rolling
+dataset_path: made/own
+output_type: loglikelihood_rolling
+test_split: test
+doc_to_text: ""
+doc_to_target: "{{text}}\\n"
+""",
+}
+
+
+def made_models(folder, texts):
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    made = []
+    for kind in ("gpt2", "llama", "qwen2"):
+        target = folder / kind
+        made.append(target)
+        if (target / "config.json").exists():
+            continue
+        target.mkdir(parents=True)
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        special = {"gpt2": ["<|endoftext|>"], "llama": ["<s>", "</s>"], "qwen2": ["<|endoftext|>", "<|im_end|>"]}[kind]
+        tokenizer.train([str(texts)], trainers.BpeTrainer(vocab_size=1000, special_tokens=special,
+                                                            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        names = {"gpt2": dict(bos_token="<|endoftext|>", eos_token="<|endoftext|>"), "llama": dict(bos_token="<s>", eos_token="</s>"),
+                 "qwen2": dict(eos_token="<|im_end|>", pad_token="<|endoftext|>")}[kind]
+        if kind == "llama":
+            tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)])
+        fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+        fast.chat_template = CHAT
+        fast.save_pretrained(target)
+        size = len(fast)
+        end = fast.eos_token_id
+        torch.manual_seed(len(kind))
+        common = dict(vocab_size=size, bos_token_id=fast.bos_token_id, eos_token_id=end, initializer_range=0.15)
+        if kind == "gpt2":
+            config = transformers.GPT2Config(n_positions=512, n_embd=64, n_layer=2, n_head=4, **common)
+            model = transformers.GPT2LMHeadModel(config)
+        else:
+            made_of = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                           max_position_embeddings=512, tie_word_embeddings=False, **common)
+            model = (transformers.LlamaForCausalLM(transformers.LlamaConfig(**made_of)) if kind == "llama"
+                     else transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**made_of)))
+        model.generation_config = transformers.GenerationConfig(eos_token_id=end, bos_token_id=fast.bos_token_id)
+        model.save_pretrained(target)
+    return made
+
+
+def their_results(model, tasks, data, own, options):
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+    load_from(data)
+    return lm_eval.simple_evaluate(
+        model="hf", model_args={"pretrained": str(model), "dtype": "float32"}, tasks=tasks, batch_size=1, device="cpu",
+        task_manager=TaskManager(include_path=str(own)), log_samples=True, **options)
+
+
+def load_from(folder_of_all):
+    """lm-eval's data sets come from our files from now on."""
+    import datasets
+
+    def load(path, name=None, **kwargs):
+        folder = folder_of_all / path
+        if name and (folder / name).exists():
+            folder = folder / name
+        return datasets.DatasetDict({f.stem: datasets.Dataset.from_list([json.loads(l) for l in f.read_text().splitlines()])
+                                     for f in folder.glob("*.jsonl")})
+    datasets.load_dataset = load
+    os.environ["DISABLE_MULTIPROC"] = "1"
+
+
+def their_fixture(data, own, every, choices):
+    """What lm-eval makes of the documents with a model that answers by a hash of the request: requests as hashes, answers,
+    figures. C++ tests need no Python then (tests/fixtures/eval)."""
+    import hashlib
+    import lm_eval
+    from lm_eval.api.model import LM
+
+    sha = lambda text: hashlib.sha256(text.encode()).hexdigest()
+
+    class Hashed(LM):
+        def number(self, *texts):
+            return int(sha("\0".join(texts))[:8], 16) / 2 ** 32
+
+        def loglikelihood(self, requests, **_):
+            return [(-40 * self.number(*r.args) - 0.5, self.number(*r.args) > 0.6) for r in requests]
+
+        def loglikelihood_rolling(self, requests, **_):
+            return [-900 * self.number(r.args[0]) for r in requests]
+
+        def generate_until(self, requests, **_):
+            words = ["the", "Answer", "is", "#### 7", "-3", "1,200", "cat.", "\u00e9t\u00e9"]
+            return [" ".join(words[int(self.number(r.args[0], str(i)) * len(words))] for i in range(6)) for r in requests]
+
+    load_from(data)
+    out = {"data": {str(f.relative_to(data)): f.read_text() for f in sorted(data.rglob("*.jsonl"))}, "own": OWN, "runs": []}
+    from lm_eval.tasks import TaskManager
+    for tasks, shots, seed in ((every, None, 1234), (choices, 1, 1234), (choices, 3, 99)):
+        answer = lm_eval.simple_evaluate(model=Hashed(), tasks=tasks, num_fewshot=shots, fewshot_random_seed=seed, bootstrap_iters=1000,
+                                         task_manager=TaskManager(include_path=str(own)), log_samples=True)
+        run = {"shots": shots, "seed": seed, "tasks": {}}
+        for task in tasks:
+            samples = answer["samples"][task]
+            first = samples[0]["filter"]
+            run["tasks"][task] = {
+                "requests": [[[sha(t) for t in a if isinstance(t, str)] for a in s["arguments"]] for s in samples if s["filter"] == first],
+                "answers": [[r[0] for r in s["resps"]] for s in samples if s["filter"] == first],
+                "hashes": [[s["doc_hash"], s["target_hash"]] for s in samples if s["filter"] == first],
+                "results": {k: v for k, v in answer["results"][task].items() if "," in k}}
+        out["runs"].append(run)
+    return out
+
+
+def ours(stoa, model, tasks, data, own, options, folder):
+    command = [str(stoa), "eval", "run", str(model), "--tasks", ",".join(tasks), "--data", str(data), "--include_path", str(own),
+               "--output_path", str(folder), "--log_samples", "--dtype", "fp32"]
+    for key, value in options.items():
+        flag = {"fewshot_random_seed": "seed"}.get(key, key)
+        if value is True and flag == "apply_chat_template":
+            command.append("--" + flag)
+        elif value is not None:
+            command += ["--" + flag, str(value)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    results = json.loads(max(folder.glob("*/results_*.json"), key=os.path.getmtime).read_text())
+    samples = {}
+    for name in results["configs"]:
+        file = max(folder.glob(f"*/samples_{name}_*.jsonl"), key=os.path.getmtime)
+        samples[name] = [json.loads(line) for line in file.read_text().splitlines()]
+    return results, samples
+
+
+def printed(value):
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def compare(theirs, results, samples, label):
+    bad, counted, worst = [], 0, 0.0
+    for task, values in theirs["results"].items():
+        for key, value in values.items():
+            if "," not in key:
+                continue
+            counted += 1
+            mine = results["results"].get(task, {}).get(key)
+            if printed(value if isinstance(value, str) else float(value)) != printed(mine if isinstance(mine, str) or mine is None else float(mine)):
+                bad.append(f"{task} {key}: lm-eval {value}, stoa {mine}")
+    for task, docs in theirs["samples"].items():
+        mine = samples[task]
+        if len(docs) != len(mine):
+            bad.append(f"{task}: {len(docs)} documents, stoa {len(mine)}")
+            continue
+        for a, b in zip(docs, mine):
+            for i, arguments in enumerate(a["arguments"]):
+                for j, text in enumerate(arguments):
+                    if isinstance(text, str) and b["arguments"][f"gen_args_{i}"][f"arg_{j}"] != text:
+                        bad.append(f"{task} document {a['doc_id']}: request {i} differs:\n{text!r}\n{b['arguments'][f'gen_args_{i}'][f'arg_{j}']!r}")
+            for key in ("doc_hash", "prompt_hash", "target_hash"):
+                if a[key] != b[key]:
+                    bad.append(f"{task} document {a['doc_id']}: {key} differs")
+            for i, (x, y) in enumerate(zip(a["resps"], b["resps"])):
+                for one, other in zip(x, y):
+                    if isinstance(one, str):
+                        if one != other:
+                            bad.append(f"{task} document {a['doc_id']}: answers {one!r} and {other!r}")
+                        continue
+                    ll = float(one[0] if isinstance(one, (tuple, list)) else one)
+                    own = float(other[0] if isinstance(other, list) else other)
+                    worst = max(worst, abs(ll - own) / max(1.0, abs(ll)))
+                    if isinstance(one, (tuple, list)) and str(one[1]) != other[1]:
+                        bad.append(f"{task} document {a['doc_id']} request {i}: greedy {one[1]}, stoa {other[1]}")
+    if worst > 1e-5:
+        bad.append(f"log-likelihoods differ by {worst:.2e}")
+    print(f"{label}: {counted} figures, worst log-likelihood {worst:.1e} (relative above 1), {'equal' if not bad else 'DIFFERENT'}", flush=True)
+    for line in bad[:12]:
+        print("  " + line)
+    return not bad
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stoa", type=pathlib.Path, required=True)
+    parser.add_argument("--texts", type=pathlib.Path, required=True)
+    parser.add_argument("--lambada", type=pathlib.Path)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--documents", type=int, default=40)
+    parser.add_argument("--tasks", default="")
+    parser.add_argument("--models", default="gpt2,llama,qwen2")
+    parser.add_argument("--settings", default="", help="some of: plain, shots1, shots5, chat, chat_single, limit")
+    parser.add_argument("--fixture", type=pathlib.Path, help="write this file for the C++ tests and stop")
+    parser.add_argument("--reuse", action="store_true", help="lm-eval's answers of an earlier call with the same arguments")
+    parser.add_argument("--only-theirs", action="store_true", help="run lm-eval only, for --reuse")
+    arguments = parser.parse_args()
+    data, own = arguments.work / "data", arguments.work / "own"
+    lambada = [json.loads(l)["text"] for l in arguments.lambada.read_text().splitlines()] if arguments.lambada else None
+    made_documents(data, sentences(arguments.texts), arguments.documents, lambada)
+    own.mkdir(parents=True, exist_ok=True)
+    for name, text in OWN.items():
+        (own / f"{name}.yaml").write_text(text)
+    choices = ["hellaswag", "piqa", "boolq", "winogrande", "arc_easy", "arc_challenge", "openbookqa", "sciq", "mmlu_anatomy",
+               "mmlu_philosophy", "mmlu_astronomy", "truthfulqa_mc1", "truthfulqa_mc2", "cola", "sst2", "mrpc", "qqp", "rte", "wnli", "qnli",
+               "mnli", "mnli_mismatch", "own_choice"]
+    every = ["lambada_openai", "race", "wikitext", "gsm8k", "own_text", "own_many", "own_rolling"] + choices
+    settings = {"plain": (every, {"bootstrap_iters": 1000}),
+                "shots1": (choices + ["own_many", "gsm8k"], {"num_fewshot": 1, "limit": 12, "bootstrap_iters": 1000}),
+                "shots5": (choices, {"num_fewshot": 5, "limit": 12, "bootstrap_iters": 1000, "fewshot_random_seed": 99}),
+                "chat": (choices + ["own_text"], {"num_fewshot": 2, "limit": 8, "apply_chat_template": True, "bootstrap_iters": 1000,
+                                                  "system_instruction": "Be brief."}),
+                "chat_single": (["hellaswag", "winogrande", "own_choice"], {"num_fewshot": 2, "limit": 8, "apply_chat_template": True,
+                                                                           "fewshot_as_multiturn": False, "bootstrap_iters": 1000}),
+                "limit": (["piqa"], {"limit": 0.3, "bootstrap_iters": 1000})}
+    if arguments.fixture:
+        arguments.fixture.write_text(json.dumps(their_fixture(data, own, every, choices), ensure_ascii=False, default=str) + "\n")
+        return
+    good = True
+    for model in made_models(arguments.work / "models", arguments.texts):
+        if model.name not in arguments.models.split(","):
+            continue
+        for name, (tasks, options) in settings.items():
+            if arguments.settings and name not in arguments.settings.split(","):
+                continue
+            if arguments.tasks:
+                tasks = [t for t in tasks if t in arguments.tasks.split(",")]
+            if not tasks:
+                continue
+            if arguments.only_theirs:
+                (arguments.work / f"theirs_{model.name}_{name}.json").write_text(
+                    json.dumps({k: v for k, v in their_results(model, tasks, data, own, options).items() if k in ("results", "samples")},
+                               default=str))
+                continue
+            results, samples = ours(arguments.stoa, model, tasks, data, own, options, arguments.work / "out" / f"{model.name}_{name}")
+            kept = arguments.work / f"theirs_{model.name}_{name}.json"
+            if not (arguments.reuse and kept.exists()):
+                answer = their_results(model, tasks, data, own, options)
+                kept.write_text(json.dumps({k: answer[k] for k in ("results", "samples")}, default=str))
+            theirs = json.loads(kept.read_text())
+            good &= compare(theirs, results, samples, f"{model.name} {name}")
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
