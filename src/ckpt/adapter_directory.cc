@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "ckpt/tensor_directory.h"
 #include "ckpt/torch/torch_directory.h"
+#include "formats/gguf/gguf_file.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -21,9 +22,11 @@ std::string named_base(const fs::path& directory) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-bool is_model_directory(const fs::path& path) {
+// A directory, or a .gguf file.
+bool can_be_base(const fs::path& path) {
   std::error_code ignored;
-  return !path.empty() && fs::is_regular_file(path / "config.json", ignored) && holds_weights(path);
+  return !path.empty() && (gguf::is_gguf(path) ||
+                           (fs::is_regular_file(path / "config.json", ignored) && holds_weights(path)));
 }
 
 }  // namespace
@@ -78,10 +81,10 @@ fs::path find_adapter_base(const fs::path& directory, const std::optional<fs::pa
   const std::string named = recorded ? recorded->path.string() : named_base(directory);
   fs::path base;
   for (const fs::path& path : {given.value_or(fs::path()), fs::path(named), directory / named})
-    if (base.empty() && is_model_directory(path)) base = path;
+    if (base.empty() && can_be_base(path)) base = path;
   require<DataError>(
       !base.empty(),
-      "'{}' is an adapter of '{}', which is no model directory here: give that model, and this "
+      "'{}' is an adapter of '{}', which is no model here: give that model, and this "
       "directory with --adapter",
       directory.string(), named);
   if (recorded) {

@@ -91,10 +91,10 @@ FoundCheckpoint as_checkpoint(const fs::path& given, const fs::path& root, Kind 
       intact.empty() ? "" : fmt::format("\nother complete checkpoints: {}", fmt::join(intact, ", ")));
 }
 
-FoundCheckpoint open_checkpoint(const fs::path& path, Verify verify) {
+FoundCheckpoint open_checkpoint(const fs::path& path, Verify verify, const std::optional<fs::path>& base) {
   const auto report = verify_checkpoint(path, verify);
   if (!report.ok()) fail_damaged(path, report);
-  return as_checkpoint(path, path, Kind::kCheckpoint);
+  return as_checkpoint(path, path, Kind::kCheckpoint, base);
 }
 
 // First what `latest` names, then all others from the newest to the oldest.
@@ -209,7 +209,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const fs::path& checkpoints) {
   return out;
 }
 
-FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
+FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify, const std::optional<fs::path>& base) {
   require<UsageError>(!given.empty(), "an empty path names no model");
   fs::path path = given.lexically_normal();
   if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // "run/" is "run"
@@ -226,7 +226,7 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   require<DataError>(!is_unfinished_name(name),
                      "'{}' is an unfinished checkpoint, left by a writer that was killed{}", path.string(),
                      alternative(path));
-  if (is_checkpoint(path)) return open_checkpoint(path, verify);
+  if (is_checkpoint(path)) return open_checkpoint(path, verify, base);
   if (holds_adapter(path) && !is_model(path)) {
     FoundCheckpoint found;
     found.kind = Kind::kAdapter;

@@ -61,8 +61,10 @@ struct FoundCheckpoint {
 // IoError: no such path (names the nearest one). DataError: none of the four, an unfinished or damaged
 // checkpoint, a run without a complete one, an adapter whose model is not here (find_adapter_base); the
 // message lists what is there. For a run, the newest checkpoint that verifies is used. The weights of a
-// Hugging Face model are verified if the directory has checksums of them (ckpt/model_checksums.h).
-FoundCheckpoint find_checkpoint(const fs::path& path, Verify verify = Verify::kAll);
+// Hugging Face model are verified if the directory has checksums of them (ckpt/model_checksums.h). `base`: as
+// in find_resume(), the directory of a model; for a checkpoint that is named itself.
+FoundCheckpoint find_checkpoint(const fs::path& path, Verify verify = Verify::kAll,
+                                const std::optional<fs::path>& base = std::nullopt);
 
 // The tensors of what was found: of an adapter its own.
 std::unique_ptr<TensorSource> open_found(const FoundCheckpoint& found);

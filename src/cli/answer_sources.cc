@@ -92,7 +92,7 @@ void answer_sources(infer::OpenModel& opened, const std::vector<std::string>& pr
                        "--min-p, --repetition-penalty and --greedy",
                        options.beams);
   infer::PairModel model(opened);
-  const auto merged = options.sampling.merged(opened.directory(), opened.special(), options.beams == 1);
+  const auto merged = options.sampling.merged(opened.generation_directory(), opened.special(), options.beams == 1);
   if (!options.json) merged.say(context.console);
   std::vector<std::vector<std::int32_t>> sources;
   infer::PairModel::Sizes sizes;

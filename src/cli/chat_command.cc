@@ -80,7 +80,7 @@ void chat(const ChatArguments& a, Context& context) {
   InterruptCounter interrupts;
   infer::OpenModel model = a.model.open();
   const auto rank = infer::load_decoder(model, {.cache = true, .context = a.context});
-  const auto merged = a.sampling.merged(model.directory(), model.special());
+  const auto merged = a.sampling.merged(model.generation_directory(), model.special());
   merged.say(context.console);
   options.generate = merged.options;
   const std::string jinja =

@@ -142,10 +142,12 @@ void add_finetune_command(CLI::App& app, Context& context) {
   c->add_option("--validation-data", a->choice.validation,
                 "Files held back for validation (default: 2 % of --data, the last records)")
       ->type_name("FILE");
-  c->add_option("--method", a->choice.method,
-                "full: all weights; lora: low-rank adapters of all linear layers, saved in PEFT's form")
+  c->add_option(
+       "--method", a->choice.method,
+       "full: all weights; lora: low-rank adapters of all linear layers; prompt, p-tuning, prefix: virtual "
+       "tokens in front of every text. All but full leave the model as it is and are saved in PEFT's form")
       ->capture_default_str()
-      ->check(CLI::IsMember({"full", "lora"}));
+      ->check(CLI::IsMember(finetune_methods()));
   std::vector<std::string> objectives;
   for (const auto& [name, kind] : tune::enum_names(tune::ObjectiveKind::kSft)) objectives.emplace_back(name);
   c->add_option(

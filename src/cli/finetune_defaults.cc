@@ -19,7 +19,24 @@ constexpr std::int64_t kLongestRow = 2048;
 constexpr double kBytesPerToken = 4;  // of JSON, roughly
 constexpr std::int64_t kStepsPerEpoch = 30, kMostRows = 16, kEvaluations = 10, kQuestions = 2;
 constexpr double kFewestSteps = 10;  // between evaluations
-constexpr double kLoraRate = 10;     // relative to that of all weights, as is usual
+
+// Rates are relative to that of all weights: tenfold for low-rank adapters, as is usual; for virtual tokens,
+// which are few and far from the loss, what tuned small models here best.
+struct Method {
+  const char* name;
+  const char* scheme;
+  double rate;
+};
+constexpr Method kMethods[] = {{"full", "none", 1},
+                               {"lora", "lora", 10},
+                               {"prompt", "prompt", 50},
+                               {"p-tuning", "ptuning", 5},
+                               {"prefix", "prefix", 50}};
+
+const Method& method_of(const std::string& name) {
+  return *std::find_if(std::begin(kMethods), std::end(kMethods),
+                       [&](const Method& method) { return name == method.name; });
+}
 
 std::string list_of(const std::vector<std::string>& items) { return nlohmann::json(items).dump(); }
 
@@ -34,6 +51,12 @@ double bytes_of(const TuningFiles& files) {
 }
 
 }  // namespace
+
+std::vector<std::string> finetune_methods() {
+  std::vector<std::string> out;
+  for (const Method& method : kMethods) out.emplace_back(method.name);
+  return out;
+}
 
 double full_tuning_rate(std::int64_t parameters) {
   const double rate = 2e-5 * std::sqrt(7e9 / static_cast<double>(std::max<std::int64_t>(parameters, 1)));
@@ -55,9 +78,9 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
       std::max(kFewestSteps, std::floor(steps / static_cast<double>(kEvaluations))));
   // Preferences move a model that answers already: a fortieth of the rate that teaches it to.
   const bool compares = choice.objective != "sft";
-  const bool lora = choice.method == "lora";
-  const double rate =
-      full_tuning_rate(model::parameter_count(spec)) * (lora ? kLoraRate : 1) / (compares ? 40 : 1);
+  const Method& method = method_of(choice.method);
+  const bool adapts = choice.method != "full";
+  const double rate = full_tuning_rate(model::parameter_count(spec)) * method.rate / (compares ? 40 : 1);
   std::vector<std::string> out{
       "model.data.chat=true",
       fmt::format("model.data.train_ds.file_names={}", list_of(choice.data)),
@@ -75,7 +98,7 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
       "model.optim.sched.name=CosineAnnealing",
       "model.optim.sched.warmup_ratio=0.03",
       fmt::format("model.optim.sched.min_lr={}", rate / 10)};
-  if (lora) out.emplace_back("model.peft.peft_scheme=lora");
+  if (adapts) out.push_back(fmt::format("model.peft.peft_scheme={}", method.scheme));
   if (compares) {
     out.push_back("model.objective.name=" + choice.objective);
     for (const char* part : {"hidden", "attention", "embedding"})
@@ -96,7 +119,7 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
       fmt::format("trainer.sample_prompts={}", list_of(asked->questions(first, kQuestions, roles))));
   console.line(fmt::format("{} weights, {}: rate {}, {} rows of {} tokens per step",
                            format_count(static_cast<double>(model::parameter_count(spec))),
-                           lora ? "adapters trained" : "all trained", rate, batch, length));
+                           adapts ? "an adapter trained" : "all trained", rate, batch, length));
   return out;
 }
 

@@ -25,6 +25,8 @@ struct FinetuneChoice {
 std::vector<std::string> finetune_defaults(const FinetuneChoice& choice,
                                            const std::filesystem::path& model_path, Console& console);
 
+// Names of FinetuneChoice::method.
+std::vector<std::string> finetune_methods();
 // 2e-5 for 7 billion weights, less for larger models and more for smaller ones, as their usual rates are.
 double full_tuning_rate(std::int64_t parameters);
 

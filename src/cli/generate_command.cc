@@ -68,7 +68,7 @@ void generate(const GenerateArguments& arguments, Context& context) {
                        "--prompts and --beams are for encoder-decoders (t5, mt5)");
   if (kind == model::ModelKind::kBert) return fill_masks(model, arguments);
   const auto rank = infer::load_decoder(model, {});
-  const auto merged = arguments.sampling.merged(model.directory(), model.special());
+  const auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
   AnswerOutput output(arguments.json);
   if (!arguments.json) merged.say(context.console);
   if (arguments.echo && !arguments.json) print(arguments.prompt);

@@ -63,9 +63,31 @@ void add_model(List& list) {
   const std::string positions = "model.position_embedding_type", kind = "model.kind";
   list.add("model", {"rotary_percentage", "rotary_base"}, {positions}, "position_embedding_type rope",
            is_rope);
-  list.add("model.peft", {"restore_from_path", "base_model_type", "modules_to_save", "lora_tuning.*"},
-           {"model.peft.peft_scheme"}, "peft_scheme lora",
+  const std::string scheme = "model.peft.peft_scheme";
+  list.add("model.peft", {"restore_from_path", "base_model_type"}, {scheme}, "a peft_scheme",
            [](const RunConfig& c) { return c.model.peft.active(); });
+  list.add("model.peft", {"modules_to_save", "lora_tuning.*"}, {scheme}, "peft_scheme lora",
+           [](const RunConfig& c) { return c.model.peft.is_lora(); });
+  list.add("model.peft.p_tuning", {"virtual_tokens"}, {scheme}, "peft_scheme ptuning, prompt or prefix",
+           [](const RunConfig& c) { return c.model.peft.has_virtual_tokens(); });
+  const auto encoder = [](const RunConfig& c) {
+    return c.model.peft.peft_scheme == model::PeftScheme::kPTuning
+               ? std::optional(c.model.peft.virtual_tokens.encoder_type)
+               : std::nullopt;
+  };
+  const std::string type = "model.peft.p_tuning.encoder_type";
+  list.add("model.peft.p_tuning", {"encoder_type", "bottleneck_dim"}, {scheme}, "peft_scheme ptuning",
+           [encoder](const RunConfig& c) { return encoder(c).has_value(); });
+  list.add("model.peft.p_tuning", {"num_layers"}, {scheme, type}, "peft_scheme ptuning, encoder_type lstm",
+           [encoder](const RunConfig& c) { return encoder(c) == model::PromptEncoder::kLstm; });
+  list.add("model.peft.p_tuning", {"embedding_dim"}, {scheme, type},
+           "peft_scheme ptuning, encoder_type tpmlp",
+           [encoder](const RunConfig& c) { return encoder(c) == model::PromptEncoder::kTensorMlp; });
+  list.add("model.peft.p_tuning", {"init_std"}, {scheme, type},
+           "peft_scheme prompt or prefix, or ptuning with encoder_type tpmlp", [encoder](const RunConfig& c) {
+             return c.model.peft.has_virtual_tokens() &&
+                    encoder(c).value_or(model::PromptEncoder::kTensorMlp) == model::PromptEncoder::kTensorMlp;
+           });
   const std::string scaling = "model.rope_scaling.type";
   list.add("model.rope_scaling", {"factor"}, {scaling}, "rope_scaling.type other than default",
            [](const RunConfig& c) { return !is_scaling(c, {RopeScaling::kDefault}); });
@@ -179,6 +201,8 @@ void add_data(List& list) {
            [](const RunConfig& c) { return c.objective.preferences(); });
   list.add("model.objective", {"label_smoothing"}, {objective}, "objective.name dpo or robust",
            is_objective({ObjectiveKind::kDpo, ObjectiveKind::kRobust}));
+  list.add("model.objective", {"reference_model"}, {objective}, "an objective with a reference",
+           [](const RunConfig& c) { return c.objective.refers(); });
   list.add("model.objective", {"gamma"}, {objective}, "objective.name simpo",
            is_objective({ObjectiveKind::kSimpo}));
   list.add("model.objective", {"sft_weight"}, {objective}, "an objective of preference pairs",

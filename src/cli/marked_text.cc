@@ -1,5 +1,7 @@
 #include "cli/marked_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/escape.h"
@@ -27,6 +29,15 @@ std::string printable(std::string_view bytes) {
   }
 }
 
+// Virtual tokens have the ids that follow the vocabulary.
+std::string decode_all(const token::Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  const auto is_virtual = [&](std::int32_t id) { return id >= tokenizer.vocab_size(); };
+  const auto text = std::find_if_not(ids.begin(), ids.end(), is_virtual);
+  const auto count = text - ids.begin();
+  const std::string front = count > 0 ? fmt::format("<{} virtual tokens>", count) : "";
+  return front + tokenizer.decode(ids.subspan(static_cast<std::size_t>(count)));
+}
+
 }  // namespace
 
 std::vector<MarkedText> marked_texts(const data::Batch& batch, std::int64_t r,
@@ -47,7 +58,7 @@ std::vector<MarkedText> marked_texts(const data::Batch& batch, std::int64_t r,
       while (last < end && is_trained(last) == on) ++last;
       const std::span<const std::int32_t> ids(batch.tokens.data() + i, last - i);
       const Pen& pen = on ? trained : other;
-      text.text += pen.begin + printable(tokenizer.decode(ids)) + pen.end;
+      text.text += pen.begin + printable(decode_all(tokenizer, ids)) + pen.end;
       text.tokens += static_cast<std::int64_t>(last - i);
       if (on) text.trained += static_cast<std::int64_t>(last - i);
       i = last;

@@ -8,6 +8,7 @@
 #include "ckpt/convert.h"
 #include "ckpt/shard_io.h"
 #include "infer/adapter_values.h"
+#include "infer/prompt_table.h"
 #include "model/huggingface/adapter_config.h"
 #include "model/huggingface/adapter_tensors.h"
 
@@ -32,14 +33,18 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
   model::ModelConfig config = base.config;
   config.peft = adapter_config(directory);
   config.peft.base_model_type = std::string(model_type);
-  // Which modules have a branch, the tensors say.
-  std::set<std::string> targets;
-  constexpr std::string_view kEnd = ".lora_A.weight";
-  for (const auto& [name, values] :
-       read_adapter_values(directory, base, hf::family_for(model_type, base.config)))
-    if (name.ends_with(kEnd)) targets.insert(name.substr(0, name.size() - kEnd.size()));
-  require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
-  config.peft.lora.target_modules.assign(targets.begin(), targets.end());
+  if (config.peft.is_lora()) {
+    // Which modules have a branch, the tensors say.
+    std::set<std::string> targets;
+    constexpr std::string_view kEnd = ".lora_A.weight";
+    for (const auto& [name, values] :
+         read_adapter_values(directory, base, hf::family_for(model_type, base.config)))
+      if (name.ends_with(kEnd)) targets.insert(name.substr(0, name.size() - kEnd.size()));
+    require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
+    config.peft.lora.target_modules.assign(targets.begin(), targets.end());
+  } else if (config.peft.peft_scheme == model::PeftScheme::kPTuning) {
+    config.peft.peft_scheme = model::PeftScheme::kPrompt;  // what the encoder made is all that is used
+  }
   try {
     model_ = model::resolve_model(config, base.vocabulary);
   } catch (const ConfigError& error) {
@@ -49,19 +54,35 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
 }
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted) : model_(adapted) {
-  const model::LoraConfig theirs = adapter_config(directory).lora, &ours = adapted.config.peft.lora;
-  const auto text = [](const model::LoraConfig& c) {
-    return fmt::format("rank {}, alpha {}{}", c.adapter_dim,
-                       c.alpha.value_or(static_cast<double>(c.adapter_dim)), c.use_rslora ? ", rsLoRA" : "");
+  const model::PeftConfig theirs = adapter_config(directory), &ours = adapted.config.peft;
+  const auto text = [](const model::PeftConfig& c) {
+    if (c.has_virtual_tokens())
+      return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
+                         c.peft_scheme == model::PeftScheme::kPrefix ? "prefix" : "prompt or ptuning");
+    return fmt::format("rank {}, alpha {}{}", c.lora.adapter_dim,
+                       c.lora.alpha.value_or(static_cast<double>(c.lora.adapter_dim)),
+                       c.lora.use_rslora ? ", rsLoRA" : "");
   };
-  require<ConfigError>(text(theirs) == text(ours),
-                       "'{}' is an adapter of {}; peft.lora_tuning has {}: give the same", directory.string(),
-                       text(theirs), text(ours));
+  require<ConfigError>(text(theirs) == text(ours), "'{}' is an adapter of {}; {} has {}: give the same",
+                       directory.string(), text(theirs), ours.is_lora() ? "peft.lora_tuning" : "model.peft",
+                       text(ours));
   scatter_values(directory);
 }
 
 void AdapterFiles::scatter_values(const fs::path& directory) {
-  std::map<std::string, FileValues> files = read_adapter_values(directory, model_, model_.adapters->family());
+  const bool virtual_tokens = model_.config.peft.has_virtual_tokens();
+  std::map<std::string, FileValues> files =
+      virtual_tokens ? read_virtual_values(directory)
+                     : read_adapter_values(directory, model_, model_.adapters->family());
+  // An encoder of p-tuning is not needed where its result is used, and PEFT's files have none.
+  const bool encodes = virtual_tokens && model_.adapters->prompt() &&
+                       model_.adapters->prompt()->encoder != nn::PromptEncoderKind::kNone;
+  if (virtual_tokens && !encodes)
+    std::erase_if(files, [](const auto& file) { return file.first.starts_with("prompt_encoder."); });
+  require<DataError>(
+      !encodes || files.size() > 1,
+      "'{}' holds what its encoder made, without the encoder: continue it with peft_scheme prompt",
+      directory.string());
   std::vector<std::string> problems;
   for (const hf::AdapterTensor& tensor : hf::adapter_tensors(model_)) {
     const auto found = files.find(tensor.key);
@@ -129,6 +150,7 @@ std::vector<ckpt::TensorEntry> adapter_entries(const model::ModelSpec& spec, DTy
 void write_adapter(ckpt::ShardedWriter& writer, const model::ModelSpec& spec, DType type,
                    const std::function<TensorView(const std::string&)>& source) {
   std::vector<std::byte> file;
+  PromptTable prompt;
   for (const hf::AdapterTensor& tensor : hf::adapter_tensors(spec)) {
     file.resize(static_cast<std::size_t>(tensor.shape().elements()) * size_of(type));
     std::vector<std::vector<std::byte>> parts;  // converted, alive until gathered
@@ -136,7 +158,7 @@ void write_adapter(ckpt::ShardedWriter& writer, const model::ModelSpec& spec, DT
     hf::gather_adapter(
         tensor, type,
         [&](const model::CanonicalTensor& part) -> const std::byte* {
-          const TensorView view = source(part.name);
+          const TensorView view = tensor.computed ? prompt.view(spec, source) : source(part.name);
           auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(type));
           ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), type,
                                  view.elements());

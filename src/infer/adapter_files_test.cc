@@ -48,8 +48,9 @@ std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& fa
   model::ChunkOptions o;
   o.layers = spec.config.num_layers;
   o.precision = fixture::fp64();
-  o.tokens = o.positions = 12;
-  fixture::Model model(spec, o, fixture::reference(), 12);
+  const std::int64_t in_front = spec.adapters->virtual_tokens();
+  o.tokens = o.positions = 12 + in_front;
+  fixture::Model model(spec, o, fixture::reference(), 12 + in_front);
   model.initialize_all(1);
   hf::testing::load_formula(model, spec, family);
   for (const auto& tensor : model::canonical_tensors(spec))
@@ -58,7 +59,9 @@ std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& fa
       for (std::size_t i = 0; i < values->size(); ++i)
         fixture::Model::set(view, static_cast<std::int64_t>(i), (*values)[i]);
     }
-  const std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
+  std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
+  for (std::int64_t i = in_front; i-- > 0;)
+    ids.insert(ids.begin(), static_cast<std::int32_t>(spec.vocabulary + i));
   fixture::Batch batch(1, ids, ids);
   return model.logits(batch);
 }
@@ -98,17 +101,63 @@ TEST(AdapterFiles, TakesJointExpertsApart) {
   EXPECT_NEAR(sum, 9.215138, 5e-4);
 }
 
+const std::string kLlama =
+    R"({"model_type":"llama","vocab_size":32,"hidden_size":16,"intermediate_size":24,"num_hidden_layers":2,
+        "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"rms_norm_eps":1e-5,
+        "bos_token_id":1,"eos_token_id":2,"pad_token_id":0})";
+
+// PEFT's directories of virtual tokens: the values of the reference. Those of p-tuning hold what the encoder
+// made, which is used as a prompt is.
+TEST(AdapterFiles, UsesVirtualTokens) {
+  struct Case {
+    const char* type;
+    std::vector<std::int64_t> shape;
+    std::vector<double> logits;
+    double sum;
+    std::int64_t first_row;  // of the sum: PEFT gives no logits for a prefix
+  };
+  const std::vector<double> prompt{2.609348, -.9003576, -1.396242, -.1903768},
+      prefix{2.871449, -1.684876, -.9217519, -.114325};
+  for (const Case& c :
+       {Case{"PROMPT_TUNING", {3, 16}, prompt, -102.6283, 0}, Case{"P_TUNING", {3, 16}, prompt, -102.6283, 0},
+        Case{"PREFIX_TUNING", {3, 32}, prefix, 56.06478, 3}}) {
+    SCOPED_TRACE(c.type);
+    const ckpt::TestDirectory directory;
+    write_directory(directory.path(),
+                    std::string(R"({"num_virtual_tokens":3,"peft_type":")") + c.type + "\"}",
+                    {{"prompt_embeddings", c.shape}});
+    const hf::ModelDescription base = hf::read_config(kLlama);
+    const model::ModelSpec spec = model::resolve_model(base.config);
+    const AdapterFiles files(directory.path(), spec, base.family->type);
+    const auto logits = logits_of(files.model(), *base.family, files);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(logits[14 * 32 + i], c.logits[i], 2e-5);
+    double sum = 0;
+    for (std::size_t i = static_cast<std::size_t>(c.first_row) * 32; i < logits.size(); ++i) sum += logits[i];
+    EXPECT_NEAR(sum, c.sum, 1e-3);
+    // Another count than that of the configuration.
+    write_text(directory.path() / hf::kAdapterConfig,
+               std::string(R"({"num_virtual_tokens":4,"peft_type":")") + c.type + "\"}");
+    EXPECT_THROW(AdapterFiles(directory.path(), spec, base.family->type), DataError);
+  }
+}
+
 // What is written is read as the same values, experts in both forms among them.
 TEST(AdapterFiles, ReadsWhatIsWritten) {
   const std::string gpt_oss =
       R"({"model_type":"gpt_oss","vocab_size":32,"hidden_size":16,"intermediate_size":12,"num_hidden_layers":2,
           "num_attention_heads":4,"num_key_value_heads":2,"head_dim":4,"num_local_experts":4,
           "num_experts_per_tok":2,"max_position_embeddings":64,"sliding_window":5})";
-  for (const std::string& text : {kQwenMoe, gpt_oss}) {
+  using model::PeftScheme;
+  for (const auto& [text, scheme] : {std::pair{kQwenMoe, PeftScheme::kLora},
+                                     {gpt_oss, PeftScheme::kLora},
+                                     {kQwenMoe, PeftScheme::kPrompt},
+                                     {kQwenMoe, PeftScheme::kPrefix},
+                                     {gpt_oss, PeftScheme::kPTuning}}) {
     const ckpt::TestDirectory directory;
     const hf::ModelDescription base = hf::read_config(text);
     model::ModelConfig config = base.config;
-    config.peft.peft_scheme = model::PeftScheme::kLora;
+    config.peft.peft_scheme = scheme;
+    config.peft.virtual_tokens.bottleneck_dim = 6;
     config.peft.base_model_type = base.family->type;
     config.peft.lora.adapter_dim = 3;
     const model::ModelSpec spec = model::resolve_model(config);
@@ -116,7 +165,7 @@ TEST(AdapterFiles, ReadsWhatIsWritten) {
     for (const auto& tensor : model::canonical_tensors(spec))
       if (tensor.adapter)
         for (std::int64_t i = 0; i < tensor.shape.elements(); ++i)
-          values[tensor.name].push_back(static_cast<float>(values.size() * 1000 + i));
+          values[tensor.name].push_back(static_cast<float>(values.size() * 1000 + i) / 1e4f);
     write_text(directory.path() / hf::kAdapterConfig, hf::write_adapter_config(spec, "nowhere"));
     ckpt::ShardedWriter writer(directory.path(), "adapter_model", adapter_entries(spec, DType::kF32),
                                ckpt::WriteMode::kInPlace);
@@ -125,7 +174,11 @@ TEST(AdapterFiles, ReadsWhatIsWritten) {
       return TensorView(own.data(), DType::kF32, {static_cast<std::int64_t>(own.size())});
     });
     writer.commit();
-    const AdapterFiles files(directory.path(), model::resolve_model(base.config), base.family->type);
+    // An encoder is read where it is trained on.
+    const AdapterFiles files =
+        scheme == PeftScheme::kPTuning
+            ? AdapterFiles(directory.path(), spec)
+            : AdapterFiles(directory.path(), model::resolve_model(base.config), base.family->type);
     for (const auto& [name, own] : values) {
       const std::vector<float>* found = files.find(name);
       ASSERT_NE(found, nullptr) << name;

@@ -184,4 +184,12 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
   return out;
 }
 
+std::map<std::string, FileValues> read_virtual_values(const std::filesystem::path& directory) {
+  const std::unique_ptr<ckpt::TensorSource> source = ckpt::open_adapter(directory);
+  std::map<std::string, FileValues> out;
+  for (const ckpt::TensorEntry* entry : source->entries())
+    out.emplace(entry->name, values_of(*source, *entry));
+  return out;
+}
+
 }  // namespace stoa::infer

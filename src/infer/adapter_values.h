@@ -25,4 +25,7 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
                                                       const model::ModelSpec& base,
                                                       const model::huggingface::Family& family);
 
+// All tensors of an adapter of virtual tokens, by name in the file. DataError: values that are not finite.
+std::map<std::string, FileValues> read_virtual_values(const std::filesystem::path& directory);
+
 }  // namespace stoa::infer

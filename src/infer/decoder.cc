@@ -13,7 +13,9 @@ Decoder::Decoder(Arena& arena, const model::ModelSpec& model, nn::Precision prec
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return arena.declare(MemoryCategory::kBatch, {std::string("decoder.") + name, type, shape});
   };
-  const std::int64_t n = options.pass_tokens;
+  virtual_.resize(static_cast<std::size_t>(model.config.peft.virtual_count()));
+  std::iota(virtual_.begin(), virtual_.end(), static_cast<std::int32_t>(model.vocabulary));
+  const std::int64_t n = pass_rows();
   tokens_ = declare("tokens", DType::kI32, {n});
   positions_ = declare("positions", DType::kI32, {n});
   labels_ = declare("labels", DType::kI32, {n});
@@ -28,7 +30,7 @@ Decoder::Decoder(Arena& arena, const model::ModelSpec& model, nn::Precision prec
   const auto declare_cache = [&](const char* name, std::int64_t l) {
     return arena.declare(
         MemoryCategory::kKvCache,
-        {fmt::format("{}.{}", name, l), precision.compute, {options.context, sizes.heads, sizes.width}});
+        {fmt::format("{}.{}", name, l), precision.compute, {cache_rows(), sizes.heads, sizes.width}});
   };
   const model::StateSizes states = model::state_sizes(model.config);
   const auto declare_state = [&](const char* name, std::int64_t l, const Shape& shape) {
@@ -49,8 +51,9 @@ Decoder::Decoder(Arena& arena, const model::ModelSpec& model, nn::Precision prec
 
 std::int64_t Decoder::rewind(std::int64_t keep) {
   const bool states = std::find(linear_.begin(), linear_.end(), true) != linear_.end();
-  if (states && keep < fed_) keep = 0;
-  return fed_ = std::min(fed_, keep);
+  if (states && keep < fed()) keep = 0;
+  cached_ = keep > 0 ? std::min(cached_, keep + virtual_tokens()) : 0;
+  return fed();
 }
 
 void Decoder::open_cache(const Parts& parts) {
@@ -61,7 +64,7 @@ void Decoder::open_cache(const Parts& parts) {
       (linear_[l] ? layer.convolved : layer.keys) = first;
       (linear_[l] ? layer.state : layer.values) = second;
     }
-  if (fed_ > 0) return;
+  if (cached_ > 0) return;
   for (const nn::KvLayer& layer : cache_.layers)
     for (const TensorView& state : {layer.convolved, layer.state})
       if (state) ops::run(parts.ops, ops::FillZero{state});
@@ -70,8 +73,7 @@ void Decoder::open_cache(const Parts& parts) {
 nn::BatchView Decoder::stage(const Parts& parts, std::span<const std::int32_t> tokens,
                              std::span<const std::int32_t> positions) {
   const auto n = static_cast<std::int64_t>(tokens.size());
-  require<InternalError>(n >= 1 && n <= options_.pass_tokens, "a pass of {} tokens, declared for {}", n,
-                         options_.pass_tokens);
+  require<InternalError>(n >= 1 && n <= pass_rows(), "a pass of {} tokens, declared for {}", n, pass_rows());
   Device& device = *parts.machine.device;
   nn::BatchView view;
   view.rows = 1;
@@ -102,38 +104,50 @@ void Decoder::stage_segments(const Parts& parts, nn::BatchView& view, std::span<
 }
 
 std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::int32_t> tokens) {
-  feed_passes(parts, tokens, options_.pass_tokens, nullptr);
+  feed_text(parts, tokens, pass_rows(), nullptr);
   return host_logits_;
 }
 
 void Decoder::feed_scored(const Parts& parts, std::span<const std::int32_t> tokens, const Scored& scored) {
-  feed_passes(parts, tokens, std::min(options_.logit_rows, options_.pass_tokens), &scored);
+  feed_text(parts, tokens, std::min(options_.logit_rows, options_.pass_tokens), &scored);
+}
+
+void Decoder::feed_text(const Parts& parts, std::span<const std::int32_t> tokens, std::int64_t pass_tokens,
+                        const Scored* scored) {
+  require<InternalError>(!cache_ids_.empty(), "a decoder without cache cannot take more tokens");
+  require<DataError>(fed() + static_cast<std::int64_t>(tokens.size()) <= options_.context,
+                     "{} tokens and {} more exceed the context of {}", fed(), tokens.size(),
+                     options_.context);
+  require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
+  std::vector<std::int32_t> all;
+  if (cached_ == 0 && !virtual_.empty()) {
+    all = virtual_;
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    tokens = all;
+  }
+  feed_passes(parts, tokens, pass_tokens, scored);
 }
 
 void Decoder::feed_passes(const Parts& parts, std::span<const std::int32_t> tokens, std::int64_t pass_tokens,
                           const Scored* scored) {
-  require<InternalError>(!cache_ids_.empty(), "a decoder without cache cannot take more tokens");
-  require<DataError>(fed_ + static_cast<std::int64_t>(tokens.size()) <= options_.context,
-                     "{} tokens and {} more exceed the context of {}", fed_, tokens.size(), options_.context);
-  require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
   open_cache(parts);
   const bool follows = tables_.any() && parts.constants != nullptr;
-  const std::int64_t length = fed_ + static_cast<std::int64_t>(tokens.size());
+  const std::int64_t length = cached_ + static_cast<std::int64_t>(tokens.size());
   if (follows) {
-    history_.resize(static_cast<std::size_t>(fed_));
+    history_.resize(static_cast<std::size_t>(cached_));
     history_.insert(history_.end(), tokens.begin(), tokens.end());
-    if (fed_ > 0 && tables_.remakes_keys(reached_, length)) {
-      fed_ = 0;
+    if (cached_ > 0 && tables_.remakes_keys(reached_, length)) {
+      cached_ = 0;
       tokens = history_;
     }
-    reached_ = fed_ == 0 ? length : std::max(reached_, length);
+    reached_ = cached_ == 0 ? length : std::max(reached_, length);
   }
   std::vector<std::int32_t> positions;
   while (!tokens.empty()) {
     const auto now = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(pass_tokens)));
     tokens = tokens.subspan(now.size());
     const auto count = static_cast<std::int32_t>(now.size());
-    const auto before = static_cast<std::int32_t>(fed_);
+    const auto before = static_cast<std::int32_t>(cached_);
     positions.resize(now.size());
     std::iota(positions.begin(), positions.end(), before);
     nn::BatchView view = stage(parts, now, positions);
@@ -148,7 +162,9 @@ void Decoder::feed_passes(const Parts& parts, std::span<const std::int32_t> toke
                   .cache = &cache_};
     std::vector<std::int32_t> rows;  // whose logits are needed
     if (scored)
-      for (std::int32_t row = 0; row < count; ++row) rows.push_back(row);
+      for (std::int32_t row = 0; row < count; ++row) {
+        if (now[static_cast<std::size_t>(row)] < vocabulary_) rows.push_back(row);
+      }
     else if (tokens.empty())
       rows.push_back(count - 1);
     model::Chunk::Outputs outputs;
@@ -157,7 +173,7 @@ void Decoder::feed_passes(const Parts& parts, std::span<const std::int32_t> toke
       outputs.logits = arena_->view(logits_).slice(0, std::ssize(rows));
     }
     parts.chunk.infer(pass, {}, outputs);
-    fed_ += count;
+    cached_ += count;
     if (rows.empty()) continue;
     host_logits_.resize(rows.size() * static_cast<std::size_t>(vocabulary_));
     read_floats(parts.machine, outputs.logits, vocabulary_, host_logits_);
@@ -172,11 +188,47 @@ void Decoder::feed_passes(const Parts& parts, std::span<const std::int32_t> toke
 void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
                      std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
                      std::span<float> losses) {
+  if (virtual_.empty()) return losses_of_all(parts, tokens, labels, lengths, losses);
+  std::vector<std::int32_t> all, all_labels;
+  std::vector<std::int64_t> all_lengths;
+  std::vector<float> found;
+  for (std::size_t text = 0, done = 0, begin = 0; text < lengths.size(); done = begin) {
+    all.clear(), all_labels.clear(), all_lengths.clear();
+    // As many texts as fit into a pass with their virtual tokens; one always does.
+    for (; text < lengths.size() && std::ssize(all) + virtual_tokens() + lengths[text] <= pass_rows();
+         ++text) {
+      const auto count = static_cast<std::size_t>(lengths[text]);
+      if (count == 0) continue;
+      all.insert(all.end(), virtual_.begin(), virtual_.end());
+      all_labels.resize(all.size(), 0);
+      const auto own = tokens.subspan(begin, count), own_labels = labels.subspan(begin, count);
+      all.insert(all.end(), own.begin(), own.end());
+      all_labels.insert(all_labels.end(), own_labels.begin(), own_labels.end());
+      all_lengths.push_back(virtual_tokens() + lengths[text]);
+      begin += count;
+    }
+    require<InternalError>(!all.empty() || text == lengths.size(), "a text of {} tokens, declared for {}",
+                           lengths[std::min(text, lengths.size() - 1)], options_.longest_text());
+    found.resize(all.size());
+    losses_of_all(parts, all, all_labels, all_lengths, found);
+    auto from = found.begin();
+    for (const std::int64_t length : all_lengths) {
+      std::copy(from + virtual_tokens(), from + length, losses.begin() + static_cast<std::ptrdiff_t>(done));
+      done += static_cast<std::size_t>(length - virtual_tokens());
+      from += length;
+    }
+  }
+}
+
+void Decoder::losses_of_all(const Parts& parts, std::span<const std::int32_t> tokens,
+                            std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                            std::span<float> losses) {
   std::vector<std::int32_t> positions, q_begin{0}, k_begin, k_count;
   for (const std::int64_t length : lengths) {
     if (length == 0) continue;
-    require<InternalError>(length <= options_.longest_text(), "a text of {} tokens, declared for {}", length,
-                           options_.longest_text());
+    const std::int64_t longest_text = options_.longest_text() + virtual_tokens();
+    require<InternalError>(length <= longest_text, "a text of {} tokens, declared for {}", length,
+                           longest_text);
     k_begin.push_back(q_begin.back());
     k_count.push_back(static_cast<std::int32_t>(length));
     q_begin.push_back(q_begin.back() + static_cast<std::int32_t>(length));
@@ -219,30 +271,32 @@ bool Decoder::losses_by_length(const Parts& parts, std::span<const std::int32_t>
   if (other == lengths.end()) return false;
   const auto first = static_cast<std::size_t>(other - lengths.begin());
   const auto cut = static_cast<std::size_t>(std::accumulate(lengths.begin(), other, std::int64_t{0}));
-  this->losses(parts, tokens.first(cut), labels.first(cut), lengths.first(first), losses.first(cut));
-  this->losses(parts, tokens.subspan(cut), labels.subspan(cut), lengths.subspan(first), losses.subspan(cut));
+  losses_of_all(parts, tokens.first(cut), labels.first(cut), lengths.first(first), losses.first(cut));
+  losses_of_all(parts, tokens.subspan(cut), labels.subspan(cut), lengths.subspan(first), losses.subspan(cut));
   return true;
 }
 
 void Decoder::dry_run(const Parts& parts) {
-  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(options_.pass_tokens), 0);
+  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(pass_rows()), 0);
   std::vector<float> out(zeros.size());
   std::vector<std::int64_t> lengths;
-  for (std::int64_t left = options_.pass_tokens; left > 0; left -= lengths.back())
-    lengths.push_back(std::min(left, options_.longest_text()));
-  losses(parts, zeros, zeros, lengths, out);
+  for (std::int64_t left = pass_rows(); left > 0; left -= lengths.back())
+    lengths.push_back(std::min(left, options_.longest_text() + virtual_tokens()));
+  losses_of_all(parts, zeros, zeros, lengths, out);
   if (options_.context == 0) return;
   // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the
   // context, and single tokens there.
-  reached_ = options_.context;  // nothing is recomputed: that takes passes like these
-  fed_ = std::max<std::int64_t>(0, options_.context - options_.pass_tokens);
-  feed(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)));
-  fed_ = options_.context - 1;
-  feed(parts, std::span(zeros).first(1));
+  reached_ = cache_rows();  // nothing is recomputed: that takes passes like these
+  cached_ = std::max<std::int64_t>(0, cache_rows() - pass_rows());
+  feed_passes(parts, std::span(zeros).first(static_cast<std::size_t>(cache_rows() - cached_)), pass_rows(),
+              nullptr);
+  cached_ = cache_rows() - 1;
+  feed_passes(parts, std::span(zeros).first(1), pass_rows(), nullptr);
   if (options_.logit_rows > 1) {
-    fed_ = std::max<std::int64_t>(0, options_.context - options_.logit_rows);
-    feed_scored(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)),
-                [](auto) {});
+    const Scored nothing = [](auto) {};
+    cached_ = std::max<std::int64_t>(0, cache_rows() - options_.logit_rows);
+    feed_passes(parts, std::span(zeros).first(static_cast<std::size_t>(cache_rows() - cached_)),
+                std::min(options_.logit_rows, options_.pass_tokens), &nothing);
   }
   rewind();
 }

@@ -1,5 +1,6 @@
 // Feeds tokens to a model with a cache of the keys and values of earlier tokens: the core of generation. Also
-// computes token losses of whole texts. Memory is declared once; one sequence at a time.
+// computes token losses of whole texts. Memory is declared once; one sequence at a time. Where the model has
+// virtual tokens (nn/adapter_policy.h), they are put in front of every text here: callers do not see them.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +44,7 @@ class Decoder {
 
   std::int64_t context() const { return options_.context; }
   std::int64_t pass_tokens() const { return options_.pass_tokens; }
-  std::int64_t fed() const { return fed_; }
+  std::int64_t fed() const { return std::max<std::int64_t>(0, cached_ - virtual_tokens()); }
   // Whether rotary tables depend on the length of a sequence.
   bool follows_length() const { return tables_.any(); }
   // Drops all but the first `keep` tokens; returns how many remain. The state of linear attention cannot be
@@ -68,12 +69,23 @@ class Decoder {
   void dry_run(const Parts& parts);
 
  private:
+  std::int64_t virtual_tokens() const { return static_cast<std::int64_t>(virtual_.size()); }
+  // Most tokens of a pass, and in the cache, virtual ones included.
+  std::int64_t pass_rows() const { return options_.pass_tokens + virtual_tokens(); }
+  std::int64_t cache_rows() const { return options_.context + virtual_tokens(); }
+  // losses() of texts that have their virtual tokens.
+  void losses_of_all(const Parts& parts, std::span<const std::int32_t> tokens,
+                     std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                     std::span<float> losses);
   // If neighbouring texts need different tables, computes the losses in several passes and returns true.
   bool losses_by_length(const Parts& parts, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
                         std::span<float> losses);
   void open_cache(const Parts& parts);
-  // Feeds in passes of at most `pass` tokens; `scored`: for every token, or none: for the last one.
+  // Feeds in passes of at most `pass` tokens; `scored`: for every token, or none: for the last one. The first
+  // puts virtual tokens in front of a text, the second has them among its tokens and scores none of them.
+  void feed_text(const Parts& parts, std::span<const std::int32_t> tokens, std::int64_t pass,
+                 const Scored* scored);
   void feed_passes(const Parts& parts, std::span<const std::int32_t> tokens, std::int64_t pass,
                    const Scored* scored);
   nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens,
@@ -84,13 +96,14 @@ class Decoder {
   Arena* arena_;
   const Options options_;
   const std::int64_t vocabulary_;
+  std::vector<std::int32_t> virtual_;  // ids of the virtual tokens
   const LengthTables tables_;
   Arena::Id tokens_, positions_, labels_, mask_, q_begin_, k_begin_, k_count_, logits_, losses_;
   std::vector<bool> linear_;                                // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
   nn::KvCache cache_;
-  std::int64_t fed_ = 0;
-  std::vector<std::int32_t> history_;  // the tokens fed, kept if tables depend on the length
+  std::int64_t cached_ = 0;            // tokens in the cache, virtual ones included
+  std::vector<std::int32_t> history_;  // they, kept if tables depend on the length
   std::int64_t reached_ = 0;           // longest sequence for which a key in the cache was made
   std::vector<float> host_logits_;
 };

@@ -7,8 +7,10 @@ namespace stoa::infer {
 DecoderRank::DecoderRank(Machine& machine, const DecoderRankOptions& options,
                          std::optional<std::size_t> scratch_bytes)
     : options_(options),
-      chunk_(machine, options_.model, options_.precision, options_.decoder.pass_tokens,
-             std::max(options_.decoder.context, options_.decoder.longest_text())),
+      chunk_(machine, options_.model, options_.precision,
+             options_.decoder.pass_tokens + options_.model.config.peft.virtual_count(),
+             std::max(options_.decoder.context, options_.decoder.longest_text()) +
+                 options_.model.config.peft.virtual_count()),
       decoder_(chunk_.arena(), options_.model, options_.precision, options_.decoder) {
   chunk_.commit(scratch_bytes);
 }
@@ -31,7 +33,8 @@ std::unique_ptr<DecoderRank> load_decoder(OpenModel& model, const DecoderUse& us
   model.require_kind(model::ModelKind::kGpt);
   if (use.tokenizer) model.tokenizer();
   DecoderRankOptions options{model.model(), model.precision(), {}};
-  const std::int64_t positions = usable_positions(options.model.config);
+  const std::int64_t positions =
+      usable_positions(options.model.config) - options.model.config.peft.virtual_count();
   options.decoder.context = use.cache ? std::min(positions, use.context.value_or(positions)) : 0;
   options.decoder.text_tokens = std::min(positions, use.text_tokens.value_or(positions));
   options.decoder.pass_tokens = use.text_tokens ? std::max(use.pass_tokens, options.decoder.text_tokens)

@@ -72,6 +72,12 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
                           const std::filesystem::path& output, std::uint64_t max_shard_bytes,
                           WorkerPool& pool, const ckpt::ExportProgress& progress) {
   const model::AdapterPlan& plan = *adapter.model().adapters;
+  require<ConfigError>(
+      fs::is_directory(base.directory()),
+      "'{}' is one file: write it as a directory first (stoa checkpoint export), and merge into that",
+      base.directory().string());
+  require<ConfigError>(plan.virtual_tokens() == 0,
+                       "an adapter of virtual tokens adds no values to weights: use it with --adapter");
   const hf::Family& family = *base.description().family;
   // By canonical matrix: its module.
   std::map<std::string, const model::AdaptedModule*> modules;

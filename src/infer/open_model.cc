@@ -3,6 +3,7 @@
 #include "ckpt/find_checkpoint.h"
 #include "foreign/checkpoint/foreign_checkpoint.h"
 #include "infer/read_weights.h"
+#include "model/huggingface/generation_config.h"
 
 namespace stoa::infer {
 
@@ -33,6 +34,7 @@ OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dt
       type_(dtype.value_or(files_->stored_type())),
       make_machine_(std::move(make_machine)) {
   if (!found.adapter) return;
+  adapter_directory_ = found.adapter;
   adapter_.emplace(*found.adapter, model_, model_type_);
   model_ = adapter_->model();
 }
@@ -63,12 +65,23 @@ void OpenModel::require_kind(model::ModelKind wanted) const {
   }
 }
 
+const fs::path& OpenModel::generation_directory() const {
+  std::error_code ignored;
+  const bool own = adapter_directory_ &&
+                   fs::exists(*adapter_directory_ / model::huggingface::GenerationConfig::kFile, ignored);
+  return own ? *adapter_directory_ : directory_;
+}
+
 const token::Tokenizer& OpenModel::tokenizer() {
   if (!tokenizer_) {
-    token::Tokenizer read = token::Tokenizer::load(foreign::tokenizer_directory(directory_));
+    // PEFT's directories hold the tokenizer with which the adapter was trained, or none.
+    std::error_code ignored;
+    const bool own = adapter_directory_ && fs::exists(*adapter_directory_ / "tokenizer_config.json", ignored);
+    const fs::path directory = own ? *adapter_directory_ : foreign::tokenizer_directory(directory_);
+    token::Tokenizer read = token::Tokenizer::load(directory);
     require<DataError>(read.vocab_size() <= model_.vocabulary,
                        "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together",
-                       directory_.string(), read.vocab_size(), model_.vocabulary);
+                       directory.string(), read.vocab_size(), model_.vocabulary);
     tokenizer_ = std::move(read);
   }
   return *tokenizer_;

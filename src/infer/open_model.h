@@ -24,13 +24,16 @@ class OpenModel {
             const std::optional<fs::path>& adapter = std::nullopt);
 
   const fs::path& directory() const { return directory_; }  // with config.json; of an adapter its base's
+  // The directory that says how answers are generated (generation_config.json): the adapter's, if it does.
+  const fs::path& generation_directory() const;
   const model::ModelSpec& model() const { return model_; }
   model::ModelKind kind() const { return model_.config.kind; }
   // ConfigError: another kind.
   void require_kind(model::ModelKind wanted) const;
   const model::huggingface::SpecialTokens& special() const { return special_; }
   nn::Precision precision() const { return {type_, type_}; }
-  // Read when first asked for. DataError: it has more ids than the model.
+  // Read when first asked for: the adapter's, with its chat template, if it has one. DataError: it has more
+  // ids than the model.
   const token::Tokenizer& tokenizer();
 
   // A Rank of `options` with the weights; the model outlives it. Once: the files are closed then.
@@ -47,6 +50,7 @@ class OpenModel {
   void read_weights(optim::ParameterStore& parameters);
 
   fs::path directory_;
+  std::optional<fs::path> adapter_directory_;
   std::optional<ModelFiles> files_;      // until the weights were read
   std::optional<AdapterFiles> adapter_;  // likewise
   model::ModelSpec model_;

@@ -252,15 +252,59 @@ std::shared_ptr<const AdapterPlan> plan_adapters(const ModelSpec& base) {
 AdapterPlan::AdapterPlan(const ModelSpec& base)
     : config_(base.config.peft),
       family_(config_.base_model_type ? &hf::family_for(*config_.base_model_type, base.config)
-                                      : &hf::choose_family(base.config)) {
+                                      : &hf::choose_family(base.config)),
+      hidden_(base.config.hidden_size) {
   require<ConfigError>(
       base.config.freeze.empty(),
       "model.freeze with model.peft: the weights of the model are not trained; leave out "
       "freeze, or train biases and modules by peft.lora_tuning.bias and peft.modules_to_save");
   require<ConfigError>(!base.config.mup.use_mup,
                        "use_mup is for models that are trained from scratch: leave it out with model.peft");
+  if (config_.has_virtual_tokens()) {
+    check_virtual_tokens(base);
+    return;
+  }
   choose_modules(base);
   choose_trained(base);
+}
+
+void AdapterPlan::check_virtual_tokens(const ModelSpec& base) const {
+  const ModelConfig& c = base.config;
+  require<ConfigError>(
+      c.kind == ModelKind::kGpt && !c.task.labelled(),
+      "peft_scheme prompt, ptuning and prefix are for models that continue a text: take lora "
+      "for an encoder, an encoder-decoder or a classification");
+  require<ConfigError>(config_.modules_to_save.empty(),
+                       "peft.modules_to_save is for peft_scheme lora: virtual tokens are trained alone");
+  require<ConfigError>(virtual_tokens() < c.max_positions(),
+                       "p_tuning.virtual_tokens {}: the model has {} positions", virtual_tokens(),
+                       c.max_positions());
+  require<ConfigError>(
+      config_.peft_scheme != PeftScheme::kPrefix || (!c.latent.multi_latent_attention && !c.linear.any()),
+      "peft_scheme prefix replaces keys and values, which {} does not keep: take prompt or ptuning",
+      c.latent.multi_latent_attention ? "latent attention" : "linear attention");
+}
+
+std::optional<nn::PromptOptions> AdapterPlan::prompt() const {
+  const VirtualTokenConfig& c = config_.virtual_tokens;
+  if (config_.peft_scheme != PeftScheme::kPrompt && config_.peft_scheme != PeftScheme::kPTuning)
+    return std::nullopt;
+  const bool encodes = config_.peft_scheme == PeftScheme::kPTuning;
+  const bool nemo = c.encoder_type == PromptEncoder::kTensorMlp;
+  const auto encoder = nemo                                     ? nn::PromptEncoderKind::kTensorMlp
+                       : c.encoder_type == PromptEncoder::kLstm ? nn::PromptEncoderKind::kLstm
+                                                                : nn::PromptEncoderKind::kMlp;
+  return nn::PromptOptions{.tokens = c.virtual_tokens,
+                           .encoder = encodes ? encoder : nn::PromptEncoderKind::kNone,
+                           .inputs = nemo ? c.embedding_dim.value_or(hidden_) : hidden_,
+                           .width = c.bottleneck_dim,
+                           .layers = c.num_layers,
+                           .deviation = c.init_std};
+}
+
+std::optional<nn::PrefixOptions> AdapterPlan::prefix() const {
+  if (config_.peft_scheme != PeftScheme::kPrefix) return std::nullopt;
+  return nn::PrefixOptions{config_.virtual_tokens.virtual_tokens, config_.virtual_tokens.init_std};
 }
 
 namespace {

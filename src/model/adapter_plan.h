@@ -66,8 +66,13 @@ class AdapterPlan final : public nn::AdapterPolicy {
   bool trains(const nn::ParamSpec& spec) const;
 
   std::vector<nn::LowRankBranch> branches(const std::vector<std::string>& pieces) const override;
+  std::int64_t virtual_tokens() const override { return config_.virtual_count(); }
+  std::optional<nn::PromptOptions> prompt() const override;
+  std::optional<nn::PrefixOptions> prefix() const override;
 
  private:
+  // ConfigError: a kind of model in which virtual tokens have no place.
+  void check_virtual_tokens(const ModelSpec& base) const;
   void choose_modules(const ModelSpec& base);
   void choose_trained(const ModelSpec& base);
   const LoraConfig& lora() const { return config_.lora; }
@@ -77,6 +82,7 @@ class AdapterPlan final : public nn::AdapterPolicy {
   std::vector<AdaptedModule> modules_;
   std::map<std::string, std::size_t> module_of_;  // by piece
   std::map<std::string, bool> trained_;           // canonical tensors of the model that are trained
+  std::int64_t hidden_ = 0;                       // width of the model
 };
 
 // Null without model.peft.

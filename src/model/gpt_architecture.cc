@@ -4,6 +4,7 @@
 #include "nn/alibi.h"
 #include "nn/class_head.h"
 #include "nn/final_norm_block.h"
+#include "nn/key_prefix.h"
 #include "nn/lm_head.h"
 #include "nn/transformer_block.h"
 
@@ -20,12 +21,22 @@ Traits GptArchitecture::traits(const ModelConfig& config) {
 std::vector<Constant> GptArchitecture::constants() const {
   const ModelConfig& c = spec_.config;
   if (options_.layers == 0) return {};
-  if (c.position_embedding_type != PositionEmbedding::kAlibi) return rope_constants(c, options_);
-  const std::int64_t positions = table_positions(c, options_);
-  return {{{"biases by distance", options_.precision.vectors(), {positions, c.num_attention_heads}},
-           [heads = c.num_attention_heads, positions](std::int64_t) {
-             return nn::alibi_table(heads, positions);
-           }}};
+  std::vector<Constant> out = rope_constants(c, options_);
+  if (c.position_embedding_type == PositionEmbedding::kAlibi) {
+    const std::int64_t positions = table_positions(c, options_);
+    out.push_back({{"biases by distance", options_.precision.vectors(), {positions, c.num_attention_heads}},
+                   [heads = c.num_attention_heads, positions](std::int64_t) {
+                     return nn::alibi_table(heads, positions);
+                   }});
+  }
+  if (c.peft.peft_scheme != PeftScheme::kPrefix) return out;
+  const std::int64_t tokens = options_.tokens, count = c.peft.virtual_count();
+  out.push_back({{"numbers of rows", DType::kI32, {tokens, 1}},
+                 [tokens](std::int64_t) { return nn::KeyPrefix::row_numbers(tokens); }});
+  out.push_back({{"minus ones", options_.precision.vectors(), {count, 1}}, [count](std::int64_t) {
+                   return std::vector<double>(static_cast<std::size_t>(count), -1.0);
+                 }});
+  return out;
 }
 
 std::unique_ptr<nn::Embedding> GptArchitecture::embedding() const {

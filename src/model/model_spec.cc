@@ -276,6 +276,10 @@ nn::TransformerBlockOptions block_options(const ModelSpec& spec, std::int64_t la
              .deviation = c.init_method_std,
              .output_deviation = output_deviation,
              .place = place};
+  if (c.peft.peft_scheme == PeftScheme::kPrefix) {
+    out.attention.prefix_constants = prefix_constants(c);
+    out.attention.vocabulary = spec.vocabulary;
+  }
   out.attention.delta = delta_sizes(c, layer);
   out.attention.output_gate = c.attention_output_gate;
   if (out.attention.delta) out.attention.name = name + ".delta";
@@ -332,6 +336,10 @@ PositionTables position_tables(const ModelConfig& c, std::int64_t layer) {
     return out;
   out.rope = c.rope_local_base_freq && layer_window(c, layer) > 0 ? 1 : 0;
   return out;
+}
+
+int prefix_constants(const ModelConfig& c) {
+  return c.position_embedding_type == PositionEmbedding::kAlibi ? 1 : static_cast<int>(rope_tables(c).size());
 }
 
 CacheSizes cache_sizes(const ModelConfig& c) {

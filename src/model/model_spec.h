@@ -47,6 +47,8 @@ struct PositionTables {
   int rope = -1, distance = -1;
 };
 PositionTables position_tables(const ModelConfig& config, std::int64_t layer);
+// The first of the two constants of a prefix of keys (nn/key_prefix.h), which come after those of positions.
+int prefix_constants(const ModelConfig& config);
 // Keys visible to a query of this layer; 0: all before it.
 std::int64_t layer_window(const ModelConfig& config, std::int64_t layer);
 // Cache of generation, of a layer: columns per token and heads that they belong to; the same tensor for keys

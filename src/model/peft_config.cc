@@ -10,8 +10,11 @@ using config::EnumName;
 using config::Section;
 
 std::span<const EnumName<PeftScheme>> enum_names(PeftScheme) {
-  static constexpr std::array<EnumName<PeftScheme>, 2> kNames{
-      {{"none", PeftScheme::kNone}, {"lora", PeftScheme::kLora}}};
+  static constexpr std::array<EnumName<PeftScheme>, 5> kNames{{{"none", PeftScheme::kNone},
+                                                               {"lora", PeftScheme::kLora},
+                                                               {"ptuning", PeftScheme::kPTuning},
+                                                               {"prompt", PeftScheme::kPrompt},
+                                                               {"prefix", PeftScheme::kPrefix}}};
   return kNames;
 }
 
@@ -29,7 +32,40 @@ std::span<const EnumName<AdapterBias>> enum_names(AdapterBias) {
   return kNames;
 }
 
+std::span<const EnumName<PromptEncoder>> enum_names(PromptEncoder) {
+  static constexpr std::array<EnumName<PromptEncoder>, 3> kNames{
+      {{"mlp", PromptEncoder::kMlp}, {"lstm", PromptEncoder::kLstm}, {"tpmlp", PromptEncoder::kTensorMlp}}};
+  return kNames;
+}
+
 namespace {
+
+void declare_virtual_tokens(Section<VirtualTokenConfig>& s) {
+  using C = VirtualTokenConfig;
+  s.field("virtual_tokens", &C::virtual_tokens)
+      .range(1, 1 << 16)
+      .help("How many stand in front of every text. They count among its tokens.");
+  s.field("encoder_type", &C::encoder_type)
+      .nemo_default("tpmlp")
+      .help(
+          "Of ptuning: mlp (PEFT's: three linear layers with ReLU), lstm (PEFT's: bidirectional, then two "
+          "linear "
+          "layers), tpmlp (NeMo's: two linear layers with GELU).");
+  s.field("bottleneck_dim", &C::bottleneck_dim)
+      .range(1, 1 << 20)
+      .help("Hidden width of the encoder of ptuning (PEFT's encoder_hidden_size).");
+  s.field("embedding_dim", &C::embedding_dim)
+      .range(1, 1 << 20)
+      .derived("hidden_size")
+      .nemo_default("1024")
+      .help("Columns of what an encoder of type tpmlp reads.");
+  s.field("num_layers", &C::num_layers).range(1, 100).help("Layers of an encoder of type lstm.");
+  s.field("init_std", &C::init_std)
+      .range(0, 100)
+      .help(
+          "Deviation of the initial values: of the embeddings of scheme prompt, the keys and values of "
+          "prefix, the weights of an encoder of type tpmlp.");
+}
 
 void declare_lora(Section<LoraConfig>& s) {
   using C = LoraConfig;
@@ -83,8 +119,11 @@ void declare_peft(Section<PeftConfig>& s) {
   s.field("peft_scheme", &C::peft_scheme)
       .help(
           "Parameter-efficient tuning of a model (restore_from_path), whose own weights are not changed: "
-          "lora "
-          "adds low-rank branches to linear layers (LoRA, 2106.09685). none: everything is trained.");
+          "lora adds low-rank branches to linear layers (LoRA, 2106.09685); prompt puts trained embeddings "
+          "in "
+          "front of every text (prompt tuning, 2104.08691); ptuning likewise, made by a small network "
+          "(p-tuning, 2103.10385); prefix puts trained keys and values there, in every layer (prefix tuning, "
+          "2101.00190). none: everything is trained.");
   s.field("restore_from_path", &C::restore_from_path)
       .help("Start from this adapter: a directory of PEFT, a checkpoint or a run. null: a fresh one.");
   s.field("base_model_type", &C::base_model_type)
@@ -97,6 +136,8 @@ void declare_peft(Section<PeftConfig>& s) {
           "Modules of the model that are trained in full and saved with the adapter, as in [lm_head, "
           "embed_tokens].");
   s.section("lora_tuning", &C::lora, declare_lora, "For peft_scheme lora.");
+  s.section("p_tuning", &C::virtual_tokens, declare_virtual_tokens,
+            "For peft_scheme ptuning, prompt, prefix.");
   s.validate({"peft_scheme", "restore_from_path", "modules_to_save"}, [](const C& c) {
     require<ConfigError>(c.active() || !c.restore_from_path,
                          "peft.restore_from_path '{}' is an adapter: give its peft_scheme, too",

@@ -11,7 +11,10 @@
 
 namespace stoa::model {
 
-enum class PeftScheme { kNone, kLora };
+// kPTuning, kPrompt and kPrefix put virtual tokens in front of every text.
+enum class PeftScheme { kNone, kLora, kPTuning, kPrompt, kPrefix };
+// The network of kPTuning (nn/adapter_policy.h).
+enum class PromptEncoder { kMlp, kLstm, kTensorMlp };
 // Initial values of the matrix A of a low-rank branch: kKaiming is uniform within 1 / sqrt(inputs) (PEFT's
 // default), kXavier normal with variance 2 / (inputs + rank), kNormal normal with deviation 0.2 (NeMo's),
 // kGaussian normal with deviation 1 / rank (PEFT's "gaussian").
@@ -22,6 +25,7 @@ enum class AdapterBias { kNone, kAll, kLoraOnly };
 std::span<const config::EnumName<PeftScheme>> enum_names(PeftScheme);
 std::span<const config::EnumName<LowRankInit>> enum_names(LowRankInit);
 std::span<const config::EnumName<AdapterBias>> enum_names(AdapterBias);
+std::span<const config::EnumName<PromptEncoder>> enum_names(PromptEncoder);
 
 struct LoraConfig {
   std::int64_t adapter_dim = 16;  // rank
@@ -38,14 +42,28 @@ struct LoraConfig {
   AdapterBias bias = AdapterBias::kNone;
 };
 
+struct VirtualTokenConfig {
+  std::int64_t virtual_tokens = 10;
+  PromptEncoder encoder_type = PromptEncoder::kMlp;
+  std::int64_t bottleneck_dim = 1024;         // hidden width of the encoder
+  std::optional<std::int64_t> embedding_dim;  // of what it reads; null: the model's width
+  std::int64_t num_layers = 2;                // of an LSTM
+  double init_std = 0.023;
+};
+
 struct PeftConfig {
   PeftScheme peft_scheme = PeftScheme::kNone;
   std::optional<std::string> restore_from_path;  // an adapter to start from
   std::optional<std::string> base_model_type;    // of the model's config.json; null: of the family that fits
   std::vector<std::string> modules_to_save;      // trained in full
   LoraConfig lora;
+  VirtualTokenConfig virtual_tokens;
 
   bool active() const { return peft_scheme != PeftScheme::kNone; }
+  bool is_lora() const { return peft_scheme == PeftScheme::kLora; }
+  bool has_virtual_tokens() const { return active() && !is_lora(); }
+  // In front of every text.
+  std::int64_t virtual_count() const { return has_virtual_tokens() ? virtual_tokens.virtual_tokens : 0; }
 };
 
 void declare_peft(config::Section<PeftConfig>& s);

@@ -2,6 +2,7 @@
 // layers are adapted, and how, is decided in one place (model/adapter_plan.h).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,42 @@ struct LowRankBranch {
   double b_rate = 1;  // learning rate of B, relative to that of A (LoRA+, 2402.12354)
 };
 
+// What makes the embeddings of virtual tokens.
+enum class PromptEncoderKind : std::uint8_t {
+  kNone,  // they are trained themselves (prompt tuning, 2104.08691)
+  // p-tuning (2103.10385): a network makes them of smaller rows, and only its results are needed later.
+  kMlp,        // PEFT's: three linear layers with ReLU
+  kLstm,       // PEFT's: LSTMs of both directions, then two linear layers with ReLU
+  kTensorMlp,  // NeMo's "tpmlp": two linear layers with GELU
+};
+
+struct PromptOptions {
+  std::int64_t tokens = 0;
+  PromptEncoderKind encoder = PromptEncoderKind::kNone;
+  std::int64_t inputs = 0;  // columns of the rows that the encoder reads
+  std::int64_t width = 0;   // of its hidden layers, of an LSTM's direction
+  std::int64_t layers = 0;  // of its LSTM
+  double deviation = 0.02;  // of initial embeddings; with an encoder of kTensorMlp's weights
+};
+
+// Keys and values that stand before those of every text in every layer (prefix tuning, 2101.00190).
+struct PrefixOptions {
+  std::int64_t tokens = 0;
+  double deviation = 0.02;
+};
+
 class AdapterPolicy {
  public:
   virtual ~AdapterPolicy() = default;
   // The branches of the linear layer that consists of `pieces` (canonical names without ".weight"), in the
   // order of their pieces.
   virtual std::vector<LowRankBranch> branches(const std::vector<std::string>& pieces) const = 0;
+
+  // Tokens that are in front of every text, with the ids that follow the vocabulary: they are of a prompt or
+  // of a prefix. 0: none.
+  virtual std::int64_t virtual_tokens() const = 0;
+  virtual std::optional<PromptOptions> prompt() const = 0;
+  virtual std::optional<PrefixOptions> prefix() const = 0;
 };
 
 }  // namespace stoa::nn

@@ -64,6 +64,16 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
   if (q_norm_) q_norm_->declare(params), k_norm_->declare(params);
   if (relative_bias_) relative_bias_->declare(params);
   if (o.sinks) declare_sinks(params);
+  if (o.prefix_constants >= 0)
+    prefix_.declare(params, {.layer = o.name,
+                             .groups = part_.groups,
+                             .all_groups = o.groups,
+                             .head_size = o.head_size,
+                             .shared = part_.shared,
+                             .first_copy = part_.first_copy,
+                             .rows = o.prefix_constants,
+                             .minus_ones = o.prefix_constants + 1,
+                             .vocabulary = o.vocabulary});
   output_.declare(params);
   input_ = input;
   const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
@@ -118,10 +128,12 @@ void SelfAttention::rotate(Pass& pass, TensorView x, bool inverse) const {
 void SelfAttention::make_qkv(Pass& pass, Saved& saved) const {
   const TensorView x = saved.get(pass, input_), qkv = saved.put(pass, qkv_);
   qkv_linear_.forward(pass, x, qkv);
-  if (q_norm_) return;
   const Heads heads = split(qkv);
+  if (prefix_) prefix_.replace_values(pass, heads.v);
+  if (q_norm_) return;
   rotate(pass, heads.q, false);
   rotate(pass, heads.k, false);
+  if (prefix_) prefix_.replace_keys(pass, heads.k);
 }
 
 void SelfAttention::make_qk(Pass& pass, Saved& saved) const {
@@ -139,9 +151,11 @@ void SelfAttention::make_qk(Pass& pass, Saved& saved) const {
   Scratch::Frame frame(pass.ops.scratch);
   norm_forward(pass, q_norm(), norm_input(pass, raw.q), q_out, q_stats);
   norm_forward(pass, k_norm(), norm_input(pass, raw.k), k_out, k_stats);
-  if (o.qk_norm_after_rope) return;
-  rotate(pass, q_out, false);
-  rotate(pass, k_out, false);
+  if (!o.qk_norm_after_rope) {
+    rotate(pass, q_out, false);
+    rotate(pass, k_out, false);
+  }
+  if (prefix_) prefix_.replace_keys(pass, k_out);
 }
 
 TensorView SelfAttention::norm_input(Pass& pass, TensorView projected) const {
@@ -358,6 +372,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
       pass.show_gradient(options_.name, ".k", dcore.k, shown(part_.groups, o.groups));
       pass.show_gradient(options_.name, ".v", dcore.v, shown(part_.groups, o.groups));
     }
+    if (prefix_) prefix_.backward(pass, dcore.k, dcore.v);
     if (!o.qk_norm_after_rope) rotate(pass, dcore.q, true), rotate(pass, dcore.k, true);
     if (q_norm_) {
       const Heads raw = split(qkv);

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "nn/key_prefix.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/relative_bias.h"
@@ -55,6 +56,10 @@ struct SelfAttentionOptions {
   float dropout = 0;
   double deviation = 0.02, output_deviation = 0.02;
   parallel::TensorPlace place;  // heads are split among the ranks of a tensor-parallel group
+  // Where a prefix of keys is trained: the first of its two constants (nn/key_prefix.h), and the id of the
+  // first virtual token.
+  int prefix_constants = -1;
+  std::int64_t vocabulary = 0;
 };
 
 class SelfAttention final : public Sublayer {
@@ -122,6 +127,7 @@ class SelfAttention final : public Sublayer {
   std::optional<Norm> q_norm_, k_norm_;
   std::optional<RelativeBias> relative_bias_;
   Param sinks_;
+  KeyPrefix prefix_;
   int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1, lse_ = -1,
       gated_ = -1;                                // activations
   int output_gradient_ = -1, qkv_gradient_ = -1;  // stash

@@ -64,10 +64,14 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
     types_ = params.add(std::move(types));
   }
   if (norm_) norm_->declare(params);
+  if (!params.adapters()) return;
+  virtual_tokens_ = params.adapters()->virtual_tokens();
+  if (const auto prompt = params.adapters()->prompt())
+    prompt_.emplace(*prompt, o.hidden, o.place).declare(params);
 }
 
 TensorView Embedding::ids_of(TensorView table) const {
-  return options_.place.split() ? table.slice(0, part_.ids.count) : table;
+  return is_part() ? table.slice(0, part_.ids.count) : table;
 }
 
 TensorView Embedding::positions_of(TensorView table) const {
@@ -78,8 +82,9 @@ TensorView Embedding::types_of(const Pass& pass, std::int64_t rows) const {
   return pass.batch.token_types.slice(options_.place.first_row(pass.batch.tokens.rows()), rows);
 }
 
-DropoutRows Embedding::dropout(const Pass& pass) const {
-  return dropout_of(pass, norm_ ? 0 : options_.dropout, RandomPurpose::kEmbeddingDropout, layer_of(pass));
+DropoutRows Embedding::dropout(const Pass& pass, const parallel::TensorPlace& place) const {
+  return dropout_of(pass, norm_ ? 0 : options_.dropout, RandomPurpose::kEmbeddingDropout, layer_of(pass),
+                    place);
 }
 
 DropoutRows Embedding::normed_dropout(const Pass& pass) const {
@@ -107,11 +112,54 @@ void Embedding::add_tables(Pass& pass, TensorView out) const {
       op.positions = pass.batch.positions.slice(begin, count);
       op.position_table = positions_of(pass.params.get(positions_.value));
     }
-    if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
+    set_part(op);
     ops::run(pass.ops, op);
   });
   add_rows(pass, options_.place, partial, out).wait();
   if (options_.scale != 1) ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = out, .y = out});
+  if (prompt_) add_prompt(pass, out);
+}
+
+// After the scale, which is that of words. The lookups of words left zeros where virtual tokens are, and this
+// one leaves zeros everywhere else.
+void Embedding::add_prompt(Pass& pass, TensorView out) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView rows = pass.ops.scratch.allocate(out.dtype, out.shape), table = prompt_->embeddings(pass);
+  const std::int64_t first = options_.place.first_row(pass.batch.tokens.rows());
+  dropout(pass, options_.place)
+      .each(rows.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+        ops::EmbeddingForward op{.tokens = pass.batch.tokens.slice(first + begin, count),
+                                 .table = table,
+                                 .positions = {},
+                                 .position_table = {},
+                                 .dropout = run,
+                                 .y = rows.slice(begin, count),
+                                 .first_id = options_.vocabulary,
+                                 .vocabulary = options_.vocabulary + virtual_tokens_};
+        if (positions_) {
+          op.positions = pass.batch.positions.slice(first + begin, count);
+          op.position_table = positions_of(pass.params.get(positions_.value));
+        }
+        ops::run(pass.ops, op);
+      });
+  ops::run(pass.ops, ops::AddTo{.x = rows, .y = out});
+}
+
+void Embedding::prompt_backward(Pass& pass, TensorView dstream) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView dy = gather_rows(pass, options_.place, dstream).wait();
+  prompt_->backward(pass, [&](TensorView dtable) {
+    dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+      ops::run(pass.ops, ops::EmbeddingBackward{.tokens = pass.batch.tokens.slice(begin, count),
+                                                .positions = {},
+                                                .dropout = run,
+                                                .dy = dy.slice(begin, count),
+                                                .dtable = dtable,
+                                                .dposition_table = {},
+                                                .first_id = options_.vocabulary,
+                                                .vocabulary = options_.vocabulary + virtual_tokens_});
+    });
+  });
 }
 
 void Embedding::norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const {
@@ -195,6 +243,7 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
       pass.grads->notify(types_.grad);
     }
   }
+  if (prompt_ && prompt_->trains()) prompt_backward(pass, dstream);
   if (!dtable && !dpositions) return;
   if (options_.scale != 1) {
     const TensorView scaled = pass.ops.scratch.allocate(dstream.dtype, dstream.shape);
@@ -222,7 +271,7 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
                               .dtable = ids,
                               .dposition_table = places};
     if (places) op.positions = pass.batch.positions.slice(begin, count);
-    if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
+    set_part(op);
     ops::run(pass.ops, op);
   });
 }

@@ -1,6 +1,6 @@
 // The start of the residual stream: embeddings of tokens, of learned positions (optional) and of token types
 // (optional), norm of their sum (optional), dropout. The sum is not kept: the backward pass of the norm
-// recomputes it from the tables.
+// recomputes it from the tables. Virtual tokens (nn/adapter_policy.h) have embeddings of their own, or none.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "nn/dropout.h"
 #include "nn/module.h"
 #include "nn/norm.h"
+#include "nn/prompt_encoder.h"
 
 namespace stoa::nn {
 
@@ -61,20 +62,31 @@ class Embedding {
   void each_part(Pass& pass, TensorView stream, F&& f) const;
   // The spec of a table that every rank of a tensor-parallel group holds.
   ParamSpec whole_table(const char* name, std::int64_t rows) const;
-  // The rows of this rank's ids, without padding if the table is split.
+  // The rows of this rank's ids, without padding if other ids are possible.
   TensorView ids_of(TensorView table) const;
   TensorView positions_of(TensorView table) const;
-  // Dropout of all tokens, applied before the ranks' parts are added: without a norm.
-  DropoutRows dropout(const Pass& pass) const;
+  // Dropout of all tokens, applied before the ranks' parts are added: without a norm. With `place`, of this
+  // rank's rows of the stream.
+  DropoutRows dropout(const Pass& pass, const parallel::TensorPlace& place = {}) const;
   // Dropout of this rank's normed rows.
   DropoutRows normed_dropout(const Pass& pass) const;
+  bool is_part() const { return options_.place.split() || virtual_tokens_ > 0; }
+  // Tells a lookup in this rank's part of the table which ids there are.
+  template <class Op>
+  void set_part(Op& op) const {
+    if (is_part()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary + virtual_tokens_;
+  }
+  // Adds the embeddings of virtual tokens, with their positions, to this rank's rows of the stream.
+  void add_prompt(Pass& pass, TensorView out) const;
+  void prompt_backward(Pass& pass, TensorView dstream) const;
   // The sum of token and position embeddings in `out`, this rank's rows of the stream.
   void add_tables(Pass& pass, TensorView out) const;
   // The same with types added in `sum`, and its norm in `normed` (none: not needed).
   void norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const;
   TensorView types_of(const Pass& pass, std::int64_t rows) const;
   bool trains() const {
-    return tokens_.trained() || positions_.trained() || types_.trained() || (norm_ && norm_->trains());
+    return tokens_.trained() || positions_.trained() || types_.trained() || (norm_ && norm_->trains()) ||
+           (prompt_ && prompt_->trains());
   }
   // The operation adds to single rows: before the first microbatch of a step the others must be zeroed.
   TensorView target(Pass& pass, GradId id) const;
@@ -82,6 +94,8 @@ class Embedding {
   EmbeddingOptions options_;
   VocabularyPart part_;
   std::optional<Norm> norm_;
+  std::optional<PromptEncoder> prompt_;
+  std::int64_t virtual_tokens_ = 0;
   Param tokens_, positions_, types_;
 };
 

@@ -295,8 +295,10 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
                        adapted ? "an adapter" : "a whole model");
   require_same_frozen(rank, reader.tensors(), found.root);
   ckpt::require_tensors(state_tensors(rank), reader.tensors());
-  const hf::ModelDescription saved = hf::read_config(read_text(found.model / "config.json"));
-  require_same_function(saved.config, rank.options().model,
+  const model::ModelConfig saved = adapted
+                                       ? infer::ModelFiles(found.model).description().config
+                                       : hf::read_config(read_text(found.model / "config.json")).config;
+  require_same_function(saved, rank.options().model,
                         adapted ? model::Purpose::kStart : model::Purpose::kResume, found.root);
   if (adapted) load_weights(rank, infer::ModelFiles(found.model));
   for (const StateSet& set : state_sets(rank))

@@ -182,11 +182,12 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
                                 {"evaluation answers", options_.precision.vectors(), Shape{asked, classes}});
     }
   }
+  // Virtual tokens count among those of a row.
+  const std::int64_t context = options_.sample_context - options_.model.config.peft.virtual_count();
   if (options_.sample_context > 0)
     decoder_ = std::make_unique<infer::Decoder>(
         arena_, options_.model, options_.precision,
-        infer::Decoder::Options{options_.sample_context,
-                                std::min<std::int64_t>(options_.sample_context, 128)});
+        infer::Decoder::Options{context, std::min<std::int64_t>(context, 128)});
   if (scratch_bytes)
     scratch_memory_ = arena_.declare(MemoryCategory::kScratch, bytes_spec("scratch", *scratch_bytes));
   if (scratch_bytes && options_.memory_limit) require_within(*options_.memory_limit, arena_.declared());

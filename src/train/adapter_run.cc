@@ -23,8 +23,7 @@ void complete_adapter_config(RunConfig& config, const StartingPoint& start) {
       "model.peft tunes a model that there is: give restore_from_path, or its directory as the "
       "configuration (stoa train DIR model.peft.peft_scheme=lora)");
   if (!peft.base_model_type)
-    peft.base_model_type =
-        std::string(model::huggingface::read_config(read_text(from->model / "config.json")).family->type);
+    peft.base_model_type = std::string(infer::ModelFiles(from->model).description().family->type);
 }
 
 void load_start_adapter(const RunConfig& config, const StartingPoint& start, run::TrainingRank& rank) {

@@ -52,7 +52,8 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
     parts.seat.apart("computes the checksum of the model", [&] {
       texts_.base = {base, ckpt::tensors_checksum(base)};
     });
-  } else if (!model::traits(parts.config.model).picks_tokens())
+  }
+  if (!model::traits(parts.config.model).picks_tokens())
     texts_.files.push_back(
         {model::huggingface::GenerationConfig::kFile,
          generation_file(start_model, parts.tokenizer(), special_, parts.inputs->data.turn_ends)});

@@ -69,28 +69,52 @@ RunBeginning resume(const TrainerParts& parts, run::TrainingRank& rank, const ck
 
 }  // namespace
 
+std::set<std::string> load_start(const TrainerParts& parts, run::TrainingRank& rank) {
+  rank.initialize();
+  const StartingPoint& start = parts.inputs->start;
+  if (!start.weights) return {};
+  const ckpt::NewTokens& added = parts.inputs->added_tokens;
+  const model::TaskConfig& task = parts.config.model.task;
+  infer::ModelFiles files = task.labelled() ? infer::ModelFiles(start.weights->model, task)
+                                            : infer::ModelFiles(start.weights->model);
+  require<ConfigError>(added.count == 0 || !parts.config.model.peft.active(),
+                       "the chat template adds {} tokens to the model, whose rows no adapter holds: give a "
+                       "template of tokens that the model has, or tune all weights",
+                       added.count);
+  if (added.count > 0) files.grow(added);
+  run::load_weights(rank, files);
+  load_start_adapter(parts.config, start, rank);
+  return files.fresh();
+}
+
+void load_reference(const TrainerParts& parts, run::TrainingRank& rank) {
+  const model::PeftConfig& peft = parts.config.model.peft;
+  const StartingPoint& start = parts.inputs->start;
+  require<ConfigError>(
+      !peft.has_virtual_tokens() && !peft.restore_from_path && !(start.weights && start.weights->adapter),
+      "objective.reference_model is compared without adapters: give it with whole models or with fresh "
+      "low-rank adapters");
+  const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(*parts.config.objective.reference_model);
+  require<ConfigError>(!found.adapter, "objective.reference_model '{}' is an adapter: merge it first",
+                       found.root.string());
+  infer::ModelFiles files(found.model);
+  const ckpt::NewTokens& added = parts.inputs->added_tokens;
+  if (added.count > 0 && files.model().vocabulary < rank.options().model.vocabulary) files.grow(added);
+  run::load_weights(rank, files);
+}
+
 RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
   const StartingPoint& start = parts.inputs->start;
   if (start.resume) return resume(parts, rank, *start.resume);
-  rank.initialize();
+  const std::set<std::string> fresh = load_start(parts, rank);
   RunBeginning out;
   if (!start.weights) return out;
   const ckpt::FoundCheckpoint& from = *start.weights;
   out.model = from.model;
-  const model::TaskConfig& task = parts.config.model.task;
-  infer::ModelFiles files =
-      task.labelled() ? infer::ModelFiles(from.model, task) : infer::ModelFiles(from.model);
-  require<ConfigError>(parts.inputs->added_tokens.count == 0 || !parts.config.model.peft.active(),
-                       "the chat template adds {} tokens to the model, whose rows no adapter holds: give a "
-                       "template of tokens that the model has, or tune all weights",
-                       parts.inputs->added_tokens.count);
-  if (parts.inputs->added_tokens.count > 0) files.grow(parts.inputs->added_tokens);
-  run::load_weights(rank, files);
-  load_start_adapter(parts.config, start, rank);
   if (!parts.seat.first()) return out;
   for (const auto& skipped : from.skipped) parts.console.warn(skipped);
-  if (!files.fresh().empty())
-    parts.console.line(fmt::format("initialised, not in the files: {}", fmt::join(files.fresh(), ", ")));
+  if (!fresh.empty())
+    parts.console.line(fmt::format("initialised, not in the files: {}", fmt::join(fresh, ", ")));
   parts.console.line(fmt::format("weights from {}", from.root.string()));
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "run/training_rank.h"
@@ -22,6 +23,14 @@ struct RunBeginning {
 // Writes the rank's weights and state. Every rank calls it. ConfigError when the configuration
 // changes something that a resumed run must keep.
 RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank);
+
+// The weights of the model that objective.reference_model names, in place of the rank's own, until
+// load_start() of a new run. Collective. ConfigError: another architecture, or adapters that change a model
+// before they are trained.
+void load_reference(const TrainerParts& parts, run::TrainingRank& rank);
+// The weights with which a new run starts: fresh, or those of another model, and its adapter. Collective.
+// Returns the model's tensors that were initialised since its files hold none.
+std::set<std::string> load_start(const TrainerParts& parts, run::TrainingRank& rank);
 
 // Called on rank 0. `gemm_tflops`: the machine's measured GEMM rate, 0 if unknown.
 watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& rank,

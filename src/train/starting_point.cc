@@ -42,7 +42,9 @@ StartingPoint find_start(const RunConfig& config, const std::optional<std::files
 }
 
 std::string text_of(const StartingPoint& start) {
-  if (start.resume) return std::string(kResume) + start.resume->root.string();
+  if (start.resume)
+    return std::string(kResume) + start.resume->root.string() + '\n' +
+           (start.resume->adapter ? start.resume->model.string() : "");
   if (start.weights) return std::string(kWeights) + start.weights->root.string();
   return "";
 }
@@ -51,9 +53,13 @@ StartingPoint open_start(std::string_view text) {
   StartingPoint start;
   if (text.empty()) return start;
   const bool resumes = text.starts_with(kResume);
-  const std::filesystem::path root = text.substr(resumes ? kResume.size() : kWeights.size());
+  const std::string_view paths = text.substr(resumes ? kResume.size() : kWeights.size());
+  const std::filesystem::path root = paths.substr(0, paths.find('\n'));
+  std::optional<std::filesystem::path> base;
+  if (const auto end = paths.find('\n'); end != paths.npos && end + 1 < paths.size())
+    base = paths.substr(end + 1);
   try {
-    (resumes ? start.resume : start.weights) = ckpt::find_checkpoint(root, ckpt::Verify::kSizes);
+    (resumes ? start.resume : start.weights) = ckpt::find_checkpoint(root, ckpt::Verify::kSizes, base);
   } catch (const Error& error) {
     fail<DataError>("rank 0 starts from '{}', which is not complete here: {}", root.string(), error.what());
   }

@@ -32,7 +32,8 @@ StartingPoint find_start(const RunConfig& config, const std::optional<std::files
 StartingPoint agree_on_start(Launch& launch, const RunConfig& config,
                              const std::function<std::filesystem::path()>& from = nullptr);
 
-// One starting point as text, for other processes.
+// One starting point as text, for other processes. It includes the model on which an adapter's checkpoint is
+// resumed, which may not be where the checkpoint says.
 std::string text_of(const StartingPoint& start);
 StartingPoint open_start(std::string_view text);
 

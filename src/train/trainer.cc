@@ -92,11 +92,12 @@ bool Trainer::set_up() {
     const auto chats = [](const auto& set) { return dynamic_cast<const tune::ChatDataset*>(set.get()); };
     objective_.emplace(*rank_, config_.objective,
                        ObjectivePass::Data{chats(data.train), chats(data.validation), data.sources});
-    if (first() && config_.objective.refers() && beginning_.resumed_from.empty())
+    const bool fresh = beginning_.resumed_from.empty(), other = fresh && config_.objective.reference_model;
+    if (first() && config_.objective.refers() && fresh)
       parts_.console.line("computing what the reference model says of the data, once");
-    if (!objective_->refer(directory_->path(), !beginning_.resumed_from.empty(),
-                           [this] { return asked_to_stop(); }))
-      return false;
+    if (other) load_reference(parts_, *rank_);
+    if (!objective_->refer(directory_->path(), !fresh, [this] { return asked_to_stop(); })) return false;
+    if (other) load_start(parts_, *rank_);
   }
   validation_.emplace(parts_, *rank_, beginning_.best_loss, objective_ ? &*objective_ : nullptr);
   reports_.emplace(parts_, gemm_tflops, beginning_.skipped_steps);

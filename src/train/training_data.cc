@@ -159,6 +159,10 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   const DoneSteps before = done ? DoneSteps{done->step, done->samples} : DoneSteps{};
   std::int64_t epoch_samples = 0;
   std::optional<TuningData> chats;
+  require<ConfigError>(
+      config.chats.chat || !config.model.peft.has_virtual_tokens(),
+      "peft_scheme prompt, ptuning and prefix put virtual tokens in front of every text: give "
+      "texts or chats one by one (model.data.chat=true), not as prepared data");
   if (config.chats.chat) chats.emplace(config, tokenizer, notice, stop);
   if (config.trainer.max_epochs) {
     // An epoch is counted with a plan that no schedule finds too short.

@@ -96,7 +96,11 @@ TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenize
   const tune::ObjectiveConfig& objective = config.objective;
   pad_ = tokenizer->pad_id().value_or(0);
   const tune::ChatText text = tune::chat_text(*tokenizer);
-  const std::int64_t longest = config.model.sample_length();
+  // Virtual tokens stand in front of every text, of both of a pair.
+  const std::int64_t count = m.peft.virtual_count() * (objective.preferences() ? 2 : 1),
+                     longest = m.sample_length() - count;
+  require<ConfigError>(longest > 1, "rows of {} tokens have no room for texts after {} virtual tokens",
+                       m.sample_length(), count);
   const auto say = [&](const std::string& line) {
     if (notice) notice(line);
   };
@@ -142,6 +146,8 @@ data::DatasetTriple TuningData::build(const RunConfig& config, const TrainingPla
   options.packed = config.chats.packed_sequence;
   options.pad = pad_;
   options.seed = static_cast<std::uint32_t>(config.model.seed);
+  options.virtual_tokens = static_cast<std::int32_t>(config.model.peft.virtual_count());
+  options.first_virtual = static_cast<std::int32_t>(plan.options.model.vocabulary);
   data::DatasetTriple out;
   out.train = std::make_shared<tune::ChatDataset>(training_, rows, options);
   out.sources = sources_;

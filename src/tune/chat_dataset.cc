@@ -16,7 +16,7 @@ ChatDataset::ChatDataset(std::shared_ptr<const EncodedFiles> files, std::optiona
   require<InternalError>(!samples.empty(), "a tuning data set without samples");
   std::vector<std::int64_t> lengths;
   lengths.reserve(samples.size());
-  for (const EncodedSample& sample : samples) lengths.push_back(sample.size());
+  for (const EncodedSample& sample : samples) lengths.push_back(tokens_of(sample));
   if (options_.packed) {
     rows_ = pack(lengths, options_.sequence_length);
   } else {
@@ -38,6 +38,10 @@ ChatDataset::ChatDataset(std::shared_ptr<const EncodedFiles> files, std::optiona
   }
 }
 
+std::int64_t ChatDataset::tokens_of(const EncodedSample& sample) const {
+  return sample.size() + options_.virtual_tokens * (sample.rejected ? 2 : 1);
+}
+
 const std::vector<std::uint32_t>& ChatDataset::row(std::int64_t k) const {
   require<DataError>(k >= 0 && k < size(), "the tuning data has {} rows; number {} was requested", size(), k);
   return rows_[order_[static_cast<std::size_t>(k)]];
@@ -47,7 +51,7 @@ std::vector<RowText> ChatDataset::texts(std::int64_t k) const {
   std::vector<RowText> out;
   std::int32_t at = 0;
   const auto add = [&](std::uint32_t sample, const EncodedText& text, bool rejected) {
-    const auto end = at + static_cast<std::int32_t>(text.size());
+    const auto end = at + options_.virtual_tokens + static_cast<std::int32_t>(text.size());
     out.push_back({sample, rejected, at, end});
     at = end;
   };
@@ -69,8 +73,10 @@ void ChatDataset::read(std::int64_t k, data::BatchRow to) const {
     const EncodedSample& sample = files_->samples[place.sample];
     const EncodedText& text = place.rejected ? *sample.rejected : sample.text;
     to.cu_seqlens->push_back(place.begin);
-    const auto begin = static_cast<std::size_t>(place.begin);
-    std::copy(text.tokens.begin(), text.tokens.end(), to.tokens.begin() + place.begin);
+    const std::int32_t first = place.begin + options_.virtual_tokens;
+    const auto begin = static_cast<std::size_t>(first);
+    std::iota(to.tokens.begin() + place.begin, to.tokens.begin() + first, options_.first_virtual);
+    std::copy(text.tokens.begin(), text.tokens.end(), to.tokens.begin() + first);
     for (std::size_t i = 0; i + 1 < text.tokens.size(); ++i) {  // the last token predicts nothing
       to.labels[begin + i] = text.tokens[i + 1];
       to.loss_mask[begin + i] = text.trained[i + 1];
@@ -90,7 +96,7 @@ std::vector<data::Piece> ChatDataset::pieces(std::int64_t k) const {
   std::vector<data::Piece> out;
   for (const RowText& text : texts(k)) {
     const Place& place = files_->records[static_cast<std::size_t>(files_->samples[text.sample].record)];
-    out.push_back({place.file, place.number, 0, text.end - text.begin});
+    out.push_back({place.file, place.number, 0, text.end - text.begin - options_.virtual_tokens});
   }
   return out;
 }
@@ -104,7 +110,7 @@ std::int64_t ChatDataset::trained_tokens() const {
 
 double ChatDataset::fill() const {
   std::int64_t tokens = 0;
-  for (const EncodedSample& sample : files_->samples) tokens += sample.size();
+  for (const EncodedSample& sample : files_->samples) tokens += tokens_of(sample);
   return static_cast<double>(tokens) /
          (static_cast<double>(rows_.size()) * static_cast<double>(options_.sequence_length));
 }

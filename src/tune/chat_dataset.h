@@ -17,7 +17,7 @@ struct EncodedFiles {
   std::vector<Place> records;  // by EncodedSample::record
 };
 
-// What a row holds of a sample: [begin, end) of the row's tokens.
+// What a row holds of a sample: [begin, end) of the row's tokens, virtual ones included.
 struct RowText {
   std::uint32_t sample = 0;
   bool rejected = false;  // the second text of a pair
@@ -32,6 +32,8 @@ class ChatDataset final : public data::Dataset {
     std::int32_t pad = 0;
     std::uint32_t seed = 1234;
     bool shuffled = true;  // every epoch in an order of its own
+    // Virtual tokens in front of every text, and the id of the first (nn/adapter_policy.h).
+    std::int32_t virtual_tokens = 0, first_virtual = 0;
   };
 
   // `rows`: unset = one epoch. InternalError: no samples, or one longer than a row.
@@ -55,6 +57,7 @@ class ChatDataset final : public data::Dataset {
 
  private:
   const std::vector<std::uint32_t>& row(std::int64_t k) const;
+  std::int64_t tokens_of(const EncodedSample& sample) const;  // in a row
 
   std::shared_ptr<const EncodedFiles> files_;
   std::vector<std::vector<std::uint32_t>> rows_;  // samples

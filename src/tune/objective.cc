@@ -93,6 +93,12 @@ void declare(config::Section<ObjectiveConfig>& s) {
   s.field("undesirable_weight", &C::undesirable_weight)
       .at_least(0)
       .help("kto: weight of undesirable answers.");
+  s.field("reference_model", &C::reference_model)
+      .derived("the model at the start")
+      .help(
+          "The reference of dpo and its forms and of kto: a model directory, a checkpoint or a run, of the "
+          "same "
+          "architecture. What it says of the data is computed once, at the start.");
 }
 
 PairLoss pair_loss(const ObjectiveConfig& o, const AnswerScore& chosen, const AnswerScore& rejected,

@@ -31,6 +31,7 @@ struct ObjectiveConfig {
   double gamma = 0.5;                                   // simpo: the margin
   double sft_weight = 0;                                // of the chosen answer's cross entropy per token
   double desirable_weight = 1, undesirable_weight = 1;  // kto
+  std::optional<std::string> reference_model;           // null: the model at the start of the run
 
   double value_of_beta() const;
   bool preferences() const { return name != ObjectiveKind::kSft; }

@@ -1,6 +1,8 @@
 // `stoa finetune` and what it trains on: chats in any form, masks, packing, templates, preferences.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "workplace.h"
@@ -60,7 +62,7 @@ TEST_F(Finetune, AdaptersOfLinearLayers) {
   const Outcome outcome = stoa_ok(Arguments{"finetune", "base", "--data", "chats.jsonl", "--template",
                                             "alpaca", "trainer.precision=fp32", "--output", "mine"} +
                                   lora);
-  EXPECT_THAT(outcome.err, HasSubstr("adapters trained"));
+  EXPECT_THAT(outcome.err, HasSubstr("an adapter trained"));
   EXPECT_TRUE(fs::exists(path("mine/checkpoints/latest/adapter/adapter_model.safetensors")));
   const auto hashes = json::parse(read_text(path("mine/base_tensors.json")));
   EXPECT_EQ(hashes["before"], hashes["after"]);
@@ -69,6 +71,68 @@ TEST_F(Finetune, AdaptersOfLinearLayers) {
   const Outcome refused = stoa(tune("chats.jsonl", "grown", lora));
   EXPECT_EQ(refused.exit_code, 1) << refused.text();
   EXPECT_THAT(refused.err, HasSubstr("whose rows no adapter holds"));
+}
+
+// Virtual tokens: trained, used, saved in PEFT's form, resumed, continued, refused.
+TEST_F(Finetune, VirtualTokens) {
+  const auto tune_with = [&](const std::string& run, const std::string& method, const Arguments& more) {
+    return stoa_ok(Arguments{"finetune", "base", "--data", "chats.jsonl", "--template", "alpaca",
+                             "trainer.precision=fp32", "trainer.num_threads=2", "--output", run, "--method",
+                             method, "model.peft.p_tuning.virtual_tokens=4", "trainer.log_every_n_steps=1",
+                             "model.global_batch_size=2"} +
+                   more);
+  };
+  const auto adapter = [&](const std::string& run) { return path(run + "/checkpoints/latest/adapter"); };
+  const auto bytes = [&](const std::string& run) {
+    return read_text(adapter(run) / "adapter_model.safetensors");
+  };
+  const auto logprobs = [&](const Arguments& model) {
+    write_text(path("line.txt"), "who walks in the road");
+    return json::parse(stoa_ok(Arguments{"score"} + model + Arguments{"line.txt", "--dtype", "fp32"}).out);
+  };
+  const auto untuned = logprobs({"base"});
+  for (const auto& [method, type] : {std::pair<std::string, std::string>{"prompt", "PROMPT_TUNING"},
+                                     {"p-tuning", "P_TUNING"},
+                                     {"prefix", "PREFIX_TUNING"}}) {
+    SCOPED_TRACE(method);
+    Arguments more{"--epochs", "8", "model.optim.lr=0.02"};
+    if (method == "p-tuning")
+      more =
+          more + Arguments{"model.peft.p_tuning.bottleneck_dim=16", "model.peft.p_tuning.encoder_type=lstm"};
+    const Outcome outcome = tune_with(method, method, more);
+    EXPECT_THAT(outcome.err, HasSubstr("<4 virtual tokens>"));
+    const auto metrics = this->metrics(method);
+    EXPECT_LT(metrics.rbegin()->second["loss"].get<double>(), metrics.begin()->second["loss"].get<double>());
+    const auto hashes = json::parse(read_text(path(method + "/base_tensors.json")));
+    EXPECT_EQ(hashes["before"], hashes["after"]);
+    const auto config = json::parse(read_text(adapter(method) / "adapter_config.json"));
+    EXPECT_EQ(config["peft_type"], type);
+    EXPECT_EQ(config["num_virtual_tokens"], 4);
+    const auto tuned = logprobs({method});
+    EXPECT_NE(tuned, untuned);
+    EXPECT_EQ(logprobs({"base", "--adapter", method}), tuned);
+    stoa_ok({"generate", method, "--prompt", "who", "--max-tokens", "2", "--greedy"});
+    // Killed and resumed, on two ranks of which each has a part.
+    tune_with(method + "-parts", method, more + Arguments{"--stop-after", "5"});
+    tune_with(method + "-parts", method, more);
+    EXPECT_EQ(bytes(method + "-parts"), bytes(method));
+    const Arguments ranks{"--ranks", "2", "model.tensor_model_parallel_size=2", "--stop-after", "5"};
+    tune_with(method + "-split", method, more + ranks);
+    tune_with(method + "-split", method, more);
+    // Continued as what it is.
+    fs::copy(adapter(method), path(method + "-peft"));
+    fs::remove(path(method + "-peft") / "base_model.json");
+    tune_with(method + "-more", method,
+              more + Arguments{"model.peft.restore_from_path=" + method + "-peft", "--stop-after", "0"});
+    EXPECT_EQ(logprobs({method + "-more"}), tuned);
+    const Outcome merged = stoa({"checkpoint", "merge", method, "--output", "merged"});
+    EXPECT_EQ(merged.exit_code, 1);
+    EXPECT_THAT(merged.err, HasSubstr("adds no values to weights"));
+  }
+  const Outcome refused =
+      stoa(train("prepared", {"restore_from_path=base", "model.peft.peft_scheme=prompt"}));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("model.data.chat=true"));
 }
 
 TEST_F(Finetune, AModelLearnsToAnswerAndToStop) {
@@ -154,6 +218,40 @@ TEST_F(Finetune, PackedTrainsAsPadded) {
   const auto a = metrics("packed"), b = metrics("padded");
   for (const auto& [step, line] : a)
     EXPECT_NEAR(b.at(step)["loss"].get<double>(), line["loss"].get<double>(), 1e-4) << step;
+}
+
+// Another model as the reference: what it says is kept, and the weights are those of the start again.
+TEST_F(Finetune, ComparesWithAnotherModel) {
+  const Arguments dpo{"--objective", "dpo", "--epochs", "1", "trainer.log_every_n_steps=1"};
+  const auto reference = [](const std::string& model) { return "model.objective.reference_model=" + model; };
+  stoa_ok(train("other", {"trainer.max_steps=5", "model.max_position_embeddings=128",
+                          "model.encoder_seq_length=128", "model.seed=9"}));
+  stoa_ok(tune("chats.jsonl", "tuned", {"--epochs", "1"}));  // has the template's tokens
+  stoa_ok(tune("pairs.jsonl", "of-itself", dpo));
+  stoa_ok(tune("pairs.jsonl", "of-base", dpo + Arguments{reference("base")}));
+  stoa_ok(tune("pairs.jsonl", "of-other", dpo + Arguments{reference("other")}));
+  stoa_ok(tune("pairs.jsonl", "of-tuned", dpo + Arguments{reference("tuned")}));
+  const Arguments lora{"finetune", "base",     "--data", "pairs.jsonl",           "--template",
+                       "alpaca",   "--method", "lora",   "trainer.precision=fp32"};
+  stoa_ok(lora + dpo + Arguments{reference("other"), "--output", "of-lora"});
+  const auto kept = [&](const std::string& run) {
+    return json::parse(read_text(path(run + "/reference_logprobs.json")))["training"];
+  };
+  const auto first = [&](const std::string& run, const char* what) {
+    return metrics(run).begin()->second[what].get<double>();
+  };
+  EXPECT_EQ(kept("of-base"), kept("of-itself"));
+  EXPECT_EQ(first("of-base", "loss"), first("of-itself", "loss"));
+  EXPECT_NEAR(first("of-itself", "margin"), 0, 1e-6);  // the model is its own reference
+  for (const char* run : {"of-other", "of-tuned", "of-lora"}) {
+    EXPECT_NE(kept(run), kept("of-itself")) << run;
+    EXPECT_GT(std::abs(first(run, "margin")), 1e-6) << run;
+  }
+  const auto hashes = json::parse(read_text(path("of-lora/base_tensors.json")));
+  EXPECT_EQ(hashes["before"], hashes["after"]);
+  const Outcome adapter = stoa(tune("pairs.jsonl", "refused", dpo + Arguments{reference("of-lora")}));
+  EXPECT_EQ(adapter.exit_code, 1);
+  EXPECT_THAT(adapter.err, HasSubstr("is an adapter: merge it first"));
 }
 
 TEST_F(Finetune, PreferencesAndJudgements) {

@@ -51,6 +51,31 @@ TEST_F(Gguf, IsAModelForEveryCommand) {
                                    "model.encoder_seq_length=32", "model.global_batch_size=4",
                                    "model.micro_batch_size=4", "trainer.precision=32", "--output", "on"});
   EXPECT_THAT(started.text(), HasSubstr("weights from"));
+  // And an adapter is trained on it, used with it, and merged where there is a directory.
+  Arguments tune{"train",
+                 "m.gguf",
+                 "model.data.data_prefix=data",
+                 "trainer.max_steps=2",
+                 "model.encoder_seq_length=32",
+                 "model.global_batch_size=4",
+                 "model.micro_batch_size=4",
+                 "trainer.precision=32",
+                 "model.peft.peft_scheme=lora",
+                 "model.optim.lr=0.05",
+                 "model.optim.sched.warmup_steps=0",
+                 "--output",
+                 "adapted",
+                 "--stop-after",
+                 "1"};
+  stoa_ok(tune);
+  tune.resize(tune.size() - 2);
+  EXPECT_THAT(stoa_ok(tune).text(), HasSubstr("RESUMED"));
+  EXPECT_NE(scores("adapted"), expected);
+  EXPECT_EQ(stoa_ok({"score", "m.gguf", "--adapter", "adapted", "ids.txt", "--ids", "--dtype", "fp32"}).out,
+            scores("adapted"));
+  const Outcome merged = stoa({"checkpoint", "merge", "adapted", "--output", "merged"});
+  EXPECT_EQ(merged.exit_code, 1);
+  EXPECT_THAT(merged.err, HasSubstr("checkpoint export"));
 }
 
 TEST_F(Gguf, QuantisedModelsStayNearTheOriginal) {

@@ -22,6 +22,63 @@ class Identity : public Workplace {
     const auto link = fs::read_symlink(path(run) / "checkpoints/latest", none);
     return none ? 0 : std::stoll(link.string().substr(5));
   }
+
+  // Kills a run at random moments and holds it against one that nothing disturbed. STOA_KILLS and
+  // STOA_KILL_STEPS make it longer (tests/slow/kill_resume.sh).
+  void kill_and_compare(const Arguments& of_run) const {
+    const auto setting = [](const char* name, int otherwise) {
+      const char* text = std::getenv(name);
+      return text ? std::atoi(text) : otherwise;
+    };
+    const int kills = setting("STOA_KILLS", 4), steps = setting("STOA_KILL_STEPS", 150);
+    const Arguments more = of_run + Arguments{"trainer.max_steps=" + std::to_string(steps),
+                                              "exp_manager.checkpoint_callback_params.every_n_train_steps=7",
+                                              "trainer.precision=bf16", "model.hidden_dropout=0.1"};
+    using Clock = std::chrono::steady_clock;
+    using Seconds = std::chrono::duration<double>;
+    auto begin = Clock::now();
+    stoa_ok(train("straight", more));
+    const double whole = Seconds(Clock::now() - begin).count();
+    fs::copy(path("straight"), path("done"), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    begin = Clock::now();
+    stoa_ok(train("done", more));  // has nothing to do but to start
+    const double start = Seconds(Clock::now() - begin).count();
+    // Long enough to reach the steps. However fast the machine has become, no kill waits for more than so
+    // many steps: all together leave some of the run undone.
+    const double longest = start + 1.5 * std::max(0.0, whole - start) / (kills + 1);
+    const int most_steps = steps / (2 * kills);
+    const auto last_step = [&] {
+      const fs::path file = path("killed/metrics.jsonl");
+      const std::string text = fs::exists(file) ? read_text(file) : "", key = "\"step\":";
+      const auto at = text.rfind(key);
+      return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + key.size());
+    };
+    std::mt19937_64 random(
+        static_cast<std::uint64_t>(setting("STOA_KILL_SEED", static_cast<int>(::getpid()))));
+    int during = 0;
+    for (int kill = 0; kill < kills; ++kill) {
+      Program program(train("killed", more), {directory(), {}});
+      const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(
+                                            std::uniform_real_distribution<double>(0, longest)(random)));
+      const std::int64_t goal = newest_step("killed") + most_steps;
+      program.wait_until([&] { return Clock::now() >= until || last_step() >= goal; });
+      during += program.running();
+      program.signal(SIGKILL);
+      program.wait();
+      if (newest_step("killed") > 0) {
+        EXPECT_EQ(json_of({"checkpoint", "verify", "killed", "--json"})["ok"], true);
+      }
+    }
+    EXPECT_EQ(during, kills) << "kills that met a running process";
+    const std::int64_t reached = newest_step("killed");
+    stoa_ok(train("killed", more));
+    expect_same("straight", "killed");
+    EXPECT_EQ(metrics("killed").size(), static_cast<std::size_t>(steps));
+    for (const auto& name : checkpoints("killed"))
+      EXPECT_FALSE(name.starts_with(".")) << "left behind: " << name;
+    std::printf("%d of %d kills met a running process; the last one began at step %d of %d\n", during, kills,
+                static_cast<int>(reached), steps);
+  }
 };
 
 TEST_F(Identity, ResumingChangesNothing) {
@@ -68,59 +125,14 @@ TEST_F(Identity, TerminationSavesAndResumes) {
   EXPECT_EQ(metrics("stopped").size(), 300u) << "every step once";
 }
 
-// STOA_KILLS and STOA_KILL_STEPS make it longer (tests/slow/kill_resume.sh).
-TEST_F(Identity, KilledAtRandomMoments) {
-  const auto setting = [](const char* name, int otherwise) {
-    const char* text = std::getenv(name);
-    return text ? std::atoi(text) : otherwise;
-  };
-  const int kills = setting("STOA_KILLS", 4), steps = setting("STOA_KILL_STEPS", 150);
-  const Arguments more{"trainer.max_steps=" + std::to_string(steps),
-                       "exp_manager.checkpoint_callback_params.every_n_train_steps=7",
-                       "trainer.precision=bf16", "model.hidden_dropout=0.1"};
-  using Clock = std::chrono::steady_clock;
-  using Seconds = std::chrono::duration<double>;
-  auto begin = Clock::now();
-  stoa_ok(train("straight", more));
-  const double whole = Seconds(Clock::now() - begin).count();
-  fs::copy(path("straight"), path("done"), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-  begin = Clock::now();
-  stoa_ok(train("done", more));  // has nothing to do but to start
-  const double start = Seconds(Clock::now() - begin).count();
-  // Long enough to reach the steps. However fast the machine has become, no kill waits for more than so many
-  // steps: all together leave some of the run undone.
-  const double longest = start + 1.5 * std::max(0.0, whole - start) / (kills + 1);
-  const int most_steps = steps / (2 * kills);
-  const auto last_step = [&] {
-    const fs::path file = path("killed/metrics.jsonl");
-    const std::string text = fs::exists(file) ? read_text(file) : "", key = "\"step\":";
-    const auto at = text.rfind(key);
-    return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + key.size());
-  };
-  std::mt19937_64 random(static_cast<std::uint64_t>(setting("STOA_KILL_SEED", static_cast<int>(::getpid()))));
-  int during = 0;
-  for (int kill = 0; kill < kills; ++kill) {
-    Program program(train("killed", more), {directory(), {}});
-    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(
-                                          std::uniform_real_distribution<double>(0, longest)(random)));
-    const std::int64_t goal = newest_step("killed") + most_steps;
-    program.wait_until([&] { return Clock::now() >= until || last_step() >= goal; });
-    during += program.running();
-    program.signal(SIGKILL);
-    program.wait();
-    if (newest_step("killed") > 0) {
-      EXPECT_EQ(json_of({"checkpoint", "verify", "killed", "--json"})["ok"], true);
-    }
-  }
-  EXPECT_EQ(during, kills) << "kills that met a running process";
-  const std::int64_t reached = newest_step("killed");
-  stoa_ok(train("killed", more));
-  expect_same("straight", "killed");
-  EXPECT_EQ(metrics("killed").size(), static_cast<std::size_t>(steps));
-  for (const auto& name : checkpoints("killed"))
-    EXPECT_FALSE(name.starts_with(".")) << "left behind: " << name;
-  std::printf("%d of %d kills met a running process; the last one began at step %d of %d\n", during, kills,
-              static_cast<int>(reached), steps);
+TEST_F(Identity, KilledAtRandomMoments) { kill_and_compare({}); }
+
+// The moments of what is trained are shared between two ranks.
+TEST_F(Identity, AdaptersKilledAtRandomMoments) {
+  stoa_ok(train("base", {"trainer.max_steps=2"}));
+  kill_and_compare({"restore_from_path=base", "model.peft.peft_scheme=lora",
+                    "model.peft.lora_tuning.adapter_dim=4", "model.peft.lora_tuning.adapter_dropout=0.1",
+                    "model.optim.lr=0.01", "--ranks", "2", "model.zero_stage=1"});
 }
 
 TEST_F(Identity, RecomputationChangesNothing) {

@@ -177,6 +177,12 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.peft.lora_tuning.column_init_method", "gaussian", "lora");
   set("model.peft.lora_tuning.loraplus_lr_ratio", "16", "lora");
   set("model.peft.lora_tuning.bias", "all", "lora");
+  set("model.peft.p_tuning.virtual_tokens", "2", "p-tuning");
+  set("model.peft.p_tuning.encoder_type", "lstm", "p-tuning");
+  set("model.peft.p_tuning.bottleneck_dim", "9", "p-tuning");
+  set("model.peft.p_tuning.embedding_dim", "9", "p-tuning");
+  set("model.peft.p_tuning.num_layers", "1", "p-tuning by LSTM");
+  set("model.peft.p_tuning.init_std", "0.5", "p-tuning");
   set("model.use_mup", "true", "gpt", kRefusal, "mup_base_hidden_size");
   set("model.mup_base_hidden_size", "8", "mup");
   set("model.mup_base_head_dim", "4", "mup");
@@ -356,6 +362,7 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.objective.beta", "0.5", "conservative preferences");
   set("model.objective.label_smoothing", "0.4", "conservative preferences");
   set("model.objective.sft_weight", "0.5", "conservative preferences");
+  set("model.objective.reference_model", "../first", "conservative preferences");
   set("model.objective.gamma", "2", "simple preferences");
   set("model.objective.desirable_weight", "3", "judged answers");
   set("model.objective.undesirable_weight", "3", "judged answers");

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "adapted_runs.h"
 #include "family_runs.h"
-#include "layout_run.h"
 #include "run/base_hash.h"
 
 namespace stoa::layouts {
@@ -31,30 +31,12 @@ TestRun adapted(TestRun run, double dropout = 0.2) {
   return run;
 }
 
-// Grouped heads, a gated MLP, biases: pieces with a branch of their own.
-TestRun llama_like() {
-  TestRun run = tiny_run();
-  run.config.activation = model::Activation::kSwiglu;
-  run.config.normalization = model::Normalization::kRmsNorm;
-  run.config.position_embedding_type = model::PositionEmbedding::kRope;
-  run.config.share_embeddings_and_output_weights = false;
-  return run;
-}
-
-RunResult at_start(TestRun run) {
-  run.steps = 0;
-  return run_layout(run, data_parallel(1));
-}
-
 bool is_adapter(const std::string& name) { return name.find(".lora_") != std::string::npos; }
 
-// What is trained has changed, and nothing else; only it has a gradient.
 void expect_base_untouched(const RunResult& start, const RunResult& result, const Names& saved = {}) {
-  for (const auto& [name, values] : result.weights) {
-    const bool trained = is_adapter(name) || std::find(saved.begin(), saved.end(), name) != saved.end();
-    EXPECT_EQ(values != start.weights.at(name), trained) << name;
-    EXPECT_EQ(result.gradients.contains(name), trained) << name;
-  }
+  expect_only_trained(start, result, [&](const std::string& name) {
+    return is_adapter(name) || std::find(saved.begin(), saved.end(), name) != saved.end();
+  });
 }
 
 struct AdapterCase {
@@ -89,7 +71,8 @@ TEST(Adapters, PipelinesAndShardsLikeOneRank) {
     const RunResult one = run_layout(c.run, data_parallel(1)), two = run_layout(c.run, data_parallel(2));
     EXPECT_THAT(one.faults, IsEmpty());
     EXPECT_THAT(differences(one, two, kRounding), IsEmpty());
-    if (c.run.config.peft.lora.bias == model::AdapterBias::kNone) expect_base_untouched(at_start(c.run), one);
+    if (c.run.config.peft.lora.bias == model::AdapterBias::kNone)
+      expect_base_untouched(weights_at_start(c.run), one);
     for (const run::Layout& layout :
          {pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-h1"), pipeline(2, "zb-v", 2)}) {
       SCOPED_TRACE(layout.schedule);
@@ -114,7 +97,7 @@ TEST(Adapters, PipelinesAndShardsLikeOneRank) {
 TEST(Adapters, RanksThatSplitTensors) {
   for (const AdapterCase& c : adapter_cases()) {
     SCOPED_TRACE(c.name);
-    const RunResult one = run_layout(c.run, data_parallel(1)), start = at_start(c.run);
+    const RunResult one = run_layout(c.run, data_parallel(1)), start = weights_at_start(c.run);
     for (const int ranks : {2, 4})
       for (const bool sequence : {false, true}) {
         run::Layout layout = layout_of(ranks, 1, 1, ranks == 2 ? 2 : 1, sequence && ranks == 2 ? 2 : 1);
@@ -160,7 +143,7 @@ TEST(Adapters, Families) {
     if (std::string_view(family) == "Qwen3-Next") run.config.peft.lora.exclude_modules = {"q_proj"};
     const RunResult one = run_layout(run, data_parallel(1));
     EXPECT_THAT(one.faults, IsEmpty());
-    expect_base_untouched(at_start(run), one);
+    expect_base_untouched(weights_at_start(run), one);
     EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
     run::Layout layout = data_parallel(2);
     layout.zero_stage = 3;

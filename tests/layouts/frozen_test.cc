@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "adapted_runs.h"
 #include "family_runs.h"
-#include "layout_run.h"
 #include "model/freeze.h"
 
 namespace stoa::layouts {
@@ -21,18 +21,10 @@ TestRun frozen_run(TestRun run, Patterns freeze) {
   return run;
 }
 
-RunResult weights_at_start(TestRun run) {
-  run.steps = 0;
-  return run_layout(run, data_parallel(1));
-}
-
 // Frozen weights are those of the start in every bit, the others are not; frozen ones have no gradient.
 void expect_frozen(const TestRun& run, const RunResult& start, const RunResult& result) {
-  for (const auto& [name, values] : result.weights) {
-    const bool trained = model::is_trained(run.config.freeze, name);
-    EXPECT_EQ(values != start.weights.at(name), trained) << name;
-    EXPECT_EQ(result.gradients.contains(name), trained) << name;
-  }
+  expect_only_trained(start, result,
+                      [&](const std::string& name) { return model::is_trained(run.config.freeze, name); });
 }
 
 TEST(Frozen, TheRestIsTrainedWithTheSameGradients) {

@@ -39,6 +39,21 @@ CASES = {
 LINES = [list(range(3, 40, 3)), [5, 80, 200, 11, 2, 319, 7]]
 
 
+# Virtual tokens: name of the case, its model in CASES, Stoa's method.
+VIRTUAL = {f"{method}_{model}": (model, method) for method in ("prompt", "p-tuning", "prefix")
+           for model in ("llama", "gpt2", "bloom", "gemma2", "phi3", "mixtral")}
+TOKENS = 4
+
+
+def peft_config(method):
+    common = dict(task_type="CAUSAL_LM", num_virtual_tokens=TOKENS)
+    if method == "prompt":
+        return peft.PromptTuningConfig(**common)
+    if method == "prefix":
+        return peft.PrefixTuningConfig(**common)
+    return peft.PromptEncoderConfig(encoder_reparameterization_type="LSTM", encoder_hidden_size=12, **common)
+
+
 def stoa(*arguments):
     done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode:
@@ -57,7 +72,7 @@ def torch_scores(model):
     out = []
     for line in LINES:
         with torch.no_grad():
-            logits = model.eval()(torch.tensor([line])).logits[0].float()
+            logits = model.eval()(torch.tensor([line])).logits[0, -len(line):].float()
         rows = torch.log_softmax(logits, -1)
         out += [rows[i, token].item() for i, token in enumerate(line[1:])]
     return out
@@ -73,9 +88,7 @@ def load(directory):
     return transformers.AutoModelForCausalLM.from_pretrained(directory, torch_dtype=torch.float32)
 
 
-def check(name):
-    model_type, configuration, lora = CASES[name]
-    print(name)
+def make_base(name, model_type, configuration):
     base = HERE / name / "base"
     torch.manual_seed(1)
     model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(model_type, **configuration))
@@ -85,6 +98,38 @@ def check(name):
     model.save_pretrained(base)
     for file in ("tokenizer.json", "vocab.json", "merges.txt"):
         (base / file).write_bytes((HERE / "tok" / file).read_bytes())
+    return base
+
+
+def check_virtual(name):
+    model, method = VIRTUAL[name]
+    model_type, configuration, _ = CASES[model]
+    print(name)
+    base = make_base(name, model_type, dict(configuration))
+    adapted = peft.get_peft_model(load(base), peft_config(method))
+    for parameter in adapted.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.4)
+    adapted.save_pretrained(HERE / name / "peft")
+    good = compare("PEFT's adapter, used by Stoa", stoa_scores(base, "--adapter", HERE / name / "peft"), torch_scores(adapted))
+    run = HERE / name / "run"
+    encoder = ["model.peft.p_tuning.encoder_type=lstm", "model.peft.p_tuning.bottleneck_dim=12"] if method == "p-tuning" else []
+    stoa("finetune", base, "--data", HERE / "chats.jsonl", "--template", "none", "--method", method, "--epochs", 2,
+         f"model.peft.p_tuning.virtual_tokens={TOKENS}", *encoder, "trainer.precision=fp32", "trainer.val_check_interval=0",
+         "model.optim.lr=0.02", "model.optim.sched.warmup_ratio=0", "--output", run, *LAYOUT)
+    ours = stoa_scores(run)
+    trained = peft.PeftModel.from_pretrained(load(base), run / "checkpoints" / "latest" / "adapter")
+    good &= compare("Stoa's adapter, loaded by PEFT", ours, torch_scores(trained))
+    print(f"  trained: it moved the scores by {max(abs(a - b) for a, b in zip(ours, stoa_scores(base))):.2g}")
+    return good
+
+
+def check(name):
+    if name in VIRTUAL:
+        return check_virtual(name)
+    model_type, configuration, lora = CASES[name]
+    print(name)
+    base = make_base(name, model_type, configuration)
     adapted = peft.get_peft_model(load(base), peft.LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM", **lora))
     for key, parameter in adapted.named_parameters():
         if parameter.requires_grad:
@@ -114,6 +159,8 @@ with tempfile.TemporaryDirectory() as folder:
     (HERE / "text.txt").write_text(prose)
     stoa("tokenizer", "train", HERE / "text.txt", "--vocab-size", VOCABULARY, "--output", HERE / "tok")
     stoa("data", "prepare", HERE / "text.txt", "--tokenizer", HERE / "tok", "--output", HERE / "data", "--text-split", "paragraph")
-    results = {name: check(name) for name in sys.argv[2:] or CASES}
+    (HERE / "chats.jsonl").write_text("".join(
+        json.dumps({"prompt": "The fox", "completion": f" runs in the {place}."}) + "\n" for place in ("wood", "oak", "sea") * 10))
+    results = {name: check(name) for name in sys.argv[2:] or [*CASES, *VIRTUAL]}
 wrong = [name for name, good in results.items() if not good]
 sys.exit(f"different: {', '.join(wrong)}" if wrong else 0)

@@ -13,12 +13,47 @@ namespace {
 // Initial values that change the model's own weights.
 constexpr std::string_view kChangesBase[] = {"pissa", "olora", "eva", "corda", "loftq"};
 
-void read_method(JsonKeys& keys) {
+struct PeftMethod {
+  const char* name;
+  PeftScheme scheme;
+};
+constexpr PeftMethod kPeftMethods[] = {{"LORA", PeftScheme::kLora},
+                                       {"P_TUNING", PeftScheme::kPTuning},
+                                       {"PROMPT_TUNING", PeftScheme::kPrompt},
+                                       {"PREFIX_TUNING", PeftScheme::kPrefix}};
+
+PeftScheme read_method(JsonKeys& keys) {
   const std::string type = keys.text("peft_type").value_or("");
-  static const std::vector<std::string> kKnown{"LORA"};
-  require<ConfigError>(std::find(kKnown.begin(), kKnown.end(), type) != kKnown.end(),
-                       "{}: peft_type '{}' is not supported{}; expected LORA", kAdapterConfig, type,
-                       did_you_mean(type, kKnown));
+  std::vector<std::string> known;
+  for (const PeftMethod& method : kPeftMethods) {
+    if (type == method.name) return method.scheme;
+    known.emplace_back(method.name);
+  }
+  fail<ConfigError>(
+      "{}: peft_type '{}' is not supported{}; expected LORA, P_TUNING, PROMPT_TUNING or "
+      "PREFIX_TUNING",
+      kAdapterConfig, type, did_you_mean(type, known));
+}
+
+// PEFT's files hold what an encoder made, and no encoder.
+void read_virtual_tokens(JsonKeys& keys, PeftConfig& c) {
+  VirtualTokenConfig& v = c.virtual_tokens;
+  const auto count = keys.integer("num_virtual_tokens", 1, 1 << 16);
+  require<ConfigError>(count.has_value(), "{}: num_virtual_tokens is missing", kAdapterConfig);
+  v.virtual_tokens = *count;
+  if (const auto width = keys.integer("encoder_hidden_size", 1, 1 << 20)) v.bottleneck_dim = *width;
+  require<ConfigError>(
+      keys.integer("num_transformer_submodules", 1, 2).value_or(1) == 1,
+      "{}: num_transformer_submodules 2 is of an encoder-decoder, for which virtual tokens are "
+      "not supported",
+      kAdapterConfig);
+  if (c.peft_scheme != PeftScheme::kPTuning) return;
+  const std::string type = keys.text("encoder_reparameterization_type").value_or("MLP");
+  require<ConfigError>(type == "MLP" || type == "LSTM",
+                       "{}: encoder_reparameterization_type '{}': expected MLP or LSTM", kAdapterConfig,
+                       type);
+  v.encoder_type = type == "LSTM" ? PromptEncoder::kLstm : PromptEncoder::kMlp;
+  v.num_layers = keys.integer("encoder_num_layers", 1, 100).value_or(2);
 }
 
 // {"pattern": number} as "pattern=number".
@@ -87,9 +122,12 @@ AdapterDescription read_adapter_config(std::string_view text) {
   require<DataError>(json.is_object(), "{} is not a JSON object", kAdapterConfig);
   JsonKeys keys(json, "", kAdapterConfig);
   AdapterDescription out;
-  read_method(keys);
-  out.config.peft_scheme = PeftScheme::kLora;
+  out.config.peft_scheme = read_method(keys);
   out.base = keys.text("base_model_name_or_path").value_or("");
+  if (!out.config.is_lora()) {
+    read_virtual_tokens(keys, out.config);
+    return out;
+  }
   read_lora(keys, json, out.config.lora);
   if (const auto saved = keys.texts("modules_to_save")) out.config.modules_to_save = *saved;
   return out;
@@ -135,8 +173,48 @@ const char* bias_name(AdapterBias bias) {
 
 }  // namespace
 
+namespace {
+
+// PEFT fills in the sizes from the model where it trains; where it loads, it needs them.
+std::string write_virtual_tokens(const ModelSpec& spec, const std::string& base) {
+  const ModelConfig& m = spec.config;
+  const PeftConfig& peft = spec.adapters->config();
+  const VirtualTokenConfig& c = peft.virtual_tokens;
+  const bool prefix = peft.peft_scheme == PeftScheme::kPrefix;
+  const auto method = std::find_if(std::begin(kPeftMethods), std::end(kPeftMethods),
+                                   [&](const PeftMethod& one) { return one.scheme == peft.peft_scheme; });
+  Json json{{"peft_type", method->name},
+            {"task_type", task_type(m)},
+            {"base_model_name_or_path", base},
+            {"inference_mode", true},
+            {"num_virtual_tokens", c.virtual_tokens},
+            {"token_dim", prefix ? m.query_groups() * m.head_size() : m.hidden_size},
+            {"num_transformer_submodules", 1},
+            {"num_attention_heads", prefix ? m.query_groups() : m.num_attention_heads},
+            {"num_layers", m.num_layers}};
+  switch (peft.peft_scheme) {
+    case PeftScheme::kPrompt:
+      json["prompt_tuning_init"] = "RANDOM";
+      break;
+    case PeftScheme::kPrefix:
+      json["prefix_projection"] = false;
+      json["encoder_hidden_size"] = m.query_groups() * m.head_size();
+      break;
+    default:
+      json["encoder_reparameterization_type"] = c.encoder_type == PromptEncoder::kLstm ? "LSTM" : "MLP";
+      json["encoder_hidden_size"] = c.bottleneck_dim;
+      json["encoder_num_layers"] = c.num_layers;
+      json["encoder_dropout"] = 0;
+      break;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace
+
 std::string write_adapter_config(const ModelSpec& spec, const std::string& base) {
   const AdapterPlan& plan = *spec.adapters;
+  if (plan.virtual_tokens() > 0) return write_virtual_tokens(spec, base);
   const LoraConfig& c = plan.config().lora;
   const double alpha = c.alpha.value_or(static_cast<double>(c.adapter_dim));
   Json json{{"peft_type", "LORA"},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nn/prompt_encoder.h"
+
 namespace stoa::model::huggingface {
 namespace {
 
@@ -25,7 +27,7 @@ AdapterTensor a_tensor(const ModuleGroup& group, const ModelConfig& config) {
   out.shape = {group.first().rank * static_cast<std::int64_t>(group.modules.size()),
                group.first().linear.inputs};
   out.runs = stacked(config, out.parts);
-  return {joined(group.first().linear.path, kA), std::move(out)};
+  return {.key = joined(group.first().linear.path, kA), .tensor = std::move(out)};
 }
 
 AdapterTensor b_tensor(const ModuleGroup& group) {
@@ -39,7 +41,7 @@ AdapterTensor b_tensor(const ModuleGroup& group) {
   out.experts = static_cast<std::int64_t>(group.modules.size());
   out.shape = out.experts > 1 ? Shape{out.experts, outputs, rank} : Shape{outputs, rank};
   const bool rank_major = out.experts > 1;
-  return {joined(group.first().linear.path, kB), std::move(out), rank_major};
+  return {.key = joined(group.first().linear.path, kB), .tensor = std::move(out), .rank_major = rank_major};
 }
 
 // Packed experts' parameters have no names of their own: the first that PEFT wraps is the base layer of the
@@ -51,13 +53,56 @@ std::string parameter_path(const std::string& path, bool first_of_two) {
 
 }  // namespace
 
+namespace {
+
+// [tokens, 2 layers width]: of every layer the keys, then the values.
+AdapterTensor prefix_tensor(const ModelSpec& spec, const std::vector<CanonicalTensor>& own) {
+  Tensor out;
+  out.name = kPromptEmbeddings;
+  out.parts = own;
+  const Shape& one = own.front().shape;
+  out.shape = {one[0] * static_cast<std::int64_t>(own.size()), one[1]};
+  out.runs = stacked(spec.config, out.parts);
+  return {.key = out.name, .tensor = std::move(out), .side_by_side = true};
+}
+
+std::vector<AdapterTensor> virtual_tensors(const ModelSpec& spec) {
+  std::vector<CanonicalTensor> own;
+  for (const CanonicalTensor& tensor : canonical_tensors(spec))
+    if (tensor.adapter) own.push_back(tensor);
+  if (spec.adapters->prefix()) return {prefix_tensor(spec, own)};
+  const auto single = [&](const std::string& name, const CanonicalTensor& part) {
+    Tensor out;
+    out.name = name;
+    out.parts = {part};
+    out.shape = part.shape;
+    out.runs = stacked(spec.config, out.parts);
+    return AdapterTensor{.key = name, .tensor = std::move(out)};
+  };
+  const nn::PromptOptions prompt = *spec.adapters->prompt();
+  const bool encodes = prompt.encoder != nn::PromptEncoderKind::kNone;
+  std::vector<AdapterTensor> out{
+      single(kPromptEmbeddings, {nn::PromptEncoder::kTable, {prompt.tokens, spec.config.hidden_size}})};
+  out.front().computed = encodes;
+  if (encodes)
+    for (const CanonicalTensor& tensor : own) out.push_back(single(tensor.name, tensor));
+  return out;
+}
+
+}  // namespace
+
 Shape AdapterTensor::shape() const {
   const Shape& own = tensor.shape;
+  if (side_by_side) {
+    const auto parts = static_cast<std::int64_t>(tensor.parts.size());
+    return {own[0] / parts, own[1] * parts};
+  }
   return rank_major ? Shape{own[1], own[2] * own[0]} : own;
 }
 
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
   const AdapterPlan& plan = *spec.adapters;
+  if (plan.virtual_tokens() > 0) return virtual_tensors(spec);
   const ModelSpec base = base_of(spec);
   std::vector<ModuleGroup> groups;
   std::map<std::string, std::size_t> packed;                 // by path: its group
@@ -90,7 +135,7 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
     // The bias of a layer that PEFT wraps.
     if (plan.adapts(part.substr(0, part.rfind('.')))) tensor.name.insert(dot, ".base_layer");
     tensor.name = std::string(kAdapterPrefix) + tensor.name;
-    out.push_back({key, std::move(tensor)});
+    out.push_back({.key = key, .tensor = std::move(tensor)});
   }
   return out;
 }
@@ -110,6 +155,25 @@ void permute(const Tensor& tensor, DType type, std::byte* file, std::byte* stack
       }
 }
 
+// Row p of part s of the stacked parts is columns [s W, (s + 1) W) of the file's row p.
+void side_by_side(const AdapterTensor& tensor, DType type, std::byte* file, std::byte* stacked,
+                  bool to_file) {
+  const std::int64_t rows = tensor.shape()[0];
+  const std::size_t parts = tensor.tensor.parts.size(),
+                    bytes = static_cast<std::size_t>(tensor.tensor.shape[1]) * size_of(type);
+  for (std::size_t s = 0; s < parts; ++s)
+    for (std::size_t p = 0; p < static_cast<std::size_t>(rows); ++p) {
+      std::byte* const in_file = file + (p * parts + s) * bytes;
+      std::byte* const own = stacked + (s * static_cast<std::size_t>(rows) + p) * bytes;
+      std::memcpy(to_file ? in_file : own, to_file ? own : in_file, bytes);
+    }
+}
+
+void reorder(const AdapterTensor& tensor, DType type, std::byte* file, std::byte* stacked, bool to_file) {
+  if (tensor.side_by_side) return side_by_side(tensor, type, file, stacked, to_file);
+  permute(tensor.tensor, type, file, stacked, to_file);
+}
+
 std::vector<std::byte> buffer_of(const AdapterTensor& tensor, DType type) {
   return std::vector<std::byte>(static_cast<std::size_t>(tensor.tensor.shape.elements()) * size_of(type));
 }
@@ -117,18 +181,18 @@ std::vector<std::byte> buffer_of(const AdapterTensor& tensor, DType type) {
 }  // namespace
 
 void gather_adapter(const AdapterTensor& tensor, DType type, const ReadPart& canonical, std::byte* file) {
-  if (!tensor.rank_major) return gather(tensor.tensor, type, canonical, file);
+  if (!tensor.rank_major && !tensor.side_by_side) return gather(tensor.tensor, type, canonical, file);
   std::vector<std::byte> own = buffer_of(tensor, type);
   gather(tensor.tensor, type, canonical, own.data());
-  permute(tensor.tensor, type, file, own.data(), true);
+  reorder(tensor, type, file, own.data(), true);
 }
 
 void scatter_adapter(const AdapterTensor& tensor, DType type, const std::byte* file,
                      const WritePart& canonical) {
-  if (!tensor.rank_major) return scatter(tensor.tensor, type, file, canonical);
+  if (!tensor.rank_major && !tensor.side_by_side) return scatter(tensor.tensor, type, file, canonical);
   std::vector<std::byte> own = buffer_of(tensor, type),
-                         copy(file, file + own.size());  // permute() takes both ways
-  permute(tensor.tensor, type, copy.data(), own.data(), false);
+                         copy(file, file + own.size());  // reorder() takes both ways
+  reorder(tensor, type, copy.data(), own.data(), false);
   scatter(tensor.tensor, type, own.data(), canonical);
 }
 

@@ -13,13 +13,17 @@ struct AdapterTensor {
   Tensor tensor;
   // The file has [outputs, rank x experts] instead: PEFT's matrices B of experts that are one parameter.
   bool rank_major = false;
+  // The file has the parts side by side, `tensor` one below the other.
+  bool side_by_side = false;
+  // Not a parameter: what the encoder of p-tuning makes of its own (infer/prompt_table.h).
+  bool computed = false;
 
   const std::string& name() const { return tensor.name; }
   Shape shape() const;  // in the file
 };
 
 // All tensors of the adapter of `spec`, which has one: A and B of every module, then what is trained of the
-// model itself.
+// model itself. Of virtual tokens PEFT's one tensor, then those of an encoder, which PEFT leaves out.
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec);
 
 // As gather() and scatter() of tensor_map.h.
@@ -29,5 +33,7 @@ void scatter_adapter(const AdapterTensor& tensor, DType type, const std::byte* f
 
 // What all names of an adapter's file begin with.
 inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
+// PEFT's tensor of virtual tokens.
+inline constexpr const char* kPromptEmbeddings = "prompt_embeddings";
 
 }  // namespace stoa::model::huggingface

@@ -23,6 +23,7 @@ struct AdapterVector {
   std::int64_t trained = 0;         // elements; 0: not known
   std::vector<double> logits = {};  // last position, first four
   double sum = 0, loss = 0, grad_norm = 0;
+  std::string type = "LORA";
 };
 
 std::string model_of(const std::string& type, const std::string& more) {
@@ -103,6 +104,52 @@ std::vector<AdapterVector> adapter_vectors() {
        0,
        {-1.87245, .2572898, .611595, -.4550638},
        -26.78474},
+      {"prompt",
+       llama,
+       "\"num_virtual_tokens\":3",
+       48,
+       {2.609348, -.9003576, -1.396242, -.1903768},
+       -102.6283,
+       4.259566,
+       3.352635,
+       "PROMPT_TUNING"},
+      {"p_tuning_mlp",
+       llama,
+       "\"num_virtual_tokens\":3,\"encoder_hidden_size\":10",
+       504,
+       {1.736501, -.858309, -.540274, -.4519906},
+       81.88187,
+       3.972323,
+       3.507346,
+       "P_TUNING"},
+      {"p_tuning_lstm",
+       llama,
+       "\"num_virtual_tokens\":3,\"encoder_hidden_size\":10,\"encoder_reparameterization_type\":\"LSTM\","
+       "\"encoder_num_layers\":2",
+       5604,
+       {2.103091, -1.214927, -.9689111, -.1708778},
+       175.563,
+       3.617153,
+       2.720279,
+       "P_TUNING"},
+      {"prefix",
+       llama,
+       "\"num_virtual_tokens\":3",
+       96,
+       {2.871449, -1.684876, -.9217519, -.114325},
+       56.06478,
+       4.111039,
+       .5046357,
+       "PREFIX_TUNING"},
+      {"gpt2_prefix",
+       gpt2,
+       "\"num_virtual_tokens\":3",
+       0,
+       {-1.850083, -1.298953, -1.053096, -.4464633},
+       -61.31612,
+       0,
+       0,
+       "PREFIX_TUNING"},
   };
 }
 
@@ -111,13 +158,14 @@ ModelSpec adapted_model(const AdapterVector& vector, const ModelDescription& bas
   ModelConfig config = base.config;
   for (double* p : {&config.hidden_dropout, &config.attention_dropout, &config.embedding_dropout})
     *p = 0;  // evaluation mode
-  config.peft = read_adapter_config("{\"peft_type\":\"LORA\"," + vector.adapter + "}").config;
+  config.peft = read_adapter_config("{\"peft_type\":\"" + vector.type + "\"," + vector.adapter + "}").config;
   config.peft.base_model_type = base.family->type;
   return resolve_model(config);
 }
 
 void load_adapter_formula(fixture::Model& model, const ModelSpec& spec) {
   std::vector<AdapterTensor> all = adapter_tensors(spec);
+  std::erase_if(all, [](const auto& tensor) { return tensor.computed; });
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name() < b.name(); });
   for (std::size_t t = 0; t < all.size(); ++t) {
     std::vector<double> file(static_cast<std::size_t>(all[t].shape().elements()));
@@ -144,25 +192,36 @@ void check_adapter(const AdapterVector& expected, nn::Precision precision, doubl
                    fixture::Machine machine) {
   const ModelDescription description = read_config(expected.base);
   const ModelSpec spec = adapted_model(expected, description);
+  const std::int64_t in_front = spec.adapters->virtual_tokens(), length = 12 + in_front;
   ChunkOptions o;
   o.layers = 2;
   o.precision = precision;
-  o.tokens = 12;
-  o.positions = 12;
-  fixture::Model model(spec, o, std::move(machine), 12);
+  o.tokens = length;
+  o.positions = length;
+  fixture::Model model(spec, o, std::move(machine), length);
   model.initialize_all(1);  // padding rows
   load_formula(model, spec, *description.family);
   load_adapter_formula(model, spec);
   if (expected.trained > 0) {
     EXPECT_EQ(trained_parameter_count(spec), expected.trained);
   }
-  const std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
+  std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
   std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
   labels.push_back(0);
+  for (std::int64_t i = in_front; i-- > 0;) {
+    labels.insert(labels.begin(), i + 1 < in_front ? 0 : ids.front());
+    ids.insert(ids.begin(), static_cast<std::int32_t>(spec.vocabulary + i));
+  }
   fixture::Batch batch(1, ids, labels);
   batch.mask.back() = 0;
-  const auto logits = model.logits(batch);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(logits[11 * 32 + i], expected.logits[i], tolerance);
+  // PEFT predicts the first token after a prompt; a prefix is no part of the text.
+  const bool prefix = spec.adapters->prefix().has_value();
+  for (std::int64_t i = 0; i < in_front; ++i)
+    batch.mask[static_cast<std::size_t>(i)] = !prefix && i + 1 == in_front ? 1 : 0;
+  auto logits = model.logits(batch);
+  if (prefix) logits.erase(logits.begin(), logits.begin() + in_front * 32);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(logits[logits.size() - 32 + i], expected.logits[i], tolerance);
   double sum = 0;
   for (const double logit : logits) sum += logit;
   EXPECT_NEAR(sum, expected.sum, 20 * tolerance + 1e-5 * std::abs(expected.sum));
@@ -188,6 +247,7 @@ TEST_P(AdapterVectors, ConfigurationsSurvive) {
   const AdapterDescription read = read_adapter_config(write_adapter_config(spec, "some/model"));
   EXPECT_EQ(read.base, "some/model");
   again.peft = read.config;
+  EXPECT_EQ(again.peft.peft_scheme, spec.config.peft.peft_scheme);
   again.peft.base_model_type = description.family->type;
   const ModelSpec other = resolve_model(again);
   const auto ours = adapter_tensors(spec), theirs = adapter_tensors(other);
@@ -214,7 +274,9 @@ TEST(AdapterConfig, RefusesWhatItDoesNotUnderstand) {
   };
   EXPECT_EQ(message("[]"), "adapter_config.json is not a JSON object");
   EXPECT_EQ(message("{\"peft_type\":\"LORE\"}"),
-            "adapter_config.json: peft_type 'LORE' is not supported (did you mean 'LORA'?); expected LORA");
+            "adapter_config.json: peft_type 'LORE' is not supported (did you mean 'LORA'?); expected LORA, "
+            "P_TUNING, "
+            "PROMPT_TUNING or PREFIX_TUNING");
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"r\":0}").find("r"), std::string::npos);
   EXPECT_EQ(message("{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":0}"),
             "adapter_config.json: lora_alpha 0 switches the adapter off: expected a number above 0");
