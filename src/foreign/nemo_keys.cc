@@ -12,7 +12,7 @@ constexpr std::string_view kFusion = "kernel fusion in NeMo; no effect on result
 constexpr std::string_view kOverlap = "how NeMo overlaps communication; no effect on results";
 constexpr std::string_view kSaving = "Stoa saves a Hugging Face model and its state, in the background";
 constexpr std::string_view kMemory = "how NeMo lays out memory; no effect on results";
-constexpr std::string_view kOtherScheme = "detail of a peft_scheme other than lora";
+constexpr std::string_view kOtherScheme = "detail of a peft_scheme that is not supported";
 constexpr std::string_view kFp8Format = "model.fp8 names the format: e4m3 or hybrid";
 
 constexpr config::ForeignKey kKeys[] = {
@@ -88,7 +88,7 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.bert_binary_head", "write it as model.bert.binary_head", "null"},
     {"model.pre_process", "follows from the pipeline stage", "true,null"},
     {"model.post_process", "follows from the pipeline stage", "true,null"},
-    // model.peft: of its schemes lora is known
+    // model.peft: of its schemes lora and ptuning are known
     {"model.peft.lora_tuning.row_init_method", "the matrix that writes starts at zero", "zero,null"},
     {"model.peft.lora_tuning.weight_tying", "layers have branches of their own", "false,null"},
     {"model.peft.lora_tuning.position_embedding_strategy", "detail of weight_tying, which is off", "null"},

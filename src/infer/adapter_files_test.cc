@@ -62,7 +62,7 @@ std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& fa
   std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
   for (std::int64_t i = in_front; i-- > 0;)
     ids.insert(ids.begin(), static_cast<std::int32_t>(spec.vocabulary + i));
-  fixture::Batch batch(1, ids, ids);
+  fixture::Batch batch(1, ids, std::vector<std::int32_t>(ids.size(), 0));
   return model.logits(batch);
 }
 

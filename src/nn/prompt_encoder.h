@@ -1,6 +1,6 @@
 // What makes the embeddings of virtual tokens (nn/adapter_policy.h): a table, or a small network over one
 // (p-tuning). Its P rows are few, so every rank of a tensor-parallel group computes all of it; in the
-// backward pass it is computed again.
+// backward pass it is recomputed.
 #pragma once
 
 #include "nn/adapter_policy.h"

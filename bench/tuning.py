@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""LoRA of all linear layers (rank 16) on a CPU beside PEFT + TRL, packed and padded, in turns, on the same samples.
+
+  python bench/tuning.py [--python PYTHON] [--rounds 2] [--steps 4] [--layers 30] [--json bench/results/tuning.json]
+
+A llama of 135 million weights with random values (`--layers` makes it smaller), bf16. Samples are prompts with completions, of lengths as
+chats have them (log-normal, median 180 tokens). Per round: `stoa finetune --method lora`, TRL packed (bfd) and padded, `stoa finetune
+--method full`, each a process of its own, so that its peak memory is its own. Speed is trained tokens per second, of steps after the first.
+Medians over the rounds. `--python` needs torch, transformers, peft, trl and datasets.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import common
+
+LENGTH, ROWS = 1024, 4  # tokens of a row, rows of a step
+WORDS = "the road stone river answer question number house walks counts every under between seven".split()
+
+
+def make_inputs(folder, args):
+    rng = random.Random(3)
+    text = lambda words: " ".join(rng.choice(WORDS) for _ in range(max(2, words)))
+    (folder / "text.txt").write_text("\n\n".join(text(40) for _ in range(400)))
+    common.output(args.stoa, "tokenizer", "train", folder / "text.txt", "--vocab-size", 400, "--output", folder / "tok")
+    with open(folder / "chats.jsonl", "w", encoding="utf-8") as file:
+        for _ in range(args.samples):
+            tokens = min(900, int(rng.lognormvariate(5.2, 0.7)))
+            file.write(json.dumps({"prompt": text(tokens // 3), "completion": " " + text(tokens - tokens // 3)}) + "\n")
+    common.output(args.python, "-c", f"""
+import transformers
+config = transformers.LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers={args.layers},
+    num_attention_heads=9, num_key_value_heads=3, max_position_embeddings={LENGTH}, tie_word_embeddings=True, bos_token_id=None,
+    eos_token_id=0, pad_token_id=0)
+transformers.LlamaForCausalLM(config).bfloat16().save_pretrained({str(folder / "base")!r})
+""")
+    for file in (folder / "tok").iterdir():
+        (folder / "base" / file.name).write_bytes(file.read_bytes())
+
+
+def measured(*command):
+    """stdout, stderr and the peak memory of the process in bytes."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen([str(part) for part in command], stdout=out, stderr=err, text=True)
+        _, status, usage = os.wait4(process.pid, 0)
+        out.seek(0), err.seek(0)
+        texts = out.read(), err.read()
+    if status:
+        sys.exit(f"{' '.join(map(str, command))}\n{texts[1][-3000:]}")
+    return *texts, usage.ru_maxrss * 1024
+
+
+def stoa_run(folder, args, method, number):
+    output = folder / f"run-{method}-{number}"
+    more = ["model.peft.lora_tuning.adapter_dim=16"] if method == "lora" else []
+    _, said, peak = measured(
+        args.stoa, "finetune", folder / "base", "--data", folder / "chats.jsonl", "--template", "none", "--method", method, "--length", LENGTH,
+        "--epochs", 50, *more, f"model.global_batch_size={ROWS}", "model.micro_batch_size=1", "trainer.precision=bf16",
+        "trainer.val_check_interval=0", "trainer.log_every_n_steps=1", f"trainer.num_threads={args.threads}", "--stop-after", args.steps,
+        "--output", output)
+    rows, trained, unit = re.search(r"samples in (\d+) rows .*; ([\d.]+)\s*([kKM]?) tokens trained per epoch", said).groups()
+    per_step = float(trained) * {"": 1, "k": 1e3, "K": 1e3, "M": 1e6}[unit] / int(rows) * ROWS
+    seconds = [line["step_seconds"] for line in map(json.loads, open(output / "metrics.jsonl", encoding="utf-8"))
+               if line.get("step", 0) > 1 and "step_seconds" in line]
+    step = statistics.median(seconds)
+    return {"tokens_per_second": per_step / step, "step_seconds": step, "peak_bytes": peak}
+
+
+def peer_run(folder, args, mode, number):
+    out, _, peak = measured(args.python, pathlib.Path(__file__).with_name("tuning_peer.py"), folder, mode, args.threads, args.steps, LENGTH, ROWS)
+    return {**json.loads(out.strip().splitlines()[-1]), "peak_bytes": peak}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stoa", default=common.DEFAULT_STOA)
+    parser.add_argument("--python", default="python3", help="a Python that has PyTorch, transformers, PEFT, TRL and datasets")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=30)
+    parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    turns = {"stoa lora": lambda *a: stoa_run(*a[:2], "lora", a[2]), "trl packed": lambda *a: peer_run(*a[:2], "packed", a[2]),
+             "trl padded": lambda *a: peer_run(*a[:2], "padded", a[2]), "stoa full": lambda *a: stoa_run(*a[:2], "full", a[2])}
+    found = {name: [] for name in turns}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        make_inputs(folder, args)
+        for number in range(args.rounds):
+            for turn, run in turns.items():
+                found[turn].append(run(folder, args, number))
+                print(f"round {number + 1}, {turn}: {found[turn][-1]}", file=sys.stderr, flush=True)
+    medians = {turn: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for turn, rows in found.items()}
+    ours, packed, padded, full = (medians[turn] for turn in turns)
+    common.save({**common.facts(), "benchmark": "tuning", "layers": args.layers, "sequence": LENGTH, "rows": ROWS, "rounds": args.rounds,
+                 "steps": args.steps, "threads": args.threads, **medians,
+                 "speed_over_trl_packed": ours["tokens_per_second"] / packed["tokens_per_second"],
+                 "speed_over_trl_padded": ours["tokens_per_second"] / padded["tokens_per_second"],
+                 "memory_over_trl_packed": ours["peak_bytes"] / packed["peak_bytes"],
+                 "lora_step_over_full_step": ours["step_seconds"] / full["step_seconds"]}, args.json)
+
+
+main()
