@@ -8,20 +8,23 @@ void sum_over(ops::OpContext& ops, comm::Communicator& group, const ParamSpec& s
   for (const auto& piece : spec.shard.pieces) {
     if (!piece.shared) continue;
     const TensorView rows = gradient.slice(piece.memory_row, piece.count);
-    if (piece.count == piece.global[0]) {
+    const std::int64_t columns = piece.column_count > 0 ? piece.global.inner() : 1;
+    const bool all_columns = piece.column_count == 0 || piece.column_count == columns;
+    if (piece.count == piece.global[0] && all_columns) {
       group.all_reduce(rows, comm::ReduceOp::kSum, ops.stream)->wait();
       continue;
     }
-    // Ranks hold different rows: each adds its own to the whole tensor. There are fewer of these key/value
-    // heads than ranks, so it is small.
+    // Ranks hold different rows or columns: each adds its own to the whole tensor. There are fewer of these
+    // key/value heads than ranks, so it is small.
     Scratch::Frame frame(ops.scratch);
-    Shape shape = gradient.shape;
-    shape.set(0, piece.global[0]);
-    const TensorView whole = ops.scratch.allocate(gradient.dtype, shape);
+    const TensorView whole = ops.scratch.allocate(gradient.dtype, {piece.global[0], columns}),
+                     part = whole.slice(piece.begin, piece.count),
+                     own = all_columns ? part : part.columns(piece.column_begin, piece.column_count),
+                     matrix = rows.reshape({piece.count, own.shape[1]});
     ops::run(ops, ops::FillZero{whole});
-    ops::run(ops, ops::Cast{rows, whole.slice(piece.begin, piece.count)});
+    ops::run(ops, ops::CopyRows{.x = matrix, .index = {}, .y = own});
     group.all_reduce(whole, comm::ReduceOp::kSum, ops.stream)->wait();
-    ops::run(ops, ops::Cast{whole.slice(piece.begin, piece.count), rows});
+    ops::run(ops, ops::CopyRows{.x = own, .index = {}, .y = matrix});
   }
 }
 

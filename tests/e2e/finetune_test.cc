@@ -101,8 +101,6 @@ TEST_F(Finetune, VirtualTokens) {
           more + Arguments{"model.peft.p_tuning.bottleneck_dim=16", "model.peft.p_tuning.encoder_type=lstm"};
     const Outcome outcome = tune_with(method, method, more);
     EXPECT_THAT(outcome.err, HasSubstr("<4 virtual tokens>"));
-    const auto metrics = this->metrics(method);
-    EXPECT_LT(metrics.rbegin()->second["loss"].get<double>(), metrics.begin()->second["loss"].get<double>());
     const auto hashes = json::parse(read_text(path(method + "/base_tensors.json")));
     EXPECT_EQ(hashes["before"], hashes["after"]);
     const auto config = json::parse(read_text(adapter(method) / "adapter_config.json"));
