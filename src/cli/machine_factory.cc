@@ -45,7 +45,7 @@ void make_backend(const MachineOptions& options, infer::Machine& machine) {
     return;
   }
   const auto isa = choose_instruction_set(options.instruction_set);
-  auto cpu = std::make_unique<ops::cpu::CpuBackend>(pool, isa);
+  auto cpu = std::make_unique<ops::cpu::CpuBackend>(pool, isa, options.rows_apart);
   description =
       fmt::format("cpu, {}, {} thread{}", ops::cpu::name_of(isa), pool.size(), pool.size() == 1 ? "" : "s");
   if (options.backend == "cpu") {

@@ -17,7 +17,8 @@ struct MachineOptions {
   int ranks = 1;                                    // that share this host's cores
   int local_rank = 0;                               // of this rank on its host: selects its GPU
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
-  std::string cuda = {};                            // text of the --cuda option: ops::cuda::CudaOptions
+  bool rows_apart = false;  // a row's bits do not depend on the others (ops/cpu/gemm.h)
+  std::string cuda = {};    // text of the --cuda option: ops::cuda::CudaOptions
 };
 
 // The instruction set of this name; none: the best of this processor. If its kernels fail their self-check

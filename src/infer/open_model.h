@@ -32,6 +32,8 @@ class OpenModel {
   void require_kind(model::ModelKind wanted) const;
   const model::huggingface::SpecialTokens& special() const { return special_; }
   nn::Precision precision() const { return {type_, type_}; }
+  // Whether the machine computes in host memory.
+  bool on_host() { return machine().device->kind() == DeviceKind::kHost; }
   // Read when first asked for: the adapter's, with its chat template, if it has one. DataError: it has more
   // ids than the model.
   const token::Tokenizer& tokenizer();

@@ -6,14 +6,22 @@
 
 namespace stoa::nn {
 
-// rows [T, heads, d] -> rows pass.cache->slots[i] of `cache` [capacity, heads, d]. One by one: slots of
-// several sequences need not be consecutive.
-inline void append(Pass& pass, const TensorView& rows, const TensorView& cache) {
-  const Shape row{rows.shape.inner()};
-  for (std::size_t i = 0; i < pass.cache->slots.size(); ++i)
-    ops::run(pass.ops,
-             ops::Cast{.x = rows.slice(static_cast<std::int64_t>(i), 1).reshape({1, row[0]}).reshape(row),
-                       .y = cache.slice(pass.cache->slots[i], 1).reshape(row)});
+// rows [T, heads, d] -> rows pass.cache->slots[i] of `cache` [capacity, heads, d] or [blocks, rows, heads,
+// d]; neighbours at once.
+inline void append(Pass& pass, const TensorView& rows, TensorView cache) {
+  if (cache.shape.rank() == 4)
+    cache = cache.reshape({cache.shape[0] * cache.shape[1], cache.shape[2], cache.shape[3]});
+  const std::vector<std::int32_t>& slots = pass.cache->slots;
+  const auto flat = [&](const TensorView& x, std::size_t begin, std::size_t count) {
+    const auto n = static_cast<std::int64_t>(count);
+    return x.slice(static_cast<std::int64_t>(begin), n).reshape({n, x.shape.inner()});
+  };
+  for (std::size_t i = 0, end = 0; i < slots.size(); i = end) {
+    for (end = i + 1; end < slots.size() && slots[end] == slots[end - 1] + 1;) ++end;
+    ops::run(pass.ops, ops::CopyRows{.x = flat(rows, i, end - i),
+                                     .index = {},
+                                     .y = flat(cache, static_cast<std::size_t>(slots[i]), end - i)});
+  }
 }
 
 }  // namespace stoa::nn

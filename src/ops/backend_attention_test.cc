@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
 
@@ -5,7 +10,34 @@ namespace stoa::ops::testing {
 
 namespace {
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+
+// The same problem with keys in blocks anywhere.
+AttentionForward with_blocks(Tensors& t, const AttentionForward& op, std::int64_t size) {
+  const auto* k_begin = op.segments.k_begin.as<std::int32_t>();
+  const auto* k_count = op.segments.k_count.as<std::int32_t>();
+  const std::int64_t most = (op.segments.longest_k + size - 1) / size + 1, count = op.segments.count;
+  const std::int64_t total = most * count;
+  std::vector<std::int32_t> blocks, order(static_cast<std::size_t>(total));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(5));
+  AttentionForward out = op;
+  const Shape shape{total, size, op.k.shape[1], op.k.shape[2]};
+  out.k = t.random(op.k.dtype, shape), out.v = t.random(op.k.dtype, shape);
+  const std::size_t bytes = static_cast<std::size_t>(op.k.shape.inner()) * size_of(op.k.dtype);
+  for (std::int64_t s = 0, next = 0; s < count; ++s)
+    for (std::int64_t b = 0; b < most; ++b) {
+      const std::int32_t block = order[static_cast<std::size_t>(next++)];
+      blocks.push_back(block);
+      for (std::int64_t i = 0; i < size && b * size + i < k_count[s]; ++i)
+        for (const auto& [from, to] : {std::pair{op.k, out.k}, std::pair{op.v, out.v}})
+          std::memcpy(static_cast<char*>(to.data) + static_cast<std::size_t>(block * size + i) * bytes,
+                      from.slice(k_begin[s] + b * size + i, 1).data, bytes);
+    }
+  out.segments.k_begin = t.int32(blocks).reshape({count, most});
+  return out;
 }
+
+}  // namespace
 
 TEST_P(BackendTest, AttentionForward) {
   for (DType type : kTypes) {
@@ -60,6 +92,28 @@ TEST_P(BackendTest, AttentionOfOneFusedMatrix) {
     expect_like_reference(backend(), backward);
     t.expect_guards();
   }
+}
+
+TEST_P(BackendTest, AttentionOverBlocks) {
+  if (!GetParam().blocks) GTEST_SKIP() << "keys in blocks are for the CPU alone";
+  for (DType type : kTypes)
+    for (const auto& c : attention_cases()) {
+      if (c.dropout > 0 || c.behind >= 0) continue;
+      for (const std::int64_t size : {1, 5, 16}) {
+        SCOPED_TRACE(fmt::format("{} {} blocks of {}", name_of(type), c.name, size));
+        Tensors t;
+        const AttentionForward plain = make_attention(t, c, type);
+        AttentionForward op = with_blocks(t, plain, size);
+        run_reference(plain);
+        op.o = t.empty(type, plain.o.shape);
+        run_reference(op);
+        EXPECT_EQ(load(op.o), load(plain.o));
+        expect_like_reference(backend(), op);
+        op.lse = {};
+        expect_like_reference(backend(), op);
+        t.expect_guards();
+      }
+    }
 }
 
 // Rows before the first visible key (fewer keys than queries) give zeros, not NaN.

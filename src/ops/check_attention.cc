@@ -26,6 +26,18 @@ void check_latent_widths(const Checker& c, const TensorView& kv, const TensorVie
          k.text(), kv.text(), r);
 }
 
+// Keys in blocks: for inference alone.
+template <class Op>
+void check_blocks(const Checker& c, const Op& op) {
+  const AttentionSegments& s = op.segments;
+  c.tensor("k_begin", s.k_begin, DType::kI32, "[segments, blocks]", {-1, -1});
+  c.that(s.k_begin.shape[0] >= s.count && s.k_begin.shape[1] * op.k.shape[1] >= s.longest_k,
+         "k_begin is {} for {} segments of up to {} keys in blocks of {}", s.k_begin.text(), s.count,
+         s.longest_k, op.k.shape[1]);
+  c.that(op.options.dropout == 0, "dropout is {} with keys in blocks, expected 0", op.options.dropout);
+  c.none("behind", s.behind, "with keys in blocks");
+}
+
 template <class Op>
 void check_common(const Checker& c, const Op& op) {
   const AttentionSegments& s = op.segments;
@@ -33,8 +45,12 @@ void check_common(const Checker& c, const Op& op) {
   c.tensor("q", op.q, TypeSet::any_float(), "[Tq, H, d]", {-1, -1, -1}, kRows);
   const DType type = op.q.dtype;
   const std::int64_t heads = op.q.shape[1], d = op.q.shape[2];
-  c.tensor("k", op.k, type, "[Tk, G, d]", {-1, -1, d}, kRows);
-  const std::int64_t groups = op.k.shape[1];
+  const bool in_blocks = op.k.shape.rank() == 4;
+  if (in_blocks)
+    c.tensor("k", op.k, type, "[blocks, rows, G, d]", {-1, -1, -1, d});
+  else
+    c.tensor("k", op.k, type, "[Tk, G, d]", {-1, -1, d}, kRows);
+  const std::int64_t groups = op.k.shape[in_blocks ? 2 : 1];
   c.that(groups > 0 && heads > 0 && heads % groups == 0,
          "q has {} heads and k has {}: expected a multiple of the number of key heads", heads, groups);
   c.tensor("v", op.v, type, "shape of k", op.k.shape, kRows);
@@ -42,7 +58,10 @@ void check_common(const Checker& c, const Op& op) {
 
   c.that(s.count >= 0, "there are {} segments, expected 0 or more", s.count);
   check_segment_tensor(c, "q_begin", s.q_begin, DType::kI32, s.count + 1);
-  check_segment_tensor(c, "k_begin", s.k_begin, DType::kI32, s.count);
+  if (in_blocks)
+    check_blocks(c, op);
+  else
+    check_segment_tensor(c, "k_begin", s.k_begin, DType::kI32, s.count);
   check_segment_tensor(c, "k_count", s.k_count, DType::kI32, s.count);
   if (is_given(s.behind)) check_segment_tensor(c, "behind", s.behind, DType::kI32, s.count);
   c.that(s.count == 0 || (s.longest_q > 0 && s.longest_k > 0),
@@ -79,6 +98,7 @@ void check(const AttentionForward& op) {
 void check(const AttentionBackward& op) {
   const Checker c(op);
   check_common(c, op);
+  c.that(op.k.shape.rank() == 3, "k is {}: keys in blocks have no backward pass", op.k.text());
   c.tensor("lse", op.lse, accumulation_type(op.q.dtype), "[Tq, H]", {op.q.shape[0], op.q.shape[1]});
   c.tensor("dout", op.dout, op.q.dtype, "shape of q", op.q.shape, kRows);
   c.tensor("dq", op.dq, op.q.dtype, "shape of q", op.q.shape, kRows);

@@ -16,6 +16,7 @@ using BlockId = std::int32_t;
 struct PassSegment {
   SequenceId sequence = 0;
   std::int64_t begin = 0;                // position of the first token
+  std::int64_t length = 0;               // of the sequence, as far as it is known
   std::span<const std::int32_t> tokens;  // those of this pass
   std::span<const BlockId> blocks;       // of the sequence from position 0 to the last token of this pass
   std::int64_t scored = 0;               // number of the last tokens that need logits

@@ -190,6 +190,7 @@ void Scheduler::plan(Sequence& s, std::int64_t count) {
   PassSegment segment;
   segment.sequence = s.id;
   segment.begin = s.computed;
+  segment.length = std::ssize(s.tokens);
   segment.tokens =
       std::span(s.tokens).subspan(static_cast<std::size_t>(s.computed), static_cast<std::size_t>(count));
   const std::int64_t end = s.computed + count, size = limits_.block_tokens;

@@ -27,8 +27,14 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 // All heads of a token as one row.
 Rows head_rows(const TensorView& tensor) {
-  Rows rows{tensor.data, element_of(tensor.dtype), tensor.stride0, 1, tensor.shape[1] * tensor.shape[2]};
-  return rows;
+  const int rank = tensor.shape.rank();
+  const std::int64_t columns = tensor.shape[rank - 2] * tensor.shape[rank - 1];
+  return {tensor.data, element_of(tensor.dtype), rank == 4 ? columns : tensor.stride0, 1, columns};
+}
+
+template <class Op>
+bool in_blocks(const Op& op) {
+  return op.k.shape.rank() == 4;
 }
 
 template <class Op>
@@ -40,7 +46,7 @@ AttentionArgs attention_args(const Op& op) {
   args.o = head_rows(op.o);
   args.lse = op.lse ? op.lse.template as<float>() : nullptr;
   args.heads = op.q.shape[1];
-  args.groups = op.k.shape[1];
+  args.groups = op.k.shape[in_blocks(op) ? 2 : 1];
   args.d = op.q.shape[2];
   args.scale = static_cast<float>(op.options.scale);
   args.softcap = static_cast<float>(op.options.softcap);
@@ -82,13 +88,27 @@ void check_segments(const Op& op) {
   for (std::int64_t i = 0; i < op.segments.count; ++i) {
     const AttentionSegment s = segment_of(op, i);
     require<DataError>(s.queries >= 0 && s.keys >= 0 && s.q_row >= 0 &&
-                           s.q_row + s.queries <= op.q.shape[0] && s.k_row >= 0 &&
-                           s.k_row + s.keys <= op.k.shape[0],
+                           s.q_row + s.queries <= op.q.shape[0] &&
+                           (in_blocks(op) || (s.k_row >= 0 && s.k_row + s.keys <= op.k.shape[0])),
                        "attention segment {}: queries [{}, {}) of {}, keys [{}, {}) of {}", i, s.q_row,
                        s.q_row + s.queries, op.q.shape[0], s.k_row, s.k_row + s.keys, op.k.shape[0]);
     require<InternalError>(s.queries <= op.segments.longest_q && s.keys <= op.segments.longest_k,
                            "attention segment {} has {} queries and {} keys, more than the bounds {} and {}",
                            i, s.queries, s.keys, op.segments.longest_q, op.segments.longest_k);
+  }
+}
+
+// The table of a segment's blocks.
+const std::int32_t* blocks_of(const AttentionForward& op, std::int64_t segment) {
+  return op.segments.k_begin.as<std::int32_t>() + segment * op.segments.k_begin.shape[1];
+}
+
+void check_blocks(const AttentionForward& op) {
+  for (std::int64_t i = 0; i < op.segments.count; ++i) {
+    const std::int64_t keys = op.segments.k_count.as<std::int32_t>()[i];
+    for (std::int64_t b = 0; b * op.k.shape[1] < keys; ++b)
+      require<DataError>(blocks_of(op, i)[b] >= 0 && blocks_of(op, i)[b] < op.k.shape[0],
+                         "attention segment {}: block {} of {}", i, blocks_of(op, i)[b], op.k.shape[0]);
   }
 }
 
@@ -149,10 +169,62 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
                                         op.segments.longest_k, op.q.shape[1] != op.k.shape[1]));
 }
 
+// How attention over blocks is cut: pieces of a segment's queries, for the heads of a key head or some of
+// them.
+constexpr std::int64_t kPagedTaskRows = 32;
+struct PagedCut {
+  std::int64_t per_group, queries;
+  explicit PagedCut(const AttentionForward& op)
+      : per_group(op.q.shape[1] / op.k.shape[2]),
+        queries(std::max<std::int64_t>(1, kPagedTaskRows / per_group)) {}
+};
+std::size_t paged_share(const AttentionForward& op, const AttentionPagedKernels& kernels) {
+  const PagedCut cut(op);
+  return aligned(kernels.bytes(cut.per_group * cut.queries, op.q.shape[2]));
+}
+
+// Outputs do not depend on the cut, so it may look at the number of workers.
+void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels, WorkerPool& pool,
+               void* workspace) {
+  check_blocks(op);
+  const AttentionArgs args = attention_args(op);
+  const std::size_t share = paged_share(op, kernels);
+  const PagedCut cut(op);
+  // The pieces of segment i are [first[i], first[i + 1]).
+  auto* first = reinterpret_cast<std::int32_t*>(static_cast<char*>(workspace) +
+                                                share * static_cast<std::size_t>(pool.size()));
+  const auto* q = op.segments.q_begin.as<std::int32_t>();
+  first[0] = 0;
+  for (std::int64_t i = 0; i < op.segments.count; ++i)
+    first[i + 1] = first[i] + static_cast<std::int32_t>((q[i + 1] - q[i] + cut.queries - 1) / cut.queries);
+  const std::int64_t pieces = first[op.segments.count] * args.groups;
+  if (pieces == 0) return;
+  const std::int64_t parts = std::clamp<std::int64_t>(4 * pool.size() / pieces, 1, cut.per_group);
+  pool.run(pieces * parts, [&](std::int64_t task, int worker) {
+    const std::int64_t part = task % parts, group = task / parts % args.groups,
+                       piece = task / (parts * args.groups);
+    const std::int64_t i = std::upper_bound(first, first + op.segments.count + 1, piece) - first - 1;
+    const AttentionSegment segment = segment_of(op, i);
+    const std::int64_t begin = (piece - first[i]) * cut.queries;
+    const PagedHeads heads{blocks_of(op, i),
+                           op.k.shape[1],
+                           group * cut.per_group + part * cut.per_group / parts,
+                           group * cut.per_group + (part + 1) * cut.per_group / parts,
+                           begin,
+                           std::min(segment.queries, begin + cut.queries)};
+    kernels.forward(args, segment, heads,
+                    static_cast<char*>(workspace) + share * static_cast<std::size_t>(worker));
+  });
+}
+
 }  // namespace
 
 std::size_t CpuBackend::workspace_bytes(const AttentionForward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
+  if (in_blocks(op))
+    return paged_share(op, STOA_KERNELS(isa_, attention_paged_kernels)) *
+               static_cast<std::size_t>(pool_.size()) +
+           static_cast<std::size_t>(op.segments.count + 1) * sizeof(std::int32_t);
   return forward_share(op, forward_kernels(isa_)) * static_cast<std::size_t>(pool_.size());
 }
 
@@ -171,6 +243,8 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
     std::fill(args.lse + last * args.heads, args.lse + op.lse.elements(),
               -std::numeric_limits<float>::infinity());
   }
+  if (in_blocks(op))
+    return run_paged(op, STOA_KERNELS(isa_, attention_paged_kernels), pool_, resources.workspace);
   // Late queries see most keys: their tasks start first, so that the last tasks to finish are short.
   const std::int64_t pieces = (op.segments.longest_q + kForwardQueries - 1) / kForwardQueries;
   const std::int64_t heads = args.heads, per_piece = op.segments.count * heads;

@@ -180,29 +180,9 @@ void forward(const AttentionArgs& args, const AttentionSegment& segment, std::in
   });
 }
 
-// Scaled products of a query at `q_at` with keys [first, last) become scores.
-void score_query(const AttentionArgs& args, std::int64_t head, std::int64_t q_at, std::int64_t first,
-                 std::int64_t last, float* p) {
-  if (args.softcap != 0)
-    for_vectors(last - first, [&](std::int64_t i, auto part) {
-      F32::put(p + i, tanh(F32::get(p + i, part) / args.softcap) * args.softcap, part);
-    });
-  if (!args.relative_bias) return;
-  const float* table = args.relative_bias + head;
-  for (std::int64_t j = first; j < last; ++j)
-    p[j - first] += table[bias_row(args, j - q_at) * args.bias_stride];
-}
-
 // A head's rows of keys and values are far apart: the processor does not foresee them.
 constexpr std::int64_t kFetchKeys = 12;  // rows ahead
 constexpr int kAtOnce = 4;               // vectors of values summed together, to hide latency
-template <class E>
-STOA_INLINE void fetch_row(const typename E::Storage* row, std::int64_t d) {
-  const auto* p = reinterpret_cast<const char*>(row);
-  for (const auto* end = p + d * static_cast<std::int64_t>(sizeof(*row)); p < end; p += 64)
-    __builtin_prefetch(p);
-}
-
 template <class E>
 void decode_query(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
                   std::int64_t query, float* memory) {

@@ -64,7 +64,24 @@ struct AttentionBackwardKernels {
                                 bool grouped);
 };
 
+// Keys and values in blocks (ops/attention.h).
+struct PagedHeads {
+  const std::int32_t* blocks = nullptr;  // of the segment
+  std::int64_t block_rows = 0;
+  std::int64_t first_head = 0, end_head = 0;  // of one key head
+  std::int64_t begin = 0, end = 0;            // queries of the segment
+};
+struct AttentionPagedKernels {
+  // The sums of a query go over blocks of kKeyBlock keys that begin at multiples of it in its sequence, and
+  // within a block in one order: its output depends neither on the other queries of the call nor on where the
+  // keys lie. `memory`: bytes() of its rows.
+  void (*forward)(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
+                  void* memory);
+  std::size_t (*bytes)(std::int64_t rows, std::int64_t d);
+};
+
 STOA_FOR_EACH_ISA(const AttentionForwardKernels& attention_forward_kernels())
+STOA_FOR_EACH_ISA(const AttentionPagedKernels& attention_paged_kernels())
 STOA_FOR_EACH_ISA(const AttentionBackwardKernels& attention_backward_kernels())
 #if defined(__x86_64__)
 // With bf16 products on the tiles of AMX.

@@ -473,6 +473,27 @@ STOA_INLINE bool has_block_scores(const AttentionArgs& args) {
   return args.softcap != 0 || args.relative_bias != nullptr;
 }
 
+// Row by row: scaled products of a query at `q_at` with keys [first, last) become scores.
+STOA_INLINE void score_query(const AttentionArgs& args, std::int64_t head, std::int64_t q_at,
+                             std::int64_t first, std::int64_t last, float* p) {
+  if (args.softcap != 0)
+    for_vectors(last - first, [&](std::int64_t i, auto part) {
+      F32::put(p + i, tanh(F32::get(p + i, part) / args.softcap) * args.softcap, part);
+    });
+  if (!args.relative_bias) return;
+  const float* table = args.relative_bias + head;
+  for (std::int64_t j = first; j < last; ++j)
+    p[j - first] += table[bias_row(args, j - q_at) * args.bias_stride];
+}
+
+// Asks for a row of a head ahead of its use.
+template <class E>
+STOA_INLINE void fetch_row(const typename E::Storage* row, std::int64_t d) {
+  const auto* p = reinterpret_cast<const char*>(row);
+  for (const auto* end = p + d * static_cast<std::int64_t>(sizeof(*row)); p < end; p += 64)
+    __builtin_prefetch(p);
+}
+
 template <auto kValue>
 struct Constant {
   static constexpr auto value = kValue;

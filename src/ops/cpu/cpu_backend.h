@@ -10,8 +10,9 @@ namespace stoa::ops::cpu {
 
 class CpuBackend final : public ReferenceBackend {
  public:
-  // ConfigError where the processor has no `isa`.
-  explicit CpuBackend(WorkerPool& pool, InstructionSet isa = best_instruction_set());
+  // ConfigError where the processor has no `isa`. `rows_apart`: products of linear layers as in
+  // MatrixKernels, for inference.
+  explicit CpuBackend(WorkerPool& pool, InstructionSet isa = best_instruction_set(), bool rows_apart = false);
   // With other matrix products than those of `isa`, in tests: instructions that the processor has not are
   // theirs to emulate.
   CpuBackend(WorkerPool& pool, InstructionSet isa, const MatrixKernels& products);

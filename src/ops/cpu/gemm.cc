@@ -63,7 +63,8 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   p.m = g.a.rows();
   p.n = g.b.rows();
   p.r = g.a.reduction();
-  p.stream = !g.a.transposed && !g.b.transposed && !g.accumulate && p.m <= kernels.vectors->stream_tokens;
+  p.stream = !g.a.transposed && !g.b.transposed && !g.accumulate &&
+             (kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
   if (p.stream) return p;
 
   const std::int64_t per_unit = k.pairs ? 2 : 1;
@@ -334,9 +335,9 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
 
 }  // namespace
 
-MatrixKernels matrix_kernels(InstructionSet isa) {
+MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart) {
   const GemmKernels& vectors = STOA_KERNELS(isa, gemm_kernels);
-  MatrixKernels kernels{&vectors, vectors.pairs.tiles ? &vectors.pairs : nullptr};
+  MatrixKernels kernels{&vectors, vectors.pairs.tiles ? &vectors.pairs : nullptr, rows_apart};
 #if defined(__x86_64__)
   if (isa == InstructionSet::kAmxBf16) kernels.bf16 = &avx512bf16::tile_products();
 #endif

@@ -19,8 +19,11 @@ struct ProductKernels;
 struct MatrixKernels {
   const GemmKernels* vectors = nullptr;
   const ProductKernels* bf16 = nullptr;  // of bf16 operands; null: they are converted to fp32
+  // Products with W [n, r] of any number of rows are streamed, so that a row of the output has the same bits
+  // however many rows there are.
+  bool rows_apart = false;
 };
-MatrixKernels matrix_kernels(InstructionSet isa);
+MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart = false);
 
 // An operand seen as [rows, reduction].
 struct GemmOperand {

@@ -1,6 +1,7 @@
 #include "ops/cpu/gemm_kernels.h"
 
 #include "ops/cpu/gemm_pack.h"
+#include "ops/cpu/reduce_eight.h"
 #include "ops/cpu/simd.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
@@ -156,30 +157,6 @@ struct StreamPairs {
 };
 #endif
 
-// sums[i] = the sum of the lanes of x[i].
-STOA_INLINE void reduce8(const F (&x)[8], float* sums) {
-#if STOA_ISA_LEVEL >= 2
-  __m512 s[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const auto a = reinterpret_cast<__m512>(x[2 * i]), b = reinterpret_cast<__m512>(x[2 * i + 1]);
-    s[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-  }
-  __m512 t[2];
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    const __m512d a = _mm512_castps_pd(s[2 * i]), b = _mm512_castps_pd(s[2 * i + 1]);
-    t[i] =
-        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-  }
-  __m512 u = _mm512_add_ps(_mm512_shuffle_f32x4(t[0], t[1], 0x88), _mm512_shuffle_f32x4(t[0], t[1], 0xdd));
-  u = _mm512_add_ps(u, _mm512_shuffle_f32x4(u, u, 0xb1));
-  _mm256_storeu_ps(sums, _mm512_castps512_ps256(_mm512_shuffle_f32x4(u, u, 0x08)));
-#else
-  for (int i = 0; i < 8; ++i) sums[i] = reduce_add(x[i]);
-#endif
-}
-
 // out[t, n … n + rows) = the sums of eight[r * T + t], and bias.
 template <int T>
 STOA_INLINE void finish_stream(const StreamJob& job, std::int64_t t0, std::int64_t n, int rows,
@@ -207,9 +184,8 @@ STOA_INLINE void finish_stream(const StreamJob& job, std::int64_t t0, std::int64
 // Nothing between two rows may hold up the loads that follow.
 template <class Lanes, int T>
 void stream_tokens(const StreamJob& job, std::int64_t t0) {
-  constexpr int kRowsAtOnce = 8 / T;       // whose lanes are summed together
-  constexpr int kUnroll = T <= 3 ? 2 : 1;  // independent sums, to hide latency; 4 read slower
-  constexpr std::int64_t kFetch = 8192;    // bytes ahead, into the L2 cache: more can be under way than to L1
+  constexpr int kRowsAtOnce = 8 / T;     // whose lanes are summed together
+  constexpr std::int64_t kFetch = 8192;  // bytes ahead, into the L2 cache: more can be under way than to L1
   for (std::int64_t n = job.first; n < job.end; n += kRowsAtOnce) {
     const int rows = static_cast<int>(least(kRowsAtOnce, job.end - n));
     F eight[8];
@@ -219,38 +195,104 @@ void stream_tokens(const StreamJob& job, std::int64_t t0) {
       // The last row again rather than none: clearing what is not summed would cost every row.
       const std::int64_t row = least(n + r, job.end - 1);
       const auto* w = static_cast<const char*>(job.w) + row * job.w_stride * Lanes::kBytes;
-      F c[kUnroll][T];
-#pragma GCC unroll 4
-      for (int u = 0; u < kUnroll; ++u)
+      F c[T];
 #pragma GCC unroll 8
-        for (int t = 0; t < T; ++t) c[u][t] = F{};
+      for (int t = 0; t < T; ++t) c[t] = F{};
       std::int64_t k = 0;
-      for (; k + kUnroll * Lanes::kStep <= job.inputs; k += kUnroll * Lanes::kStep)
-#pragma GCC unroll 4
-        for (int u = 0; u < kUnroll; ++u) {
-          const std::int64_t at = k + u * Lanes::kStep;
-          __builtin_prefetch(w + at * Lanes::kBytes + kFetch, 0, 2);
-          const F y = Lanes::get(w, at);
+      for (; k + Lanes::kStep <= job.inputs; k += Lanes::kStep) {
+        __builtin_prefetch(w + k * Lanes::kBytes + kFetch, 0, 2);
+        const F y = Lanes::get(w, k);
 #pragma GCC unroll 8
-          for (int t = 0; t < T; ++t)
-            c[u][t] = Lanes::multiply_add(y, Lanes::get(job.x, (t0 + t) * job.x_stride + at), c[u][t]);
-        }
-      for (; k < job.inputs; k += Lanes::kStep) {
-        const int left = static_cast<int>(least(Lanes::kStep, job.inputs - k));
+        for (int t = 0; t < T; ++t)
+          c[t] = Lanes::multiply_add(y, Lanes::get(job.x, (t0 + t) * job.x_stride + k), c[t]);
+      }
+      if (k < job.inputs) {
+        const int left = static_cast<int>(job.inputs - k);
         const F y = Lanes::get_first(w, k, left);
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t)
-          c[0][t] =
-              Lanes::multiply_add(y, Lanes::get_first(job.x, (t0 + t) * job.x_stride + k, left), c[0][t]);
+          c[t] = Lanes::multiply_add(y, Lanes::get_first(job.x, (t0 + t) * job.x_stride + k, left), c[t]);
       }
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) {
-#pragma GCC unroll 4
-        for (int u = 1; u < kUnroll; ++u) c[0][t] = c[0][t] + c[u][t];
-        eight[r * T + t] = c[0][t];
-      }
+      for (int t = 0; t < T; ++t) eight[r * T + t] = c[t];
     }
     finish_stream<T>(job, t0, n, rows, eight);
+  }
+}
+
+// Many tokens: tiles of a few rows of w and a few tokens, with the sums of each in the order of
+// stream_tokens().
+constexpr int kManyRows = kRegisters == 32 ? 4 : 2, kManyTokens = kRegisters == 32 ? 6 : 4;
+constexpr std::int64_t kManyBytes = 192 << 10;  // of x, and of w, that stay in the L2 cache
+
+template <class Lanes, int T>
+STOA_INLINE void stream_tile(const StreamJob& job, std::int64_t t0, std::int64_t n) {
+  const char* w[kManyRows];
+  for (int r = 0; r < kManyRows; ++r)
+    w[r] = static_cast<const char*>(job.w) + least(n + r, job.end - 1) * job.w_stride * Lanes::kBytes;
+  F c[T * kManyRows];
+#pragma GCC unroll 24
+  for (int i = 0; i < T * kManyRows; ++i) c[i] = F{};
+  std::int64_t k = 0;
+  for (; k + Lanes::kStep <= job.inputs; k += Lanes::kStep) {
+    F y[kManyRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kManyRows; ++r) {
+      __builtin_prefetch(w[r] + (kManyRows * job.w_stride + k) * Lanes::kBytes, 0, 2);
+      y[r] = Lanes::get(w[r], k);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      const F x = Lanes::get(job.x, (t0 + t) * job.x_stride + k);
+#pragma GCC unroll 4
+      for (int r = 0; r < kManyRows; ++r)
+        c[t * kManyRows + r] = Lanes::multiply_add(y[r], x, c[t * kManyRows + r]);
+    }
+  }
+  if (k < job.inputs) {
+    const int left = static_cast<int>(job.inputs - k);
+    for (int t = 0; t < T; ++t) {
+      const F x = Lanes::get_first(job.x, (t0 + t) * job.x_stride + k, left);
+      for (int r = 0; r < kManyRows; ++r)
+        c[t * kManyRows + r] = Lanes::multiply_add(Lanes::get_first(w[r], k, left), x, c[t * kManyRows + r]);
+    }
+  }
+  float sums[T * kManyRows + 8];
+#pragma GCC unroll 4
+  for (int i = 0; i < T * kManyRows; i += 8) {
+    F eight[8];
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) eight[j] = i + j < T * kManyRows ? c[i + j] : F{};
+    reduce8(eight, sums + i);
+  }
+  const int rows = static_cast<int>(least(kManyRows, job.end - n));
+  dispatch(
+      job.out_element, [&]<Element O>() __attribute__((always_inline)) {
+        for (int t = 0; t < T; ++t) {
+          F sum = load_first(sums + t * kManyRows, rows);
+          if (job.bias) sum = sum + load_first(job.bias + n, rows);
+          store_first_as<O>(job.out, (t0 + t) * job.out_stride + n, sum, rows);
+        }
+      });
+}
+
+template <class Lanes>
+void stream_many(const StreamJob& job) {
+  const std::int64_t row_bytes = job.inputs * Lanes::kBytes, fit = kManyBytes / row_bytes;
+  const std::int64_t tokens = fit < 2 * kManyTokens ? 2 * kManyTokens : fit / kManyTokens * kManyTokens,
+                     rows = fit < 4 * kManyRows ? 4 * kManyRows : fit / kManyRows * kManyRows;
+  StreamJob part = job;
+  for (part.first = job.first; part.first < job.end; part.first = part.end) {
+    part.end = least(part.first + rows, job.end);
+    for (std::int64_t begin = 0; begin < job.tokens; begin += tokens) {
+      const std::int64_t end = least(begin + tokens, job.tokens);
+      for (std::int64_t n = part.first; n < part.end; n += kManyRows) {
+        std::int64_t t = begin;
+        for (; t + kManyTokens <= end; t += kManyTokens) stream_tile<Lanes, kManyTokens>(part, t, n);
+        for (; t + 2 <= end; t += 2) stream_tile<Lanes, 2>(part, t, n);
+        if (t < end) stream_tile<Lanes, 1>(part, t, n);
+      }
+    }
   }
 }
 
@@ -271,8 +313,10 @@ void stream_with(const StreamJob& job) {
       return stream_tokens<Lanes, 6>(job, 0);
     case 7:
       return stream_tokens<Lanes, 7>(job, 0);
-    default:
+    case 8:
       return stream_tokens<Lanes, 8>(job, 0);
+    default:
+      return stream_many<Lanes>(job);
   }
 }
 

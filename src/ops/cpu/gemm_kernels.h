@@ -72,7 +72,8 @@ struct ProductKernels {
   double spin_flops;
 };
 
-// out[t, n] = sum_k x[t, k] * w[n, k] + bias[n] for few tokens: streams rows [first, end) of w once.
+// out[t, n] = sum_k x[t, k] * w[n, k] + bias[n], for few tokens or many: rows [first, end) of w are read
+// where they lie. An output's sum has one order, whatever the number of tokens.
 struct StreamJob {
   const void* x;
   std::int64_t x_stride;
@@ -100,7 +101,7 @@ struct GemmKernels {
   ProductKernels floats;  // of fp32, and of 16-bit elements converted to it
   ProductKernels pairs;   // of bf16; tiles is null where the instruction set has no such products
   void (*stream)(const StreamJob&);
-  int stream_tokens;  // most tokens that stream() takes
+  int stream_tokens;  // up to here nothing is faster than stream()
   void (*column_sums)(const ColumnSumJob&);
   float (*read_sum)(const float* p, std::int64_t n);  // reads n floats once, as fast as memory gives them
 };

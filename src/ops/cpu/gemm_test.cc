@@ -42,6 +42,7 @@ std::vector<KernelSet> kernel_sets() {
     std::string name(name_of(isa));
     std::erase(name, '-');
     sets.push_back({name, isa, matrix_kernels(isa)});
+    sets.push_back({name + "_rows_apart", isa, matrix_kernels(isa, true)});
     if (isa != InstructionSet::kAmxBf16)
       sets.push_back({name + "_emulated_tiles", isa, with_emulated_tiles(isa), false, true});
   }
@@ -298,6 +299,33 @@ INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, testing::ValuesIn(kernel_sets()),
                          [](const auto& set) { return set.param.name; });
 
 // y = x W^T, dx = dy W, dW = dy^T x: the operands are read the right way round.
+// A row's bits do not depend on how many rows there are.
+TEST(RowsApart, AnyNumberOfRowsGivesTheSameBits) {
+  std::mt19937 random(12);
+  for (const InstructionSet isa : sets_of_this_machine())
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+      for (const std::int64_t inputs : {7, 64, 576, 1537}) {
+        const MatrixKernels kernels = matrix_kernels(isa, true);
+        constexpr std::int64_t kTokens = 301, kOutputs = 45;
+        Matrix x(type, kTokens, inputs, false), w(type, kOutputs, inputs, false);
+        x.fill(random), w.fill(random);
+        Matrix all(DType::kF32, kTokens, kOutputs, false);
+        WorkerPool one(1), three(3);
+        const auto product = [&](std::int64_t begin, std::int64_t count, Matrix& out, WorkerPool& pool) {
+          const Gemm gemm{{x.view().slice(begin, count)}, {w.view()}, {}, out.view().slice(begin, count)};
+          ASSERT_EQ(workspace_bytes(gemm, kernels, pool.size()), 0u);
+          run(gemm, kernels, pool, nullptr);
+        };
+        product(0, kTokens, all, one);
+        for (const std::int64_t step : {1, 2, 3, 4, 5, 7, 8, 9, 13, 32, 150}) {
+          Matrix pieces(DType::kF32, kTokens, kOutputs, false);
+          for (std::int64_t begin = 0; begin < kTokens; begin += step)
+            product(begin, std::min(step, kTokens - begin), pieces, three);
+          EXPECT_EQ(pieces.memory, all.memory) << name_of(isa) << " " << name_of(type) << " " << step;
+        }
+      }
+}
+
 TEST(LinearAsGemm, Layouts) {
   Matrix x(DType::kF32, 2, 3, false), w(DType::kF32, 4, 3, false), y(DType::kF32, 2, 4, false);
   const Gemm forward = gemm_of(LinearForward{x.view(), w.view(), {}, y.view()});

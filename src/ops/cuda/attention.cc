@@ -51,6 +51,7 @@ AttentionArgs args_of(const Op& op) {
   a.q = head_rows(op.q), a.k = head_rows(op.k), a.v = head_rows(op.v), a.o = head_rows(op.o);
   a.lse = op.lse ? op.lse.template as<float>() : nullptr;
   const AttentionSegments& s = op.segments;
+  require<ConfigError>(op.k.shape.rank() == 3, "{}: keys in blocks are for the CPU alone", Op::kName);
   a.q_begin = s.q_begin.template as<std::int32_t>();
   a.k_begin = s.k_begin.template as<std::int32_t>();
   a.k_count = s.k_count.template as<std::int32_t>();
@@ -87,7 +88,8 @@ DenseAttention dense(const Op& op) {
   const bool is_dense = s.count > 0 && s.longest_q > 1 && s.longest_q == s.longest_k &&
                         rows == op.k.shape[0] && s.count * s.longest_q == rows;
   const bool small = op.q.dtype == DType::kBF16 || op.q.dtype == DType::kF16;
-  const bool plain = !s.behind && op.options.dropout == 0 && op.options.softcap == 0 && !op.relative_bias;
+  const bool plain = !s.behind && op.k.shape.rank() == 3 && op.options.dropout == 0 &&
+                     op.options.softcap == 0 && !op.relative_bias;
   if (!is_dense || !small || !plain) return out;
   out.type = op.q.dtype;
   out.batch = s.count, out.length = s.longest_q;

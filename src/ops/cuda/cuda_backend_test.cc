@@ -18,7 +18,7 @@ std::shared_ptr<Backend> make_emulated() {
 INSTANTIATE_TEST_SUITE_P(
     CudaKernels, BackendTest,
     ::testing::Values(BackendCase{
-        .name = "emulated", .make = make_emulated, .rounds_bias = true, .gpt_oss = false}),
+        .name = "emulated", .make = make_emulated, .rounds_bias = true, .blocks = false, .gpt_oss = false}),
     BackendCaseName());
 
 // At wiring: a dry run asks for workspaces.

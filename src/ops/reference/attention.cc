@@ -15,9 +15,10 @@ class Geometry {
  public:
   explicit Geometry(const Op& op)
       : heads(op.q.shape[1]),
-        groups(op.k.shape[1]),
+        groups(op.k.shape[op.k.shape.rank() - 2]),
         d(op.q.shape[2]),
         op_(op),
+        block_rows_(op.k.shape.rank() == 4 ? op.k.shape[1] : 0),
         q_begin_(load_integers(op.segments.q_begin)),
         k_begin_(load_integers(op.segments.k_begin)),
         k_count_(load_integers(op.segments.k_count)),
@@ -28,14 +29,14 @@ class Geometry {
 
   const std::int64_t heads, groups, d;
 
-  // Calls body(query row, head, first key row, keys, segment, query's index among the segment's keys) for
-  // every query.
+  // Calls body(query row, head, first key, keys, segment, query's index among the segment's keys) for every
+  // query.
   template <class Body>
   void for_each_query(Body&& body) const {
     for (std::int64_t s = 0; s < op_.segments.count; ++s) {
       const std::int64_t queries = q_begin_[s + 1] - q_begin_[s], keys = k_count_[s];
       require<DataError>(queries >= 0 && keys >= 0 && q_begin_[s] >= 0 && q_begin_[s + 1] <= op_.q.shape[0] &&
-                             k_begin_[s] >= 0 && k_begin_[s] + keys <= op_.k.shape[0],
+                             (block_rows_ > 0 || (k_begin_[s] >= 0 && k_begin_[s] + keys <= op_.k.shape[0])),
                          "attention segment {}: queries [{}, {}) of {}, keys [{}, {}) of {}", s, q_begin_[s],
                          q_begin_[s + 1], op_.q.shape[0], k_begin_[s], k_begin_[s] + keys, op_.k.shape[0]);
       for (std::int64_t i = 0; i < queries; ++i) {
@@ -45,15 +46,14 @@ class Geometry {
         if (op_.options.causal) last = std::clamp<std::int64_t>(at + 1, 0, keys);
         if (op_.options.window > 0) first = std::max<std::int64_t>(0, at - op_.options.window + 1);
         for (std::int64_t h = 0; h < heads; ++h)
-          body(q_begin_[s] + i, h, k_begin_[s] + first, std::max<std::int64_t>(0, last - first), s, at);
+          body(q_begin_[s] + i, h, first, std::max<std::int64_t>(0, last - first), s, at);
       }
     }
   }
 
-  // Index in the bias table of a query and a key row.
-  std::int64_t bias_index(std::int64_t segment, std::int64_t head, std::int64_t query_at,
-                          std::int64_t key_row) const {
-    const std::int64_t offset = key_row - k_begin_[segment] - query_at - op_.options.first_offset;
+  // Index in the bias table of a query and a key.
+  std::int64_t bias_index(std::int64_t head, std::int64_t query_at, std::int64_t key) const {
+    const std::int64_t offset = key - query_at - op_.options.first_offset;
     return std::clamp<std::int64_t>(offset, 0, op_.relative_bias.shape[0] - 1) * heads + head;
   }
 
@@ -61,34 +61,44 @@ class Geometry {
     double value;
     double slope;  // derivative by the scaled product
   };
-  Score score(double product, std::int64_t segment, std::int64_t head, std::int64_t query_at,
-              std::int64_t key_row) const {
+  Score score(double product, std::int64_t head, std::int64_t query_at, std::int64_t key) const {
     Score out{op_.options.scale * product, 1};
     if (const double cap = op_.options.softcap; cap != 0) {
       const double t = std::tanh(out.value / cap);
       out = {cap * t, 1 - t * t};
     }
-    if (op_.relative_bias) out.value += bias_[bias_index(segment, head, query_at, key_row)];
+    if (op_.relative_bias) out.value += bias_[bias_index(head, query_at, key)];
     return out;
   }
 
-  // Factor of the probability of a key row: 0 or 1/(1-p).
-  double factor(std::int64_t segment, std::int64_t head, std::int64_t query_at, std::int64_t key_row) const {
+  // Factor of the probability of a key: 0 or 1/(1-p).
+  double factor(std::int64_t segment, std::int64_t head, std::int64_t query_at, std::int64_t key) const {
     const AttentionOptions& o = op_.options;
     if (o.dropout == 0) return 1;
     const std::int64_t first = position_[segment];
     const std::uint32_t word = attention_dropout_word(o.dropout_key, sample_[segment], o.first_head + head,
-                                                      first + query_at, first + key_row - k_begin_[segment]);
+                                                      first + query_at, first + key);
     return uniform_from_word(word) < o.dropout ? 0 : 1 / (1 - static_cast<double>(o.dropout));
   }
 
   std::int64_t q_at(std::int64_t row, std::int64_t head) const { return (row * heads + head) * d; }
-  std::int64_t k_at(std::int64_t row, std::int64_t head) const {
+  // Where the elements of a segment's key begin.
+  std::int64_t k_at(std::int64_t segment, std::int64_t key, std::int64_t head) const {
+    std::int64_t row = 0;
+    if (block_rows_ == 0) {
+      row = k_begin_[segment] + key;
+    } else {
+      const std::int64_t block = k_begin_[segment * op_.segments.k_begin.shape[1] + key / block_rows_];
+      require<DataError>(block >= 0 && block < op_.k.shape[0], "attention segment {}: block {} of {}",
+                         segment, block, op_.k.shape[0]);
+      row = block * block_rows_ + key % block_rows_;
+    }
     return (row * groups + head / (heads / groups)) * d;
   }
 
  private:
   const Op& op_;
+  const std::int64_t block_rows_;  // 0: keys are contiguous rows
   std::vector<std::int64_t> q_begin_, k_begin_, k_count_, sample_, position_, behind_;
   Values bias_;
 };
@@ -115,13 +125,13 @@ void ReferenceBackend::execute(const AttentionForward& op, Resources) {
     if (keys == 0) return;  // sees nothing: output 0
     p.resize(static_cast<std::size_t>(keys));
     for (std::int64_t j = 0; j < keys; ++j)
-      p[j] = g.score(dot(&q[g.q_at(row, h)], &k[g.k_at(first + j, h)], g.d), s, h, at, first + j).value;
+      p[j] = g.score(dot(&q[g.q_at(row, h)], &k[g.k_at(s, first + j, h)], g.d), h, at, first + j).value;
     const double top = *std::max_element(p.begin(), p.end());
     double sum = 0;
     for (double& x : p) sum += x = std::exp(x - top);
     lse[row * g.heads + h] = top + std::log(sum);
     for (std::int64_t j = 0; j < keys; ++j)
-      add_scaled(&o[g.q_at(row, h)], p[j] / sum * g.factor(s, h, at, first + j), &v[g.k_at(first + j, h)],
+      add_scaled(&o[g.q_at(row, h)], p[j] / sum * g.factor(s, h, at, first + j), &v[g.k_at(s, first + j, h)],
                  g.d);
   });
   store(o, op.o);
@@ -138,15 +148,16 @@ void ReferenceBackend::execute(const AttentionBackward& op, Resources) {
     const double *qi = &q[g.q_at(row, h)], *gi = &dout[g.q_at(row, h)];
     const double delta = dot(gi, &o[g.q_at(row, h)], g.d);  // = sum over keys of p dp
     for (std::int64_t j = first; j < first + keys; ++j) {
-      const double *kj = &k[g.k_at(j, h)], *vj = &v[g.k_at(j, h)];
-      const auto score = g.score(dot(qi, kj, g.d), s, h, at, j);
+      const std::int64_t key = g.k_at(s, j, h);
+      const double *kj = &k[key], *vj = &v[key];
+      const auto score = g.score(dot(qi, kj, g.d), h, at, j);
       const double p = std::exp(score.value - lse[row * g.heads + h]);
       const double factor = g.factor(s, h, at, j);
       const double dscore = p * (dot(gi, vj, g.d) * factor - delta);
-      if (!dbias.empty()) dbias[g.bias_index(s, h, at, j)] += dscore;
+      if (!dbias.empty()) dbias[g.bias_index(h, at, j)] += dscore;
       const double ds = dscore * score.slope * op.options.scale;
-      add_scaled(&dv[g.k_at(j, h)], p * factor, gi, g.d);
-      add_scaled(&dk[g.k_at(j, h)], ds, qi, g.d);
+      add_scaled(&dv[key], p * factor, gi, g.d);
+      add_scaled(&dk[key], ds, qi, g.d);
       add_scaled(&dq[g.q_at(row, h)], ds, kj, g.d);
     }
   });

@@ -1,0 +1,164 @@
+// An answer does not depend on what else is being answered: the logits of every token have the same bits
+// alone and in a batch, from a cached prefix, in chunks, after preemption, with one thread and with two.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "device/host/host_device.h"
+#include "infer/engine/engine.h"
+#include "infer/engine/paged_decoder.h"
+#include "ops/cpu/cpu_backend.h"
+
+namespace stoa::infer {
+namespace {
+
+enum BitsKind { kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts };
+
+model::ModelConfig bits_config(BitsKind kind) {
+  model::ModelConfig c;
+  c.num_layers = 2;
+  c.hidden_size = 48;
+  c.num_attention_heads = 6;
+  c.ffn_hidden_size = 80;
+  c.encoder_seq_length = 8;
+  c.max_position_embeddings = 256;
+  c.vocab_size = 61;
+  if (kind == kBitsAlibi) {
+    c.position_embedding_type = model::PositionEmbedding::kAlibi;
+    return c;
+  }
+  c.position_embedding_type = model::PositionEmbedding::kRope;
+  c.normalization = model::Normalization::kRmsNorm;
+  c.activation = model::Activation::kSwiglu;
+  c.bias = model::BiasKind::kNone;
+  c.num_query_groups = 2;
+  if (kind == kBitsWindowed) {
+    c.window_size = 21;
+    c.window_attn_skip_freq = 2;
+    c.attn_logit_softcapping = 2;
+  }
+  if (kind == kBitsLatent) {
+    c.num_query_groups = 6;
+    c.latent = {true, 6, 5, 4, 4, 3};
+  }
+  if (kind == kBitsExperts) {
+    c.moe.num_moe_experts = 4;
+    c.moe.moe_ffn_hidden_size = 24;
+  }
+  return c;
+}
+
+// Keeps the logits of every token that a pass gives.
+class RecordedModel final : public PassModel {
+ public:
+  explicit RecordedModel(PassModel& model) : model_(model) {}
+  const PassLimits& limits() const override { return model_.limits(); }
+  std::span<const float> run(const PassPlan& plan) override {
+    const auto logits = model_.run(plan);
+    const auto width = static_cast<std::size_t>(limits().vocabulary);
+    std::size_t row = 0;
+    for (const PassSegment& s : plan.segments)
+      for (std::int64_t i = std::ssize(s.tokens) - s.scored; i < std::ssize(s.tokens); ++i, ++row) {
+        const auto values = logits.subspan(row * width, width);
+        rows[{s.sequence, s.begin + i}] = {values.begin(), values.end()};
+      }
+    return logits;
+  }
+  void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
+    model_.share_out(n, body);
+  }
+  std::map<std::pair<SequenceId, std::int64_t>, std::vector<float>> rows;
+
+ private:
+  PassModel& model_;
+};
+
+struct Way {
+  const char* name;
+  std::int64_t sequences = 32, pass_tokens = 512, blocks = 400;
+  int threads = 1;
+  bool alone = false, twice = false, preempts = false;
+};
+
+using Logits = std::map<std::pair<std::size_t, std::int64_t>, std::vector<float>>;  // by request and position
+
+Logits logits_of(BitsKind kind, DType type, const Way& way) {
+  Machine machine;
+  machine.pool = std::make_unique<WorkerPool>(way.threads);
+  machine.device = std::make_unique<HostDevice>();
+  machine.backend =
+      std::make_unique<ops::cpu::CpuBackend>(*machine.pool, ops::cpu::best_instruction_set(), true);
+  machine.stream = machine.device->create_stream();
+  PagedDecoderOptions options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
+  options.limits = {.block_tokens = 16,
+                    .blocks = way.blocks,
+                    .context = 256,
+                    .pass_tokens = way.pass_tokens,
+                    .sequences = way.sequences,
+                    .scored = 64,
+                    .vocabulary = 61};
+  const auto decoder = make_rank<PagedDecoder>(machine, options);
+  auto& parameters = decoder->chunk().parameters();
+  for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
+    const TensorView weights = parameters.get({static_cast<int>(p)});
+    dispatch_float(weights.dtype, [&]<class T>() {
+      for (std::int64_t i = 0; i < weights.elements(); ++i)
+        weights.as<T>()[i] =
+            T(0.3F * std::sin(static_cast<float>(i * i % 1009 * 7 + static_cast<std::int64_t>(p) * 31 + 1)));
+    });
+  }
+  Logits out;
+  RecordedModel recorded(*decoder);
+  Engine engine(recorded);
+  const auto listener = [](const Event&) { return true; };
+  SequenceId before = 0;
+  for (int turn = 0; turn < (way.twice ? 2 : 1); ++turn) {
+    for (std::size_t i = 0; i < 32; ++i) {
+      Request r;
+      const std::size_t length = i % 5 == 0 ? 70 + i : 3 + i * 7 % 40;
+      for (std::size_t t = 0; t < length; ++t)
+        r.prompt.push_back(static_cast<std::int32_t>((t < 33 ? t * 5 : t * i) % 61));
+      r.max_tokens = 12;
+      r.sampling.seed = i;
+      if (!way.twice) r.prompt_logprobs = 0;
+      engine.submit(r, listener);
+      if (way.alone)
+        while (engine.step()) continue;
+    }
+    while (engine.step()) continue;
+    for (auto& [key, row] : recorded.rows)
+      out[{static_cast<std::size_t>(key.first - before - 1), key.second}] = row;
+    recorded.rows.clear();
+    before += 32;
+  }
+  if (way.preempts) EXPECT_GT(engine.counters().preemptions, 0);
+  if (way.twice) EXPECT_GT(engine.counters().prefix_hit_tokens, 0);
+  return out;
+}
+
+TEST(SameBits, LogitsDoNotDependOnWhatElseIsInThePass) {
+  for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts})
+    for (const DType type : {DType::kF32, DType::kBF16}) {
+      const Logits alone = logits_of(kind, type, {.name = "alone", .alone = true});
+      ASSERT_GT(alone.size(), 32u * 12u);
+      for (const Way& way : {Way{.name = "batch"}, Way{.name = "two threads", .threads = 2},
+                             Way{.name = "chunks of 1", .pass_tokens = 1},
+                             Way{.name = "chunks of 64", .pass_tokens = 64, .threads = 2},
+                             Way{.name = "preempted", .blocks = 18, .preempts = true},
+                             Way{.name = "cached prefix", .twice = true}}) {
+        const Logits other = logits_of(kind, type, way);
+        std::size_t different = 0;
+        for (const auto& [key, row] : other) {
+          const auto it = alone.find(key);
+          ASSERT_NE(it, alone.end()) << way.name;
+          different += it->second != row;
+        }
+        EXPECT_EQ(different, 0u) << way.name << ", kind " << kind << " " << name_of(type) << " of "
+                                 << other.size();
+      }
+    }
+}
+
+}  // namespace
+}  // namespace stoa::infer
