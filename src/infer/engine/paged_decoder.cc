@@ -193,13 +193,14 @@ void PagedDecoder::dry_run() {
       PassPlan plan;
       for (std::int64_t i = 0; i < sequences; ++i) {
         PassSegment segment;
-        const std::int64_t share = i == 0 ? tokens - (sequences - 1) : 1;
-        const std::int64_t count = std::min(share, l.longest());
+        const std::int64_t others = sequences - 1 - i;  // a token and its logits for each
+        const std::int64_t count = std::min(tokens - plan.tokens - others, l.longest());
         segment.begin = l.longest() - count;
         segment.length = l.longest();
         segment.tokens = std::span(zeros).first(static_cast<std::size_t>(count));
         segment.blocks = blocks;
-        segment.scored = i == 0 ? std::min(count, l.scored - (sequences - 1)) : 1;
+        segment.scored = std::min(count, l.scored - plan.scored - others);
+        plan.tokens += count;
         plan.segments.push_back(segment);
         plan.scored += segment.scored;
       }

@@ -119,7 +119,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
       const std::size_t length = i % 5 == 0 ? 70 + i : 3 + i * 7 % 40;
       for (std::size_t t = 0; t < length; ++t)
         r.prompt.push_back(static_cast<std::int32_t>((t < 33 ? t * 5 : t * i) % 61));
-      r.max_tokens = 12;
+      r.max_tokens = 40;
       r.sampling.seed = i;
       if (!way.twice) r.prompt_logprobs = 0;
       engine.submit(r, listener);
@@ -132,8 +132,8 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
     recorded.rows.clear();
     before += 32;
   }
-  if (way.preempts) EXPECT_GT(engine.counters().preemptions, 0);
-  if (way.twice) EXPECT_GT(engine.counters().prefix_hit_tokens, 0);
+  EXPECT_EQ(engine.counters().preemptions > 0, way.preempts) << way.name;
+  EXPECT_TRUE(!way.twice || engine.counters().prefix_hit_tokens > 0) << way.name;
   return out;
 }
 
