@@ -63,11 +63,10 @@ struct AttentionForward {
   static constexpr const char* kName = "attention forward";
   AttentionOptions options;
   AttentionSegments segments;
-  TensorView q;  // [Tq, H, d]; rows may be strided (a fused qkv matrix)
-  TensorView
-      k;  // [Tk, G, d]; in inference also [blocks, R, G, d]: then k_begin is [n, m], key j of segment i
-  TensorView v;  // as k; is row j % R of block k_begin[i][j / R], and a query's bits depend on its text alone
-  TensorView o;  // [Tq, H, d]
+  TensorView q;    // [Tq, H, d]; rows may be strided (a fused qkv matrix)
+  TensorView k;    // [Tk, G, d]; or [blocks, R, G, d] in inference: key j of segment i is then row j % R of
+  TensorView v;    // as k; block k_begin[i][j / R], and the output of a query depends on its text alone
+  TensorView o;    // [Tq, H, d]
   TensorView lse;  // [Tq, H] accumulation type: log of the sum of exponentials; none in inference
   // [offsets, H] accumulation type, or none; rows may be strided. Offsets beyond the table take its first or
   // its last row.

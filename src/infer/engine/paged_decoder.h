@@ -1,4 +1,4 @@
-// A model whose keys and values lie in a pool of blocks: rows of many sequences go through it in one pass.
+// A model whose keys and values are in a pool of blocks: rows of many sequences go through it in one pass.
 // Memory is declared once, exactly. The logits of a token have the same bits whatever else is in its pass, as
 // long as the backend keeps rows apart (ops/cpu/gemm.h).
 #pragma once
@@ -31,7 +31,7 @@ class PagedDecoder final : public PassModel {
 
   void dry_run();
   LoadedChunk& chunk() { return chunk_; }
-  // Of keys, values and states.
+  // Bytes of keys, values and states.
   std::size_t cache_bytes();
 
  private:
