@@ -76,9 +76,10 @@ void serve_models(const ServeArguments& a, Context& context) {
   for (const auto& origin : options.app.allowed_origins)
     require<UsageError>(origin == "*" || origin.find("://") != std::string::npos,
                         "--allowed-origin {}: expected an origin such as https://example.org", origin);
+  MachineOptions machine = a.machine.machine;
+  machine.rows_apart = true;  // an answer does not depend on what else is served
   serve::serve(
-      options, [machine = a.machine.machine] { return make_machine(machine); }, context.interrupt.token(),
-      context.console,
+      options, [machine] { return make_machine(machine); }, context.interrupt.token(), context.console,
       [&](const std::string& url) {
         print("listening on " + url + "\n");
         context.interrupt.set({.grace = std::chrono::duration<double>(options.drain_seconds + 10),
@@ -112,7 +113,9 @@ void add_serve_command(CLI::App& app, Context& context) {
   c->add_option("--max-context", a->max_context,
                 "Tokens of a prompt and its answer (default: the model's positions)")
       ->check(between(2, 1 << 24));
-  c->add_option("--kv-memory-gb", a->cache_gigabytes, "Memory for keys and values, which bounds the context")
+  c->add_option("--kv-memory-gb", a->cache_gigabytes,
+                "Memory for the keys and values of all answers under way (default: 1, or of one context if "
+                "that is more)")
       ->check(between(1e-6, 1e6));
   c->add_option("--max-queue-seconds", a->queue_seconds,
                 "Requests that would wait longer are refused with status 429 and Retry-After")

@@ -5,25 +5,22 @@
 #include <ctime>
 
 #include "base/file.h"
-#include "infer/length_tables.h"
-#include "serve/single_pass.h"
+#include "infer/engine/paged_decoder.h"
 
 namespace stoa::serve {
 namespace {
 
-std::int64_t context_of(infer::OpenModel& model, const ModelOptions& options) {
-  std::int64_t context = infer::usable_positions(model.model().config);
-  if (options.max_context) context = std::min(context, *options.max_context);
-  if (options.cache_gigabytes) {
-    const std::size_t per_token = cache_bytes_per_token(model.model(), model.precision());
-    const double room = *options.cache_gigabytes * 1e9;
-    if (per_token > 0)
-      context = std::min(context, static_cast<std::int64_t>(room / static_cast<double>(per_token)));
-    require<ConfigError>(
-        context >= 2, "--kv-memory-gb {}: keys and values of a token take {} bytes, so not even 2 tokens fit",
-        *options.cache_gigabytes, per_token);
+std::unique_ptr<infer::PassModel> load_passes(infer::OpenModel& model, const ModelOptions& options) {
+  infer::EngineUse use;
+  use.context = options.max_context;
+  if (options.cache_gigabytes) use.cache_bytes = *options.cache_gigabytes * 1e9;
+  try {
+    return infer::load_paged_decoder(model, use);
+  } catch (const ConfigError& error) {
+    if (options.cache_gigabytes)
+      fail<ConfigError>("--kv-memory-gb {:g}: {}", *options.cache_gigabytes, error.what());
+    throw;
   }
-  return context;
 }
 
 }  // namespace
@@ -73,8 +70,7 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
   }
   require<ConfigError>(kind() == model::ModelKind::kGpt,
                        "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
-  context_ = context_of(*model_, options);
-  passes_ = std::make_unique<SinglePass>(*model_, context_);
+  passes_ = load_passes(*model_, options);
   context_ = passes_->limits().longest();
   admission_ = std::make_unique<Admission>(options.queue_seconds, options.queue_requests);
   engine_ = std::make_unique<infer::Engine>(*passes_);

@@ -36,7 +36,7 @@ struct ModelOptions {
 
 class ServedModel {
  public:
-  // Reads the model. Errors are those of infer::OpenModel and infer::load_decoder, infer::TextEmbedder;
+  // Reads the model. Errors are those of infer::OpenModel and infer::load_paged_decoder, infer::TextEmbedder;
   // ConfigError: a context or cache too small for any answer.
   ServedModel(const ModelOptions& options, infer::MakeMachine make_machine, std::shared_ptr<Metrics> metrics);
 

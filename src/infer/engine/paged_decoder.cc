@@ -10,7 +10,7 @@ namespace stoa::infer {
 namespace {
 
 constexpr std::int64_t kBlockTokens = 16;
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr double kGigabyte = 1e9;
 
 std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_tokens) {
   return (tokens + block_tokens - 1) / block_tokens;
@@ -241,13 +241,13 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
   const std::int64_t context_blocks = blocks_of(l.context, l.block_tokens),
                      most = context_blocks * l.sequences;
   const double bytes =
-      use.kv_gib ? *use.kv_gib * kGiB : std::max(kGiB, block_bytes * static_cast<double>(context_blocks));
+      use.cache_bytes.value_or(std::max(kGigabyte, block_bytes * static_cast<double>(context_blocks)));
   l.blocks = block_bytes == 0 || bytes >= block_bytes * static_cast<double>(most)
                  ? most
                  : static_cast<std::int64_t>(bytes / block_bytes);
   require<ConfigError>(l.blocks >= 1,
-                       "{:g} GiB for keys and values hold less than one block of {} tokens ({:.4f} GiB)",
-                       *use.kv_gib, l.block_tokens, block_bytes / kGiB);
+                       "{:g} bytes for keys and values hold less than one block of {} tokens ({:.0f} bytes)",
+                       bytes, l.block_tokens, block_bytes);
   l.pass_tokens = std::clamp<std::int64_t>(use.pass_tokens, 1, l.context * l.sequences);
   l.scored = std::max<std::int64_t>(l.sequences, 128);
   return model.load<PagedDecoder>(options);
@@ -256,8 +256,8 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
 std::string describe_room(PagedDecoder& decoder) {
   const PassLimits& l = decoder.limits();
   const std::int64_t tokens = l.blocks * l.block_tokens;
-  return fmt::format("keys and values: {:.2f} GiB for {} tokens, {} text{} of {}; up to {} at once",
-                     static_cast<double>(decoder.cache_bytes()) / kGiB, tokens, tokens / l.longest(),
+  return fmt::format("keys and values: {:.2f} GB for {} tokens, {} text{} of {}; up to {} at once",
+                     static_cast<double>(decoder.cache_bytes()) / kGigabyte, tokens, tokens / l.longest(),
                      tokens / l.longest() == 1 ? "" : "s", l.longest(), l.sequences);
 }
 

@@ -57,8 +57,8 @@ class PagedDecoder final : public PassModel {
 // What a model is loaded for; what is not given follows from the model.
 struct EngineUse {
   std::optional<std::int64_t> context;
-  std::optional<double> kv_gib;  // memory for keys and values; none: one context, or 1 GiB if that is more
-  std::int64_t sequences = 32;   // at the same time
+  std::optional<double> cache_bytes;  // of keys and values; none: of one context, or 1 GB if that is more
+  std::int64_t sequences = 32;        // at the same time
   std::int64_t pass_tokens = 512;
   bool tokenizer = true;  // is one needed? It is read before the weights
 };
@@ -66,7 +66,7 @@ struct EngineUse {
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type);
 // ConfigError: not a model that continues a text; memory for less than one block.
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use);
-// "keys and values: 1.0 GiB, 24 KiB a token: 43690 tokens, 5 texts of 8192"
+// "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"
 std::string describe_room(PagedDecoder& decoder);
 
 }  // namespace stoa::infer

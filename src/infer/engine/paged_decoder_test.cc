@@ -1,0 +1,131 @@
+#include "infer/engine/paged_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "device/host/host_device.h"
+#include "infer/decoder_rank.h"
+#include "infer/engine/engine.h"
+#include "ops/cpu/cpu_backend.h"
+
+namespace stoa::infer {
+namespace {
+
+constexpr std::int64_t kContext = 96, kVocabulary = 61;
+
+model::ModelConfig tiny_llama() {
+  model::ModelConfig config;
+  config.num_layers = 2;
+  config.hidden_size = 64;
+  config.num_attention_heads = 4;
+  config.num_query_groups = 2;
+  config.ffn_hidden_size = 96;
+  config.position_embedding_type = model::PositionEmbedding::kRope;
+  config.max_position_embeddings = kContext;
+  config.encoder_seq_length = 8;
+  config.vocab_size = kVocabulary;
+  return config;
+}
+
+Machine cpu_machine() {
+  Machine machine;
+  machine.pool = std::make_unique<WorkerPool>(1);
+  machine.device = std::make_unique<HostDevice>();
+  machine.backend = std::make_unique<ops::cpu::CpuBackend>(*machine.pool);
+  machine.stream = machine.device->create_stream();
+  return machine;
+}
+
+// Weights of a formula, large enough for positions to matter.
+void fill_weights(optim::ParameterStore& parameters) {
+  for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
+    const TensorView weights = parameters.get({static_cast<int>(p)});
+    const float scale = parameters.specs()[p].name.find(".qkv") != std::string::npos ? 1.0f : 0.3f;
+    for (std::int64_t i = 0; i < weights.elements(); ++i)
+      weights.as<float>()[i] =
+          scale * std::sin(static_cast<float>(i * i % 1009 * 7 + static_cast<std::int64_t>(p) * 31 + 1));
+  }
+}
+
+std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine) {
+  PagedDecoderOptions options{model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true};
+  PassLimits& l = options.limits;
+  l.blocks = 48;
+  l.context = kContext;
+  l.pass_tokens = 24;
+  l.sequences = l.scored = 8;
+  l.vocabulary = kVocabulary;
+  auto decoder = make_rank<PagedDecoder>(machine, options);
+  fill_weights(decoder->chunk().parameters());
+  return decoder;
+}
+
+std::vector<Request> some_requests(std::size_t count) {
+  std::vector<Request> out;
+  std::mt19937 random(7);
+  std::vector<std::int32_t> start(40);
+  for (auto& id : start) id = static_cast<std::int32_t>(random() % kVocabulary);
+  for (std::size_t i = 0; i < count; ++i) {
+    Request r;
+    // Some begin alike.
+    if (i % 3 == 0) r.prompt = start;
+    for (std::size_t n = 1 + random() % 30; n-- > 0;)
+      r.prompt.push_back(static_cast<std::int32_t>(random() % kVocabulary));
+    r.max_tokens = 5 + static_cast<std::int64_t>(random() % 12);
+    r.sampling.seed = i;
+    r.sampling.greedy = i % 2 == 0;
+    r.logprobs = static_cast<int>(kVocabulary);  // all of them: every logit is compared
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+using Scores = std::vector<std::vector<std::pair<std::int32_t, float>>>;  // of each token of an answer
+
+std::vector<Scores> answers_of(PassModel& model, const std::vector<Request>& requests) {
+  Engine engine(model);
+  std::vector<Scores> out(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    engine.submit(requests[i], [&out, i](const Event& event) {
+      if (event.kind == Event::Kind::kToken) {
+        auto& scores = out[i].emplace_back();
+        scores.emplace_back(event.token.token.id, event.token.token.logprob);
+        for (const TokenScore& score : event.token.top) scores.emplace_back(score.id, score.logprob);
+      }
+      return true;
+    });
+  while (engine.step()) {
+  }
+  return out;
+}
+
+// Every token of every answer has the probability that a decoder of one sequence gives it.
+TEST(PagedDecoder, AnswersAsADecoderOfOneSequence) {
+  const auto requests = some_requests(9);
+  Machine machine = cpu_machine();
+  const auto paged = paged_decoder(machine);
+  const auto answers = answers_of(*paged, requests);
+  const auto rank = make_rank<DecoderRank>(
+      machine, DecoderRankOptions{model::resolve_model(tiny_llama()),
+                                  {DType::kF32, DType::kF32},
+                                  {.context = kContext, .pass_tokens = kContext, .text_tokens = kContext}});
+  fill_weights(rank->chunk().parameters());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    rank->decoder().rewind();
+    std::vector<std::int32_t> next = requests[i].prompt;
+    ASSERT_EQ(std::ssize(answers[i]), requests[i].max_tokens);
+    for (const auto& scores : answers[i]) {
+      const auto logits = rank->feed(next);
+      double sum = 0, top = *std::max_element(logits.begin(), logits.end());
+      for (const float x : logits) sum += std::exp(x - top);
+      for (const auto& [id, logprob] : scores)
+        EXPECT_NEAR(logprob, logits[static_cast<std::size_t>(id)] - top - std::log(sum), 2e-5);
+      next = {scores.front().first};
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stoa::infer
