@@ -20,8 +20,8 @@ constexpr double kBytesPerToken = 4;  // of JSON, roughly
 constexpr std::int64_t kStepsPerEpoch = 30, kMostRows = 16, kEvaluations = 10, kQuestions = 2;
 constexpr double kFewestSteps = 10;  // between evaluations
 
-// Rates are relative to that of all weights: tenfold for low-rank adapters, as is usual; for virtual tokens,
-// which are few and far from the loss, what tuned small models here best.
+// Rates are relative to that of all weights: tenfold for low-rank adapters, as is usual; higher for virtual
+// tokens, which are few and far from the loss (not measured yet: bench/tuning.py).
 struct Method {
   const char* name;
   const char* scheme;

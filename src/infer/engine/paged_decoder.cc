@@ -224,6 +224,11 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type) {
 
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use) {
   model.require_kind(model::ModelKind::kGpt);
+  require<ConfigError>(
+      !model.model().config.peft.has_virtual_tokens(),
+      "an adapter of {} virtual tokens in front of every text cannot be served: stoa generate and "
+      "stoa chat use it with --adapter",
+      model.model().config.peft.virtual_count());
   if (use.tokenizer) model.tokenizer();
   PagedDecoderOptions options{model.model(), model.precision(), {}, model.on_host()};
   const model::ModelConfig& config = options.model.config;

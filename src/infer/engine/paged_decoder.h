@@ -64,7 +64,7 @@ struct EngineUse {
 };
 // Bytes of keys and values of one token.
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type);
-// ConfigError: not a model that continues a text; memory for less than one block.
+// ConfigError: not a model that continues a text; virtual tokens in front of it; memory for less than one block.
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use);
 // "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"
 std::string describe_room(PagedDecoder& decoder);
