@@ -1,14 +1,15 @@
 # stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…>
-#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [COLD] [WITHOUT <files and folders…>]
+#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [COLD] [JSON] [WITHOUT <files and folders…>]
 #             [SEPARATE <files and folders…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
 # *_test.cc files (and those of the object library TEST_OBJECTS). DEPENDS names the folders of the levels below that this one may include
 # (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. SEPARATE: files and
 # folders that are compiled file by file (StoaParseOnce.cmake). COLD: nobody waits for its loops (stoa_compile_quickly).
+# JSON: many of its files read or write it, with nlohmann's library.
 # *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
-  cmake_parse_arguments(ARG "RECURSE;COLD" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_OBJECTS;WITHOUT;SEPARATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;COLD;JSON" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_OBJECTS;WITHOUT;SEPARATE" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -23,6 +24,10 @@ function(stoa_module folder)
   list(FILTER sources EXCLUDE REGEX "(_test|_kernels|/main)\\.cc$")
   string(REPLACE "/" "_" name ${folder})
   set(target stoa_${name})
+  if(ARG_JSON)
+    set(json JSON)
+    list(APPEND ARG_LIBRARIES nlohmann_json::nlohmann_json)
+  endif()
   list(TRANSFORM ARG_DEPENDS PREPEND stoa_)
   list(TRANSFORM ARG_TEST_DEPENDS PREPEND stoa_)
   if(sources)
@@ -31,7 +36,7 @@ function(stoa_module folder)
     if(ARG_COLD)
       set(pace QUICKLY)
     endif()
-    stoa_compile(${target} ${pace})
+    stoa_compile(${target} ${pace} ${json})
     foreach(path ${ARG_SEPARATE})
       set(separate ${sources})
       list(FILTER separate INCLUDE REGEX "^${CMAKE_SOURCE_DIR}/src/${path}(/|$)")
@@ -60,7 +65,7 @@ function(stoa_module folder)
       target_sources(${name}_test PRIVATE $<TARGET_OBJECTS:${objects}>)
     endforeach()
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_TEST_DEPENDS} stoa_test_paths GTest::gtest GTest::gmock GTest::gtest_main)
-    stoa_compile(${name}_test TESTS)
+    stoa_compile(${name}_test TESTS ${json})
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 600
                          PROPERTIES TIMEOUT 1500)
   endif()
