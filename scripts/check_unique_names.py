@@ -5,6 +5,7 @@ Reads text as clang-format lays it out: what an unnamed namespace declares begin
 stand in several files where their parameters differ. None has the name of a function or a type that a header of the module declares
 in the namespace around it: it would hide that from the files after it. Exit code 1 where a name is wrong. scripts/check_unique_names.py"""
 import collections
+import itertools
 import pathlib
 import re
 import sys
@@ -19,8 +20,8 @@ FUNCTION = re.compile(r"^(?:template <.*> )?[A-Za-z_][\w:<>,*& ]*?[ *&](\w+)\(([
 def separate():
     """Files that are compiled by themselves: those that SEPARATE of a module names."""
     text = (ROOT / "CMakeLists.txt").read_text()
-    return [path for paths in re.findall(r"SEPARATE ([\w/. ]+)", text) for path in paths.split()
-            if not path.isupper()]
+    return [path for paths in re.findall(r"SEPARATE ([\w/. ]+)", text)
+            for path in itertools.takewhile(lambda word: not word.isupper(), paths.split())]
 
 
 def modules():

@@ -8,7 +8,7 @@
 namespace stoa::comm {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks of the watch
+constexpr auto kWatchInterval = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -22,7 +22,7 @@ NcclRank::NcclRank(NcclApi api, SharableDevice& device, std::chrono::millisecond
       watch_([this](const std::stop_token& stop) {
         Lock lock(mutex_);
         device_.use_in_this_thread();
-        while (!stopped_.wait_for(lock, stop, kLook, [] { return false; }) && !stop.stop_requested())
+        while (!stopped_.wait_for(lock, stop, kWatchInterval, [] { return false; }) && !stop.stop_requested())
           look(lock);
       }) {}
 

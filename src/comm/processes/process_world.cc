@@ -32,7 +32,7 @@ constexpr auto kPatience = std::chrono::milliseconds(20);  // of yielding before
 constexpr auto kGrace = std::chrono::seconds(5);
 constexpr auto kGoing = std::chrono::seconds(1);  // for sending a failure's notices
 constexpr auto kTurn = std::chrono::milliseconds(30), kLastTurn = std::chrono::milliseconds(3000);
-constexpr auto kLook = std::chrono::milliseconds(2);  // between polls for questions while a rank works
+constexpr auto kPollInterval = std::chrono::milliseconds(2);  // between polls for questions while a rank works
 
 }  // namespace
 
@@ -325,7 +325,7 @@ void ProcessWorld::hold_inquiry(const ProcessOperation& operation, Clock::time_p
 void ProcessWorld::apart(const std::string& text, const std::function<void()>& body) {
   auto work = std::async(std::launch::async, body);
   state_ = [&] { return WaitState{true, text, {}}; };
-  while (work.wait_for(kLook) != std::future_status::ready) {
+  while (work.wait_for(kPollInterval) != std::future_status::ready) {
     try {
       progress();
       answer();
