@@ -46,6 +46,9 @@ Json to_json(const Manifest& manifest) {
   // Not in checkpoints of before: their checksums must come out the same.
   if (!t.data_parts.empty()) json["training"]["data_parts"] = t.data_parts;
   if (!t.settings.empty()) json["training"]["settings"] = t.settings;
+  if (t.adam)
+    json["training"]["adam"] = {
+        {"beta1", t.adam->beta1}, {"beta2", t.adam->beta2}, {"epsilon", t.adam->epsilon}};
   return json;
 }
 
@@ -91,6 +94,11 @@ Manifest from_json(const Json& json) {
   training.at("counters").get_to(t.counters);
   if (training.contains("data_parts")) training.at("data_parts").get_to(t.data_parts);
   if (training.contains("settings")) training.at("settings").get_to(t.settings);
+  if (training.contains("adam")) {
+    const Json& adam = training.at("adam");
+    t.adam = {adam.at("beta1").get<double>(), adam.at("beta2").get<double>(),
+              adam.at("epsilon").get<double>()};
+  }
   return manifest;
 }
 

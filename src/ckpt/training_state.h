@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ struct TrainingState {
   // Numbers of samples for which each part of the training data was built, which determine their order
   // (train/training_data.h). Empty in older checkpoints.
   std::vector<std::int64_t> data_parts;
+  struct Adam {
+    double beta1 = 0, beta2 = 0, epsilon = 0;
+  };
+  std::optional<Adam> adam;  // of the steps done; none in older checkpoints
   // Settings that a resumed run is compared with: "model.seed" -> "1234".
   std::map<std::string, std::string> settings;
 };

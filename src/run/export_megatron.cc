@@ -46,8 +46,15 @@ foreign::CanonicalState of_checkpoint(const ckpt::FoundCheckpoint& from) {
     return index < training.loss_scale.size() ? training.loss_scale[index] : 0;
   };
   out.counters = {training.step, static_cast<std::int64_t>(slot(ops::StepSlot::kUpdates)), training.samples};
-  out.learning_rate = slot(ops::StepSlot::kLearningRate);
-  out.weight_decay = slot(ops::StepSlot::kWeightDecay);
+  // Megatron takes them from the checkpoint, not from its command.
+  require<ConfigError>(
+      training.adam.has_value(),
+      "'{}' does not say with which betas and epsilon of Adam it was trained (an older version "
+      "wrote it, or it was imported from a checkpoint without them): export the weights "
+      "(checkpoint/model), or continue the run for a step first",
+      from.root.string());
+  out.adam = {slot(ops::StepSlot::kLearningRate), slot(ops::StepSlot::kWeightDecay), training.adam->beta1,
+              training.adam->beta2, training.adam->epsilon};
   return out;
 }
 

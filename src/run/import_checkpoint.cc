@@ -163,6 +163,11 @@ ckpt::TrainingState training_state(const foreign::ForeignCheckpoint& from) {
   slot(ops::StepSlot::kHysteresis) = 2;  // Megatron's --hysteresis, and Stoa's
   slot(ops::StepSlot::kSkipped) =
       static_cast<double>(std::max<std::int64_t>(0, state.iteration - state.updates));
+  if (state.adam) {
+    out.adam = {state.adam->beta1, state.adam->beta2, state.adam->epsilon};
+    slot(ops::StepSlot::kLearningRate) = state.adam->learning_rate;
+    slot(ops::StepSlot::kWeightDecay) = state.adam->weight_decay;
+  }
   return out;
 }
 

@@ -73,6 +73,8 @@ watch::CheckpointReport RunCheckpoints::save(const Progress& progress, const Val
   state.layout = layout_text(layout);
   state.data_parts = parts_.inputs->data.parts;
   state.settings = data_settings(config, parts_.inputs->data);
+  const optim::OptimConfig& optim = config.optim;
+  state.adam = {optim.betas.front(), optim.betas.back(), optim.eps};
   if (const auto base = config.model.mup.mup_base_hidden_size) state.counters[kMupBase] = *base;
   if (losses.last) state.metrics["val_loss"] = *losses.last;
   if (losses.best) state.metrics["best_val_loss"] = *losses.best;

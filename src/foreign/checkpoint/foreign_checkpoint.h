@@ -15,12 +15,18 @@ namespace stoa::foreign {
 
 namespace fs = std::filesystem;
 
+// Of AdamW, as they were at the last step.
+struct AdamSettings {
+  double learning_rate = 0, weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+};
+
 // What a run needs to resume besides its weights.
 struct OptimizerState {
   std::int64_t iteration = 0;  // steps of the run
   std::int64_t updates = 0;    // of the optimizer, which skips steps that overflow: Adam's t
   std::int64_t samples = 0;    // consumed
   std::optional<double> loss_scale;
+  std::optional<AdamSettings> adam;  // where the checkpoint holds them
   // Named like the weights: fp32 weights, and Adam's moments.
   std::unique_ptr<ckpt::TensorSource> master, exp_avg, exp_avg_sq;
 };

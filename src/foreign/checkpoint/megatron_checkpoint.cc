@@ -44,6 +44,38 @@ std::optional<std::int64_t> optimizer_step(const ckpt::torch::TorchFile& file,
   return std::nullopt;
 }
 
+// Of the first optimizer that has them; weights that do not decay are in a group of their own.
+std::optional<AdamSettings> adam_settings(std::optional<Value> optimizer) {
+  const auto number = [](const Value& group, const char* name) {
+    const auto value = member(group, name);
+    return value && (value->is(ValueKind::kFloat) || value->is(ValueKind::kInt)) ? value->number() : 0;
+  };
+  for (int depth = 0; depth < 4 && optimizer; ++depth) {
+    std::optional<AdamSettings> out;
+    if (const auto groups = member(optimizer, "param_groups"); groups && groups->is(ValueKind::kList))
+      for (std::size_t i = 0; i < groups->size(); ++i) {
+        const Value group = (*groups)[i];
+        const auto betas = member(group, "betas");
+        const bool pair =
+            betas && (betas->is(ValueKind::kTuple) || betas->is(ValueKind::kList)) && betas->size() == 2;
+        if (!pair || !(*betas)[0].is(ValueKind::kFloat) || !(*betas)[1].is(ValueKind::kFloat)) continue;
+        const double decay = out ? out->weight_decay : 0;
+        out = AdamSettings{number(group, "lr"), std::max(decay, number(group, "weight_decay")),
+                           (*betas)[0].number(), (*betas)[1].number(), number(group, "eps")};
+      }
+    if (out) return out;
+    if (const auto inner = member(optimizer, "optimizer"))
+      optimizer = inner;
+    else if (optimizer->is(ValueKind::kDict) && optimizer->size() > 0)
+      optimizer = optimizer->value(0);
+    else if (optimizer->is(ValueKind::kList) && optimizer->size() > 0)
+      optimizer = (*optimizer)[0];
+    else
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file, const std::optional<Value>& value) {
@@ -126,6 +158,7 @@ void read_counters(ForeignCheckpoint& out, const ckpt::torch::TorchFile& file) {
   };
   state.iteration = std::max(count(root, "iteration"), count(args, "iteration"));
   state.updates = optimizer_step(file, member(root, "optimizer")).value_or(state.iteration);
+  state.adam = adam_settings(member(root, "optimizer"));
   state.samples = count(args, "consumed_train_samples");
   if (state.samples == 0) state.samples = count(member(root, "opt_param_scheduler"), "num_steps");
   if (state.samples == 0)

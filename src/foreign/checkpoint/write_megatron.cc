@@ -185,9 +185,14 @@ void write_groups(PickleWriter& out, const CanonicalState& state, bool experts) 
     out.begin_dict();
     out.text("wd_mult").real(decays).text("lr_mult").real(1).text("is_expert_parallel").boolean(experts);
     out.text("is_decoupled_lr").boolean(false).text("default_config").boolean(true);
-    out.text("max_lr").real(state.learning_rate).text("min_lr").none().text("lr").real(state.learning_rate);
-    out.text("betas").begin_tuple().real(state.beta1).real(state.beta2).end_tuple();
-    out.text("eps").real(state.epsilon).text("weight_decay").real(decays * state.weight_decay);
+    out.text("max_lr")
+        .real(state.adam.learning_rate)
+        .text("min_lr")
+        .none()
+        .text("lr")
+        .real(state.adam.learning_rate);
+    out.text("betas").begin_tuple().real(state.adam.beta1).real(state.adam.beta2).end_tuple();
+    out.text("eps").real(state.adam.epsilon).text("weight_decay").real(decays * state.adam.weight_decay);
     out.text("step").integer(state.counters.updates);
     for (const char* off : {"amsgrad", "maximize", "capturable", "differentiable"})
       out.text(off).boolean(false);

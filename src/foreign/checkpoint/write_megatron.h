@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ckpt/export_model.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
 #include "foreign/checkpoint/megatron_args.h"
 
 namespace stoa::foreign {
@@ -11,7 +12,7 @@ namespace stoa::foreign {
 struct CanonicalState {
   std::shared_ptr<const ckpt::TensorSource> weights, master, exp_avg, exp_avg_sq;
   MegatronCounters counters;
-  double learning_rate = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  AdamSettings adam;
 };
 
 struct MegatronExport {
