@@ -71,8 +71,8 @@ class TrainingCheckpoint : public Workplace, public testing::WithParamInterface<
                           "--output", run} +
                 more);
   }
-  // Every tensor of both, weights and optimizer, within 1e-4; in latent attention two elements of first moments
-  // are 1.3e-4 apart.
+  // Every tensor of both, weights and optimizer, within 1e-4; in latent attention two elements of first
+  // moments are 1.3e-4 apart.
   void expect_same_tensors(const std::string& a, const std::string& b) {
     const auto compared = nlohmann::json::parse(
         stoa({"compare", a, b, "--tolerance", name() == "mla" ? "2e-4" : "1e-4", "--json"}).out);
@@ -124,7 +124,7 @@ TEST_F(Workplace, MegatronExportIsReadBack) {
          {"model.num_moe_experts=4", "model.moe_router_topk=2", "model.moe_dense_layers=[0]",
           "model.activation=swiglu", "model.bias=none", "model.normalization=rmsnorm",
           "model.position_embedding_type=rope", "model.share_embeddings_and_output_weights=false"}}}) {
-    stoa_ok(train(name, model + Arguments{"trainer.max_steps=3"}));
+    stoa_ok(train(name, model + Arguments{"trainer.max_steps=3", "model.optim.betas=[0.8, 0.97]"}));
     stoa_ok({"checkpoint", "export", name, "--to", "megatron", "--dtype", "fp32", "--output",
              name + "-megatron"});
     stoa_ok({"checkpoint", "import", name + "-megatron", "--with-optimizer", "--output", name + "-back"});
@@ -134,6 +134,13 @@ TEST_F(Workplace, MegatronExportIsReadBack) {
                                   .out);
     EXPECT_EQ(compared["different_tensors"].size(), 0u) << compared.dump(1);
     EXPECT_EQ(compared["tensors"], compared["equal_tensors"]);
+    const auto manifest = [&](const std::string& checkpoint) {
+      return nlohmann::json::parse(read_text(path(checkpoint) / "state/manifest.json"))["training"];
+    };
+    const auto here = manifest(name + "/checkpoints/step-0000003"),
+               back = manifest(name + "-back/step-0000003");
+    EXPECT_EQ(here["adam"]["beta2"], 0.97);
+    EXPECT_EQ(back["adam"], here["adam"]);
   }
 }
 
