@@ -76,7 +76,7 @@ model:
   max_position_embeddings: 32
   hidden_dropout: 0
   attention_dropout: 0
-  activation: gelu
+  activation: gelu_tanh  # what Megatron-LM's fused kernel of bias and GELU computes
   position_embedding_type: learned_absolute
   fp32_residual_connection: false
   micro_batch_size: 2
