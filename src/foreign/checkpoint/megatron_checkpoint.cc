@@ -44,7 +44,7 @@ std::optional<std::int64_t> optimizer_step(const ckpt::torch::TorchFile& file,
   return std::nullopt;
 }
 
-// Of the first optimizer that has them; weights that do not decay are in a group of their own.
+// The first optimizer that has them gives them; weights that do not decay are in a group of their own.
 std::optional<AdamSettings> adam_settings(std::optional<Value> optimizer) {
   const auto number = [](const Value& group, const char* name) {
     const auto value = member(group, name);
