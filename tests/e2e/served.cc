@@ -34,9 +34,9 @@ const fs::path& trained_model(const std::function<fs::path()>& train) {
 void Served::SetUp() {
   Workplace::SetUp();
   const fs::path& model = trained_model([&] {
-    stoa_ok(train("run", {"trainer.max_steps=20", "model.position_embedding_type=rope",
-                          "model.max_position_embeddings=8192", "trainer.val_check_interval=0"}));
-    stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "exported"});
+    stoa_ok(train("trained", {"trainer.max_steps=20", "model.position_embedding_type=rope",
+                              "model.max_position_embeddings=8192", "trainer.val_check_interval=0"}));
+    stoa_ok({"checkpoint", "export", "trained", "--dtype", "fp32", "--output", "exported"});
     write_text(path("exported/chat_template.jinja"), kTemplate);
     return path("exported");
   });
