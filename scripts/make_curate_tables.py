@@ -6,11 +6,12 @@
   text/character_data.cc     classes of characters, lower case, canonical decomposition without nonspacing marks: Python's own
                         (Unicode of the running Python), and the sets of spaCy's English tokenizer and of datatrove's filters
   text/english_word_data.cc  the exceptions of spaCy's English tokenizer, each with where it is cut
+  text/word_break_data.cc    what UAX #29 needs to know of characters to find words (Unicode 16, as uniseg knows it)
   html/entity_data.cc        the named references of HTML5 that Python knows
   html/stop_words.cc         the English stop words of jusText
 
 The Unicode version decides which characters are letters: run this with Python 3.11 (Unicode 14), as the committed tables were.
-Needs: pip install datatrove==0.10.1 spacy==3.8.18 regex justext==3.0.2
+Needs: pip install datatrove==0.10.1 spacy==3.8.18 regex justext==3.0.2 uniseg==0.10.1
 """
 import html.entities
 import importlib.resources
@@ -21,6 +22,8 @@ import unicodedata
 
 import regex
 import spacy
+import uniseg.emoji
+import uniseg.wordbreak
 from datatrove.utils.text import PUNCTUATION, TERMINAL_PUNCTUATION
 from spacy.lang.char_classes import ALPHA, ALPHA_LOWER, ALPHA_UPPER, CONCAT_QUOTES, CURRENCY, LIST_ICONS, LIST_PUNCT, LIST_QUOTES, PUNCT, UNITS
 from spacy.pipeline import Sentencizer
@@ -65,6 +68,10 @@ SETS = [  # in the order of the bits of CharacterClass (character.h)
     {c for c in POINTS if ("aΣ" + chr(c)).lower()[1] == "σ"},
     {c for c in POINTS if ("aΣ" + chr(c) + "a").lower()[1] == "σ" and not ("aΣ" + chr(c)).lower()[1] == "σ"},
     members("[[:alpha:]]", regex),
+    {c for c in POINTS if chr(c).isnumeric()},
+    {c for c in POINTS if chr(c).isdigit()},
+    {c for c in POINTS if chr(c).isupper()},
+    {c for c in POINTS if chr(c).islower() or unicodedata.category(chr(c)) == "Lt"},
 ]
 
 
@@ -159,6 +166,31 @@ std::span<const std::uint32_t> character_class_runs() {{
   return kRuns;
 }}
 {mapping("lower_mapping", str.lower)}{mapping("stripped_mapping", stripped)}// clang-format on
+
+{FOOTER}""", encoding="utf-8")
+
+
+def write_word_breaks(path):
+    names = list(uniseg.wordbreak.WordBreak)  # in the order of WordBreak (word_break.cc)
+    runs, last = [], None
+    for c in range(0x110000):
+        value = names.index(uniseg.wordbreak.word_break(chr(c))) | (0x80 if uniseg.emoji.extended_pictographic(chr(c)) else 0)
+        if value != last:
+            runs.append(c << 8 | value)
+            last = value
+    path.write_text(f"""// Written by scripts/make_curate_tables.py from uniseg 0.10.1 (Unicode 16): do not edit.
+#include "curate/text/word_break.h"
+
+namespace stoa::curate {{
+
+// clang-format off
+std::span<const std::uint32_t> word_break_runs() {{
+  static constexpr std::uint32_t kRuns[] = {{
+{lines([hex(r) for r in runs])}
+  }};
+  return kRuns;
+}}
+// clang-format on
 
 {FOOTER}""", encoding="utf-8")
 
@@ -260,6 +292,7 @@ if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     check()
     write_characters(folder / "text/character_data.cc")
+    write_word_breaks(folder / "text/word_break_data.cc")
     write_words(folder / "text/english_word_data.cc")
     write_entities(folder / "html/entity_data.cc")
     write_stop_words(folder / "html/stop_words.cc")

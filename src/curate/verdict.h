@@ -15,10 +15,16 @@ class Verdict {
     kDecide,   // ends at the first rule that fails
     kMeasure,  // continues, to know all values
   };
+  enum class Sense {
+    kAtMost,   // a larger value fails
+    kAtLeast,  // a smaller one
+    kNever,    // there is no limit to choose
+  };
   struct Value {
     std::string rule;
     double value = 0;
-    double limit = 0;
+    double limit = 0;  // 0: the rule is off
+    Sense sense = Sense::kNever;
     bool fails = false;
   };
 
@@ -30,21 +36,21 @@ class Verdict {
 
   // All return whether the stage has nothing more to do. A rule whose limit is 0 is off.
   bool above(std::string_view rule, double value, double limit) {
-    return limit != 0 && judge(rule, value, limit, value > limit);
+    return judge(rule, value, limit, Sense::kAtMost, limit != 0 && value > limit);
   }
   bool below(std::string_view rule, double value, double limit) {
-    return limit != 0 && judge(rule, value, limit, value < limit);
+    return judge(rule, value, limit, Sense::kAtLeast, limit != 0 && value < limit);
   }
   // Fails or holds; no limit to choose.
-  bool fails(std::string_view rule, bool failed) { return judge(rule, failed, 0, failed); }
+  bool fails(std::string_view rule, bool failed) { return judge(rule, failed, 0, Sense::kNever, failed); }
 
   bool dropped() const { return !rule_.empty(); }
   const std::string& rule() const { return rule_; }  // the first that failed; empty: none
   const std::vector<Value>& values() const { return values_; }
 
  private:
-  bool judge(std::string_view rule, double value, double limit, bool failed) {
-    if (mode_ == Mode::kMeasure) values_.push_back({std::string(rule), value, limit, failed});
+  bool judge(std::string_view rule, double value, double limit, Sense sense, bool failed) {
+    if (mode_ == Mode::kMeasure) values_.push_back({std::string(rule), value, limit, sense, failed});
     if (failed && rule_.empty()) rule_ = rule;
     return failed && mode_ == Mode::kDecide;
   }

@@ -37,6 +37,14 @@ struct C4Quality {
 void declare(config::Section<C4Quality>& s);
 std::unique_ptr<Stage> make_stage(const C4Quality& options);
 
+struct C4BadWords {
+  std::string words;  // file
+  bool whole_words = true;
+};
+void declare(config::Section<C4BadWords>& s);
+// IoError where the list cannot be read, ConfigError where there is none.
+std::unique_ptr<Stage> make_stage(const C4BadWords& options);
+
 struct FineWebQuality {
   double line_punct_thr = 0.12;
   bool line_punct_exclude_zero = false;

@@ -1,15 +1,22 @@
 // Filters next to the programs whose decisions they repeat (tests/oracle/make_curate_filter_fixtures.py).
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "curate/filters/datatrove.h"
+#include "curate/filters/dclm.h"
 #include "curate/filters/decontaminate.h"
+#include "curate/filters/dolma.h"
 #include "curate/filters/nemo.h"
 #include "curate/filters/pii.h"
+#include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
+#include "curate/text/word_break.h"
 #include "data/test_files.h"
 
 namespace stoa::curate {
@@ -47,6 +54,131 @@ TEST(NemoHeuristics, SameFiltersFailInTheSameOrder) {
     EXPECT_EQ(all, fails) << row["text"];
   }
   EXPECT_GE(seen.size(), 15U);
+}
+
+// Values by rule, of a text.
+std::map<std::string, double> values_of(const Stage& stage, const std::string& text) {
+  Verdict measuring(Verdict::Mode::kMeasure);
+  after(stage, {"", text, "", ""}, measuring);
+  std::map<std::string, double> values;
+  for (const Verdict::Value& value : measuring.values()) values[value.rule] = value.value;
+  return values;
+}
+
+TEST(DolmaTaggers, SameScoresAndLines) {
+  const data::TestFolder folder;
+  write_text(folder / "naughty", "harbour\nof the ferry\n");
+  DolmaTaggers options;
+  options.naughty_words = (folder / "naughty").string();
+  const auto v1 = make_stage(options);
+  options.ignore_empty_lines = true;
+  const auto v2 = make_stage(options);
+  DolmaTaggers cut;
+  cut.min_word_count = cut.min_required_word_count = 0;
+  cut.min_median_word_length = cut.max_median_word_length = cut.max_symbol_to_word_ratio =
+      cut.min_words_with_alpha_character = cut.max_lines_starting_with_bullet_point =
+          cut.max_lines_ending_with_ellipsis = cut.max_duplicate_lines =
+              cut.max_characters_in_duplicate_lines = 0;
+  cut.most_common_ngram = cut.duplicate_ngrams = {};
+  const auto cutting = make_stage(cut);
+  std::set<std::string> seen;
+  for (const auto& row : rows_of("dolma.jsonl")) {
+    const std::string text = row["text"];
+    const auto one = values_of(*v1, text), two = values_of(*v2, text);
+    for (const auto& [rule, value] : row["v1"].items()) {
+      if (rule == "character_count") continue;
+      ASSERT_EQ(one.count(rule), 1U) << rule << ": " << text;
+      EXPECT_NEAR(one.at(rule), value.get<double>(), 1e-12) << rule << ": " << text;
+      EXPECT_NEAR(two.at(rule), row["v2"][rule].get<double>(), 1e-12) << rule << ": " << text;
+      if (value != 0) seen.insert(rule);
+    }
+    for (const auto& [rule, value] : row["c4"].items()) {
+      EXPECT_NEAR(one.at(rule), value.get<double>(), 1e-12) << rule << ": " << text;
+      if (value != 0) seen.insert(rule);
+    }
+    for (const char* rule : {"has_curly_brace", "has_lorem_ipsum", "has_javascript", "has_naughty_word"})
+      EXPECT_EQ(one.at(rule) != 0, row["c4"].contains(rule)) << rule << ": " << text;
+    Verdict verdict;
+    const Document left = after(*cutting, {"", text, "", ""}, verdict);
+    if (!verdict.dropped()) {
+      EXPECT_EQ(left.text, row["left"].get<std::string>()) << text;
+    }
+  }
+  EXPECT_GE(seen.size(), 24U);
+}
+
+TEST(DclmHeuristics, SamePagesForTheSameReasonAndTheSameLines) {
+  const auto stage = make_stage(DclmHeuristics{});
+  std::set<std::string> seen;
+  for (const auto& row : rows_of("dclm.jsonl")) {
+    Verdict verdict;
+    const Document left = after(*stage, {"", row["text"], "", ""}, verdict);
+    EXPECT_EQ(verdict.rule(), row["rule"].get<std::string>()) << row["text"];
+    if (row.contains("left")) {
+      EXPECT_EQ(left.text, row["left"].get<std::string>()) << row["text"];
+    }
+    seen.insert(verdict.rule());
+  }
+  EXPECT_GE(seen.size(), 10U);
+}
+
+TEST(RedPajamaSignals, SameSignals) {
+  const data::TestFolder folder;
+  write_text(folder / "bad", "harbour\nof the ferry\n");
+  write_text(folder / "stop", "the\nof\nand\nto\na\nin\nis\n");
+  RedPajamaSignals options;
+  options.bad_words = (folder / "bad").string();
+  options.stop_words = (folder / "stop").string();
+  const auto stage = make_stage(options);
+  std::set<std::string> seen;
+  for (const auto& row : rows_of("rpv2.jsonl")) {
+    const auto values = values_of(*stage, row["text"]);
+    for (const auto& [rule, value] : row.items()) {
+      if (rule == "text") continue;
+      ASSERT_EQ(values.count(rule), 1U) << rule << ": " << row["text"];
+      // Those of lines are rounded one by one there.
+      EXPECT_NEAR(values.at(rule), value.get<double>(), rule.starts_with("rps_lines") ? 1e-8 : 1e-12)
+          << rule << ": " << row["text"];
+      if (value != 0) seen.insert(rule);
+    }
+  }
+  EXPECT_GE(seen.size(), 27U);
+  options.stop_words.clear();
+  options.min_stop_word_fraction = 0.1;
+  EXPECT_THROW(make_stage(options), ConfigError);
+}
+
+TEST(C4BadWords, StandAloneOrAnywhere) {
+  const data::TestFolder folder;
+  write_text(folder / "bad", "harbour\nRed Boat\n\xe6\x82\xaa\n");
+  C4BadWords options;
+  options.words = (folder / "bad").string();
+  const auto whole = make_stage(options);
+  options.whole_words = false;
+  const auto anywhere = make_stage(options);
+  const auto drops = [](const Stage& stage, const std::string& text) {
+    Verdict verdict;
+    after(stage, {"", text, "", ""}, verdict);
+    return verdict.rule() == "document_removed_with_badwords";
+  };
+  EXPECT_TRUE(drops(*whole, "In the HARBOUR."));
+  EXPECT_TRUE(drops(*whole, "red boat"));
+  EXPECT_FALSE(drops(*whole, "The harbours and _harbour and red  boat"));
+  EXPECT_TRUE(drops(*whole, "harbours, harbour"));
+  EXPECT_FALSE(drops(*whole, "善悪の"));
+  EXPECT_TRUE(drops(*anywhere, "善悪の"));
+  EXPECT_THROW(make_stage(C4BadWords{}), ConfigError);
+}
+
+TEST(WordBreaks, AreThoseOfUnicode) {
+  for (const auto& row : rows_of("word_breaks.jsonl")) {
+    const std::string text = row["text"];
+    std::vector<std::string_view> pieces;
+    split_at_word_breaks(text, pieces);
+    EXPECT_EQ(std::vector<std::string>(pieces.begin(), pieces.end()),
+              row["words"].get<std::vector<std::string>>())
+        << text;
+  }
 }
 
 TEST(Pii, ReplacesWhatDatatroveReplaces) {

@@ -6,14 +6,6 @@
 namespace stoa::curate {
 namespace {
 
-// As re.split("\n+"): between runs of newlines; an empty piece before and after them at the ends.
-void split_at_newlines(Features& features, std::vector<Line>& pieces) {
-  const auto lines = features.lines();
-  pieces.clear();
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    if (!lines[i].text.empty() || i == 0 || i + 1 == lines.size()) pieces.push_back(lines[i]);
-}
-
 // As re.split("\n{2,}") of the stripped text.
 void split_into_paragraphs(std::string_view text, std::vector<Line>& pieces) {
   pieces.clear();

@@ -1,16 +1,15 @@
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "curate/filters/nemo.h"
 #include "curate/text/character.h"
+#include "curate/text/space_words.h"
 
 namespace stoa::curate {
 namespace {
@@ -42,34 +41,6 @@ constexpr std::array kBoilerplate = {
     "procure user consent prior to "
     "running these cookies on your website."sv,
     "if you continue to browse this site without changing your cookie settings, you agree to this use. acceptread more"sv};
-
-struct SpaceWord {
-  std::string_view text;
-  std::uint32_t characters = 0;
-  std::uint64_t hash = 0;
-};
-
-// As str.split().
-std::vector<SpaceWord> split_at_white_space(std::string_view text) {
-  std::vector<SpaceWord> words;
-  const char *p = text.data(), *const end = p + text.size();
-  while (p < end) {
-    const char* const begin = p;
-    std::uint32_t count = 0;
-    Character c{};
-    while (p < end && !characters().has((c = read_character(p)).value, kSpace)) {
-      p += c.length;
-      ++count;
-    }
-    if (count > 0) {
-      const std::string_view word(begin, static_cast<std::size_t>(p - begin));
-      words.push_back({word, count, XXH3_64bits(word.data(), word.size())});
-    } else {
-      p += c.length;
-    }
-  }
-  return words;
-}
 
 // As document.split("\n\n").
 std::vector<std::string_view> split_at_blank_lines(std::string_view text) {
@@ -114,33 +85,16 @@ std::int64_t url_characters(std::string_view text) {
   return count;
 }
 
-std::uint64_t ngram_key(std::span<const SpaceWord> words, std::size_t at, std::size_t n) {
-  std::uint64_t hash = 0;
-  for (std::size_t k = 0; k < n; ++k) {
-    hash = (hash << 23 | hash >> 41) ^ words[at + k].hash;
-    hash *= 0x9fb21c651e98df25;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
 // Share of the text that goes when the most frequent n-gram, the first of equally frequent ones, is deleted
 // as a string; 1 where there are fewer words.
 double top_ngram_ratio(std::string_view text, std::int64_t length, std::span<const SpaceWord> words,
                        std::size_t n) {
   if (words.size() < n) return 1;
-  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::size_t>> counts;  // count, first place
-  counts.reserve(words.size());
-  std::pair<std::uint32_t, std::size_t> best{0, 0};
-  for (std::size_t i = 0; i + n <= words.size(); ++i) {
-    auto& [count, first] = counts.try_emplace(ngram_key(words, i, n), 0, i).first->second;
-    ++count;
-    if (count > best.first || (count == best.first && first < best.second)) best = {count, first};
-  }
+  const std::size_t first = NgramCounts(words, n).most_frequent();
   std::string ngram;
   for (std::size_t k = 0; k < n; ++k) {
     if (k > 0) ngram += ' ';
-    ngram += words[best.second + k].text;
+    ngram += words[first + k].text;
   }
   std::int64_t deleted = 0;
   for (std::size_t at = text.find(ngram); at != text.npos; at = text.find(ngram, at + ngram.size()))

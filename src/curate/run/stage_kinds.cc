@@ -4,10 +4,13 @@
 
 #include "config/reader.h"
 #include "curate/filters/datatrove.h"
+#include "curate/filters/dclm.h"
 #include "curate/filters/decontaminate.h"
+#include "curate/filters/dolma.h"
 #include "curate/filters/language_filter.h"
 #include "curate/filters/nemo.h"
 #include "curate/filters/pii.h"
+#include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
 
 namespace stoa::curate {
@@ -39,13 +42,22 @@ std::span<const StageKind> stage_kinds() {
                              "Length, symbols, bullets, ellipses, stop words (Gopher; datatrove's rules)"),
       kind_of<C4Quality>("c4_quality",
                          "Drops lines and documents, and rewrites the text (C4; datatrove's rules)"),
+      kind_of<C4BadWords>("c4_bad_words",
+                          "Drops documents with a word of a list of yours (C4; datatrove's rule)"),
       kind_of<FineWebQuality>("fineweb_quality",
                               "Punctuation, short and repeated lines (FineWeb; datatrove's rules)"),
       kind_of<NemoHeuristics>("nemo_heuristics",
                               "The heuristic filters of NeMo Curator, in the order of its English chain"),
+      kind_of<DolmaTaggers>("dolma_taggers",
+                            "The attributes of dolma's taggers gopher and c4, with Dolma's thresholds"),
+      kind_of<DclmHeuristics>("dclm_heuristics",
+                              "The page filters and line rules of DCLM's RefinedWeb chain, in its order"),
+      kind_of<RedPajamaSignals>("rpv2_signals",
+                                "The quality signals of RedPajama-Data v2, with Gopher's thresholds"),
       kind_of<UrlFilter>("url_filter",
                          "Drops documents by their `url`, with lists of yours (datatrove's rules)"),
-      kind_of<Decontaminate>("decontaminate", "Cuts or drops what tests of models hold (GPT-3's, datatrove's, dolma's rules)"),
+      kind_of<Decontaminate>("decontaminate",
+                             "Cuts or drops what tests of models hold (GPT-3's, datatrove's, dolma's rules)"),
       kind_of<LanguageFilter>("language", "Names the language of documents, and drops those in others"),
       kind_of<PiiOptions>("pii", "Replaces e-mail and IPv4 addresses (datatrove's patterns); drops nothing"),
   };

@@ -36,6 +36,10 @@ enum CharacterClass : std::uint32_t {
   kCased = 1u << 18,               // a sigma before it is not final
   kCaseIgnorable = 1u << 19,       // a sigma looks past it
   kAlphabeticProperty = 1u << 20,  // [[:alpha:]] of Python's regex: marks and letter numbers, too
+  kNumeric = 1u << 21,             // str.isnumeric()
+  kPythonDigit = 1u << 22,         // str.isdigit()
+  kCapital = 1u << 23,             // str.isupper()
+  kNoCapital = 1u << 24,           // cased and no capital: small letters and those of titles
 };
 
 struct Character {

@@ -199,4 +199,11 @@ std::int64_t Features::repeated_ngram_characters(int n) {
   return repeated;
 }
 
+void split_at_newlines(Features& features, std::vector<Line>& pieces) {
+  const auto lines = features.lines();
+  pieces.clear();
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (!lines[i].text.empty() || i == 0 || i + 1 == lines.size()) pieces.push_back(lines[i]);
+}
+
 }  // namespace stoa::curate

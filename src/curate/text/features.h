@@ -65,4 +65,7 @@ class Features {
       unshift_;  // of the hashes of the words before each; what moves a sum to the beginning
 };
 
+// As re.split("\n+"): between runs of newlines; an empty piece before and after them at the ends.
+void split_at_newlines(Features& features, std::vector<Line>& pieces);
+
 }  // namespace stoa::curate
