@@ -22,6 +22,8 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TRANSFORMERS_OFFL
 CHAT = ("{% for m in messages %}{{ '<|' + m['role'] + '|>\\n' + m['content'] + '\\n' }}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}")
 
+QWEN_PIECES = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
 
 def sentences(path):
     text = path.read_text(encoding="utf-8").replace("\n", " ").replace("<unk>", "thing")
@@ -169,10 +171,33 @@ doc_to_target: "{{text}}\\n"
 }
 
 
+def made_tokenizer(kind, texts, size):
+    """A byte-level BPE learned from `texts`; of a Llama it adds its beginning-of-text token. Of a Qwen it splits as Qwen's does:
+    transformers 5 takes that for every model of the type, whatever tokenizer.json says."""
+    import transformers
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if kind == "qwen2":
+        tokenizer.normalizer = normalizers.NFC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN_PIECES), "isolated"),
+                                                           pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    special = {"gpt2": ["<|endoftext|>"], "llama": ["<s>", "</s>"], "qwen2": ["<|endoftext|>", "<|im_end|>"]}[kind]
+    tokenizer.train([str(texts)], trainers.BpeTrainer(vocab_size=size, special_tokens=special,
+                                                        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    names = {"gpt2": dict(bos_token="<|endoftext|>", eos_token="<|endoftext|>"), "llama": dict(bos_token="<s>", eos_token="</s>"),
+             "qwen2": dict(eos_token="<|im_end|>", pad_token="<|endoftext|>")}[kind]
+    if kind == "llama":
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)])
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    fast.chat_template = CHAT
+    return fast
+
+
 def made_models(folder, texts):
     import torch
     import transformers
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     made = []
     for kind in ("gpt2", "llama", "qwen2"):
         target = folder / kind
@@ -180,18 +205,7 @@ def made_models(folder, texts):
         if (target / "config.json").exists():
             continue
         target.mkdir(parents=True)
-        tokenizer = Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-        special = {"gpt2": ["<|endoftext|>"], "llama": ["<s>", "</s>"], "qwen2": ["<|endoftext|>", "<|im_end|>"]}[kind]
-        tokenizer.train([str(texts)], trainers.BpeTrainer(vocab_size=1000, special_tokens=special,
-                                                            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
-        names = {"gpt2": dict(bos_token="<|endoftext|>", eos_token="<|endoftext|>"), "llama": dict(bos_token="<s>", eos_token="</s>"),
-                 "qwen2": dict(eos_token="<|im_end|>", pad_token="<|endoftext|>")}[kind]
-        if kind == "llama":
-            tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)])
-        fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
-        fast.chat_template = CHAT
+        fast = made_tokenizer(kind, texts, 1000)
         fast.save_pretrained(target)
         size = len(fast)
         end = fast.eos_token_id
@@ -288,13 +302,16 @@ def ours(stoa, model, tasks, data, own, options, folder):
     results = json.loads(max(folder.glob("*/results_*.json"), key=os.path.getmtime).read_text())
     samples = {}
     for name in results["configs"]:
-        file = max(folder.glob(f"*/samples_{name}_*.jsonl"), key=os.path.getmtime)
+        file = max(folder.glob(f"*/samples_{name}_2*.jsonl"), key=os.path.getmtime)
         samples[name] = [json.loads(line) for line in file.read_text().splitlines()]
     return results, samples
 
 
 def printed(value):
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    """Four decimals, as lm-eval's table has them; of what is large (perplexities of untrained models) the six digits that fp32 carries."""
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:.5e}"
+    return str(value)
 
 
 def compare(theirs, results, samples, label):

@@ -14,6 +14,7 @@ struct Request {
   std::size_t document = 0;           // index in the task's documents
   std::size_t index = 0;              // among the document's requests
   std::string context, continuation;  // of a rolling one: the text is the continuation
+  std::size_t number = 0;             // among all that are asked: answers are drawn by it
 };
 
 struct Answer {

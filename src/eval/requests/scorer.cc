@@ -5,13 +5,14 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "eval/requests/shared_reading.h"
 #include "infer/generate.h"
-#include "token/stream_decoder.h"
 
 namespace stoa::eval {
 namespace {
 
 constexpr std::int64_t kPassTokens = 2048;  // of texts that are packed
+constexpr std::int64_t kSequences = 128;    // that are read at once
 
 std::size_t common_beginning(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
@@ -68,22 +69,33 @@ Scorer::Scorer(infer::OpenModel& model, std::vector<Request> requests,
                        window_, positions);
   RequestEncoder encoder(model.tokenizer(), options.add_bos);
   for (std::size_t i = 0; i < requests_.size(); ++i) add(requests_[i], generation_[i], i, encoder);
+  load();
+}
+
+void Scorer::load() {
+  std::int64_t context = 1, text = 1;
+  for (const Item& item : items_) {
+    const auto n = static_cast<std::int64_t>(item.tokens.size());
+    if (!item.rolling || infer::can_share_keys(model_))
+      context = std::max(context, n + (item.generate ? generation_[item.request]->max_tokens : 0));
+    if (!item.generate) text = std::max(text, n);
+  }
+  if (infer::can_share_keys(model_)) {
+    infer::EngineUse use;
+    use.context = context;
+    use.sequences = kSequences;
+    paged_ = infer::load_paged_decoder(model_, use);
+    return;
+  }
   // What begins alike is read one after the other; windows of texts, which share nothing, come last.
   std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
     return a.rolling != b.rolling ? b.rolling : !a.rolling && a.tokens < b.tokens;
   });
-  std::int64_t context = 1, text = 1;
-  for (const Item& item : items_) {
-    const auto n = static_cast<std::int64_t>(item.tokens.size());
-    if (!item.rolling)
-      context = std::max(context, n + (item.generate ? generation_[item.request]->max_tokens : 0));
-    if (!item.generate) text = std::max(text, n);
-  }
   infer::DecoderUse use;
   use.context = context;
   use.pass_tokens = kPassTokens;
   use.text_tokens = text;
-  rank_ = infer::load_decoder(model, use);
+  rank_ = infer::load_decoder(model_, use);
 }
 
 void Scorer::add(const Request& request, const GenerationOptions* generation, std::size_t number,
@@ -153,7 +165,7 @@ bool Scorer::is_greedy(const Item& item, std::span<const float> losses) {
   return true;
 }
 
-void Scorer::score(std::span<const Item> items) {
+void Scorer::score(std::span<Item> items) {
   std::vector<std::int32_t> tokens, labels;
   std::vector<std::int64_t> lengths;
   for (const Item& item : items) {
@@ -164,14 +176,12 @@ void Scorer::score(std::span<const Item> items) {
   std::vector<float> losses(tokens.size());
   rank_->losses(tokens, labels, lengths, losses);
   std::size_t end = 0;
-  for (const Item& item : items) {
+  for (Item& item : items) {
     const auto own = std::span(losses).subspan(end, item.tokens.size());
     end += item.tokens.size();
-    double sum = 0;
-    for (const float loss : own.last(item.scored)) sum += loss;
-    Answer& answer = answers_[item.request];
-    answer.log_likelihood -= sum;
-    answer.greedy = !item.rolling && std::isfinite(sum) && is_greedy(item, own);
+    for (const float loss : own.last(item.scored)) item.log_likelihood -= loss;
+    answers_[item.request].greedy =
+        !item.rolling && std::isfinite(item.log_likelihood) && is_greedy(item, own);
   }
 }
 
@@ -180,36 +190,63 @@ void Scorer::generate(const Item& item) {
   infer::GenerateOptions how;
   how.max_tokens = options.max_tokens;
   how.sampling = options.sampling;
-  how.sampling.seed += item.request;  // each request draws for itself, in whatever order they are answered
+  how.sampling.seed = seed_of(item);
   how.stop = options.until;
-  for (const std::int64_t id : model_.special().eos) how.end_tokens.push_back(static_cast<std::int32_t>(id));
+  how.end_tokens = end_ids();
   const std::size_t kept = reuse(item.tokens, item.tokens.size() - 1);
-  std::string text;
   const auto result = infer::generate_ids(
       infer::feed_of(rank_->decoder(), rank_->parts()), model_.tokenizer(),
       {item.tokens.begin() + static_cast<std::ptrdiff_t>(kept), item.tokens.end()}, how,
-      [&](std::string_view piece) {
-        text += piece;
-        return true;
-      },
-      std::span(item.tokens).first(kept));
+      [](std::string_view) { return true; }, std::span(item.tokens).first(kept));
   require<NumericsError>(result.reason != infer::EndReason::kNotANumber,
                          "the model's logits are not numbers");
-  // The harness decodes the answer by itself, then cuts it.
-  text = token::replace_invalid_utf8(model_.tokenizer().decode(result.answer, {.skip_special = true}));
-  for (const std::string& stop : options.until) text = text.substr(0, text.find(stop));
-  answers_[item.request].text = std::move(text);
+  answers_[item.request].text = answer_text(model_.tokenizer(), result.answer, options.until);
   cached_ = item.tokens;
 }
 
-void Scorer::run(const Told& told) {
-  double total = 0, done = 0;
-  std::vector<double> costs;
-  for (const Item& item : items_) {  // tokens that are read, and those of an answer
-    costs.push_back(static_cast<double>(item.tokens.size()) +
-                    (item.generate ? 4.0 * static_cast<double>(generation_[item.request]->max_tokens) : 0.0));
-    total += costs.back();
+// Each request draws for itself, in whatever order they are answered.
+std::uint64_t Scorer::seed_of(const Item& item) const {
+  return generation_[item.request]->sampling.seed + requests_[item.request].number;
+}
+
+std::vector<std::int32_t> Scorer::end_ids() {
+  std::vector<std::int32_t> out;
+  for (const std::int64_t id : model_.special().eos) out.push_back(static_cast<std::int32_t>(id));
+  for (const auto& id : {model_.tokenizer().eod_id(), model_.tokenizer().eos_id()})
+    if (id) out.push_back(*id);
+  return out;
+}
+
+void Scorer::run_shared(const Done& done) {
+  std::vector<LabelledText> texts;
+  std::vector<std::size_t> items;
+  std::vector<PromptToAnswer> prompts;
+  std::vector<std::size_t> answered;
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    if (item.generate) {
+      prompts.push_back({item.tokens, generation_[item.request], seed_of(item)});
+      answered.push_back(i);
+    } else {
+      texts.push_back({item.tokens, std::span(item.labels).last(item.scored)});
+      items.push_back(i);
+    }
   }
+  score_texts(*paged_, texts, [&](std::size_t text, const TextScore& score) {
+    Item& item = items_[items[text]];
+    item.log_likelihood = score.log_likelihood;
+    answers_[item.request].greedy = !item.rolling && score.greedy;
+    done(item);
+  });
+  generate_answers(*paged_, model_.tokenizer(), end_ids(), prompts,
+                   [&](std::size_t prompt, const std::string& text) {
+                     const Item& item = items_[answered[prompt]];
+                     answers_[item.request].text = text;
+                     done(item);
+                   });
+}
+
+void Scorer::run_packed(const Done& done) {
   const auto pass = static_cast<std::size_t>(rank_->decoder().pass_tokens());
   for (std::size_t i = 0; i < items_.size();) {
     std::size_t end = i + 1;
@@ -221,13 +258,31 @@ void Scorer::run(const Told& told) {
         tokens += items_[end++].tokens.size();
       score(std::span(items_).subspan(i, end - i));
     }
-    for (; i < end; ++i) {
-      done += costs[i];
-      // A text is complete with its last window.
-      const bool complete = i + 1 == items_.size() || items_[i + 1].request != items_[i].request;
-      if (complete) told(items_[i].request, answers_[items_[i].request], done / total);
-    }
+    for (; i < end; ++i) done(items_[i]);
   }
+}
+
+void Scorer::run(const Told& told) {
+  const auto cost = [&](const Item& item) {  // tokens that are read, and those of an answer
+    return static_cast<double>(item.tokens.size()) +
+           (item.generate ? 4.0 * static_cast<double>(generation_[item.request]->max_tokens) : 0.0);
+  };
+  double total = 0, spent = 0;
+  std::vector<std::vector<const Item*>> of_request(requests_.size());  // its windows, in order
+  for (const Item& item : items_) {
+    total += cost(item);
+    of_request[item.request].push_back(&item);
+  }
+  std::vector<std::size_t> left;
+  for (const auto& items : of_request) left.push_back(items.size());
+  const Done done = [&](const Item& item) {
+    spent += cost(item);
+    if (--left[item.request] > 0) return;
+    Answer& answer = answers_[item.request];
+    for (const Item* window : of_request[item.request]) answer.log_likelihood += window->log_likelihood;
+    told(item.request, answer, spent / total);
+  };
+  paged_ ? run_shared(done) : run_packed(done);
 }
 
 }  // namespace stoa::eval

@@ -1,5 +1,6 @@
-// Log-likelihoods and generated answers of a decoder, for many requests: what neighbouring requests have in
-// common at their beginning is read once.
+// Log-likelihoods and generated answers of a model, for many requests. Where its cache can be shared, many
+// sequences go through it at once and common beginnings are read once; otherwise texts are packed into passes
+// and answers are written one after the other.
 #pragma once
 
 #include <functional>
@@ -8,17 +9,13 @@
 #include <vector>
 
 #include "eval/requests/encode.h"
+#include "eval/requests/generated_answers.h"
 #include "eval/requests/request.h"
 #include "infer/decoder_rank.h"
-#include "infer/token_sampler.h"
+#include "infer/engine/paged_decoder.h"
 
 namespace stoa::eval {
 
-struct GenerationOptions {
-  std::vector<std::string> until;
-  std::int64_t max_tokens = 256;
-  infer::SamplingOptions sampling;
-};
 // Of generation_kwargs. ConfigError names an option that is not known, and its nearest.
 GenerationOptions generation_options(const Json& kwargs, const std::string& source, std::uint64_t seed);
 
@@ -40,7 +37,7 @@ class Scorer {
   // Requests whose beginning was cut off, and their number of tokens that were dropped at most.
   std::size_t truncated() const { return truncated_; }
   std::int64_t window() const { return window_; }
-  DType dtype() const { return rank_->options().precision.compute; }
+  DType dtype() const { return model_.precision().compute; }
   void run(const Told& told);
 
  private:
@@ -48,15 +45,22 @@ class Scorer {
     std::size_t request = 0;
     std::vector<std::int32_t> tokens, labels;
     std::size_t scored = 0;
+    double log_likelihood = 0;
     bool generate = false, rolling = false;
   };
   void add(const Request& request, const GenerationOptions* generation, std::size_t number,
            RequestEncoder& encoder);
   void add_pair(std::size_t number, EncodedPair pair, bool rolling);
-  void score(std::span<const Item> items);
+  void load();
+  using Done = std::function<void(const Item& item)>;
+  void run_shared(const Done& done);
+  void run_packed(const Done& done);
+  void score(std::span<Item> items);
   // Whether every label that counts is the most likely token. `losses`: of the item's tokens.
   bool is_greedy(const Item& item, std::span<const float> losses);
   void generate(const Item& item);
+  std::uint64_t seed_of(const Item& item) const;
+  std::vector<std::int32_t> end_ids();
   // Drops what differs from `tokens` from the cache; returns how many of them are there, at most `most`.
   std::size_t reuse(const std::vector<std::int32_t>& tokens, std::size_t most);
 
@@ -67,8 +71,9 @@ class Scorer {
   std::size_t truncated_ = 0;
   std::vector<Item> items_;
   std::vector<Answer> answers_;
-  std::unique_ptr<infer::DecoderRank> rank_;
-  std::vector<std::int32_t> cached_;  // tokens in the decoder's cache
+  std::unique_ptr<infer::PagedDecoder> paged_;  // shared beginnings, or
+  std::unique_ptr<infer::DecoderRank> rank_;    // packed texts
+  std::vector<std::int32_t> cached_;            // tokens in the decoder's cache
 };
 
 }  // namespace stoa::eval

@@ -244,6 +244,7 @@ Evaluation evaluate(infer::OpenModel& model, const Selection& selection, const E
     for (const Request& r : p.requests)
       for (std::int64_t i = 0; i < p.task.config().repeats; ++i) {
         all.push_back(r);
+        all.back().number = all.size() - 1;
         of_request.push_back(generates ? &generation.back() : nullptr);
       }
   }

@@ -147,11 +147,12 @@ void Engine::submit(RequestId id, Request request, Listener listener) {
   s.request = std::move(request);
   s.listener = std::move(listener);
   s.open = s.request.choices;
-  const SequenceId sequence = scheduler_.add({.tokens = s.request.prompt,
-                                              .score_all = s.request.prompt_logprobs.has_value(),
-                                              .salt = s.request.cache_salt,
-                                              .tenant = s.request.tenant,
-                                              .priority = s.request.priority});
+  const SequenceId sequence =
+      scheduler_.add({.tokens = s.request.prompt,
+                      .scored = s.request.prompt_logprobs ? std::ssize(s.request.prompt) : 1,
+                      .salt = s.request.cache_salt,
+                      .tenant = s.request.tenant,
+                      .priority = s.request.priority});
   open(s, sequence);
   requests_.emplace(id, std::move(state));
   next_id_ = std::max(next_id_, id + 1);

@@ -16,10 +16,11 @@ std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_tokens) {
   return (tokens + block_tokens - 1) / block_tokens;
 }
 
-bool keeps_state(const model::ModelConfig& config) {
+// A state or a table of one text cannot serve several.
+bool serves_many(const model::ModelConfig& config) {
   for (std::int64_t l = 0; l < config.num_layers; ++l)
-    if (config.linear.is_linear(l)) return true;
-  return false;
+    if (config.linear.is_linear(l)) return false;
+  return !LengthTables(config).any();
 }
 
 }  // namespace
@@ -222,6 +223,11 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type) {
   return bytes;
 }
 
+bool can_share_keys(OpenModel& model) {
+  const model::ModelConfig& config = model.model().config;
+  return model.on_host() && serves_many(config) && !config.peft.has_virtual_tokens();
+}
+
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use) {
   model.require_kind(model::ModelKind::kGpt);
   require<ConfigError>(
@@ -236,8 +242,7 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
   const std::int64_t positions = usable_positions(config);
   l.vocabulary = options.model.vocabulary;
   l.context = std::min(positions, use.context.value_or(positions));
-  // A state or a table of one text cannot serve several.
-  const bool alone = keeps_state(config) || LengthTables(config).any();
+  const bool alone = !serves_many(config);
   l.sequences = alone ? 1 : use.sequences;
   l.shares = !alone && options.tables;
   l.block_tokens = alone || !options.tables ? l.context : std::min(kBlockTokens, l.context);

@@ -62,9 +62,13 @@ struct EngineUse {
   std::int64_t pass_tokens = 512;
   bool tokenizer = true;  // is one needed? It is read before the weights
 };
+// Whether several texts can use the same cached keys: not where a layer keeps a state or a table depends on
+// the length of the text, nor with virtual tokens or on a device.
+bool can_share_keys(OpenModel& model);
 // Bytes of keys and values of one token.
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type);
-// ConfigError: not a model that continues a text; virtual tokens in front of it; memory for less than one block.
+// ConfigError: not a model that continues a text; virtual tokens in front of it; memory for less than one
+// block.
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use);
 // "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"
 std::string describe_room(PagedDecoder& decoder);

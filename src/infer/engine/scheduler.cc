@@ -62,7 +62,7 @@ SequenceId Scheduler::add(NewSequence sequence) {
   s->salt = std::move(sequence.salt);
   s->tenant = std::move(sequence.tenant);
   s->priority = sequence.priority;
-  s->scored = sequence.score_all ? 0 : std::ssize(s->tokens) - 1;
+  s->scored = std::max<std::int64_t>(0, std::ssize(s->tokens) - sequence.scored);
   return insert(std::move(s)).id;
 }
 
@@ -85,11 +85,12 @@ SequenceId Scheduler::fork(SequenceId of) {
   return s.id;
 }
 
-void Scheduler::append(SequenceId id, std::int32_t token) {
+void Scheduler::append(SequenceId id, std::span<const std::int32_t> tokens, std::int64_t scored) {
   Sequence& s = get(id);
-  require<InternalError>(std::ssize(s.tokens) < limits_.longest(), "sequence {} grows beyond {} tokens", id,
-                         limits_.longest());
-  s.tokens.push_back(token);
+  require<InternalError>(std::ssize(s.tokens) + std::ssize(tokens) <= limits_.longest(),
+                         "sequence {} grows beyond {} tokens", id, limits_.longest());
+  s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.end());
+  s.scored = std::max(s.scored, std::ssize(s.tokens) - scored);
 }
 
 void Scheduler::free_blocks(Sequence& s) {
