@@ -23,7 +23,7 @@ struct PrefixNode {
   std::vector<std::size_t> texts;  // that end here
   std::vector<std::unique_ptr<PrefixNode>> children;
   PrefixNode* parent = nullptr;
-  // Of the texts in and below: their longest, and the first token whose successor is a label.
+  // The longest of the texts in and below, and the first of their tokens whose successor is a label.
   std::int64_t longest = 0, first_scored = 0;
 };
 

@@ -67,7 +67,7 @@ class SharedReader {
   std::span<const std::int32_t>::iterator begin(const PrefixNode& node) const {
     return texts_[node.text].tokens.begin();
   }
-  // Of how many of the node's last tokens the logits are wanted; the scheduler gives one at least.
+  // How many of the node's last tokens need logits; the scheduler gives one at least.
   std::int64_t scored(const PrefixNode& node) const {
     return std::max<std::int64_t>(1, node.end - std::max(node.begin, node.first_scored));
   }

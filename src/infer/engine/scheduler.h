@@ -17,7 +17,7 @@ namespace stoa::infer {
 
 struct NewSequence {
   std::vector<std::int32_t> tokens;  // at least one, at most PassLimits::longest()
-  std::int64_t scored = 1;           // of how many of the last tokens logits are wanted, at least 1
+  std::int64_t scored = 1;           // how many of the last tokens need logits, at least 1
   std::string salt = {}, tenant = {};
   int priority = 0;
 };
@@ -33,7 +33,7 @@ class Scheduler {
   SequenceId fork(SequenceId of);
   // The next token of a sequence whose tokens were all computed.
   void append(SequenceId id, std::int32_t token) { append(id, std::span(&token, 1), 1); }
-  // The next tokens of such a sequence; logits are wanted of the last `scored`.
+  // The next tokens of such a sequence, of which the last `scored` need logits.
   void append(SequenceId id, std::span<const std::int32_t> tokens, std::int64_t scored);
   // Gives its blocks back. Unknown ids are ignored.
   void remove(SequenceId id);
