@@ -39,6 +39,7 @@ std::vector<std::string> names_of(const curate::Pipeline& pipeline) {
   for (const auto& stage : pipeline.stages)
     if (std::find(names.begin(), names.end(), stage.name) == names.end()) names.push_back(stage.name);
   for (const auto& how : pipeline.deduplications) names.push_back(how.name);
+  for (const auto& cut : pipeline.cuts) names.push_back(cut.name);
   return names;
 }
 
@@ -90,6 +91,8 @@ void run(RunArguments& a, Context& context) {
                          .last_words = [] { return std::string("finished shards are kept"); }});
   const curate::RunResult result =
       curate::run_pipeline(pipeline, a.options, context.console, context.interrupt.token());
+  if (a.options.tags && pipeline.has_second_pass())
+    context.console.line("`deduplicate` and `cut` are left to `stoa data run` over what is kept in the end");
   const double mb_per_s = static_cast<double>(result.flow.read.bytes) / 1e6 / result.seconds;
   if (a.json) {
     print_json_line(Json{{"output", a.output},
@@ -105,29 +108,47 @@ void run(RunArguments& a, Context& context) {
   print(curate::flow_table(result.flow, names_of(pipeline)));
 }
 
+void add_run_arguments(CLI::App& c, RunArguments& a, const std::string& output) {
+  a.options.workers = available_cores();
+  c.add_option("PIPELINE", a.pipeline, "YAML file, or the name of one in configs/pipelines")->required();
+  c.add_option("--input,-i", a.inputs,
+               ".jsonl, .txt, .html, .warc and .wet files, also as .gz or .zst, and folders of them")
+      ->required();
+  c.add_option("--output,-o", a.output, output);
+  c.add_option("--workers", a.options.workers, "threads; the result does not depend on them")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  c.add_flag("--json", a.json, "print the result as JSON");
+}
+
 }  // namespace
 
 void add_data_run(CLI::App& data, Context& context) {
   auto a = std::make_shared<RunArguments>();
-  a->options.workers = available_cores();
   CLI::App* c = data.add_subcommand(
       "run",
       "Clean a corpus: a pipeline of filters over files, with a reason for every document that is dropped");
   c->footer("Example: stoa data run fineweb --input crawl/ --output clean");
-  c->add_option("PIPELINE", a->pipeline, "YAML file, or the name of one in configs/pipelines")->required();
-  c->add_option("--input,-i", a->inputs, ".jsonl, .txt, .html, .warc and .wet files, also as .gz or .zst, and folders of them")
-      ->required();
-  c->add_option("--output,-o", a->output,
-                "directory: kept/, dropped/, manifest.json; a run that was ended continues there");
-  c->add_option("--workers", a->options.workers, "threads; the result does not depend on them")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  add_run_arguments(*c, *a,
+                    "directory: kept/, dropped/, manifest.json; a run that was ended continues there");
   c->add_option("--memory", a->memory, "GB that a deduplication may use; it sorts on disk what does not fit")
       ->check(between(0.001, 1e6))
       ->capture_default_str();
   c->add_flag("--dry-run", a->dry_run,
               "run about 1 % of every file in memory, and say what the whole would take");
-  c->add_flag("--json", a->json, "print the result as JSON");
+  c->callback([a, &context] { run(*a, context); });
+}
+
+void add_data_tag(CLI::App& data, Context& context) {
+  auto a = std::make_shared<RunArguments>();
+  a->options.tags = true;
+  CLI::App* c = data.add_subcommand(
+      "tag",
+      "Measure what the filters of a pipeline judge, and drop nothing: `data decide` then applies limits");
+  c->footer("Example: stoa data tag fineweb --input crawl/ --output tagged");
+  add_run_arguments(*c, *a,
+                    "directory: kept/ with all documents, attributes/, manifest.json; a run that was ended "
+                    "continues there");
   c->callback([a, &context] { run(*a, context); });
 }
 

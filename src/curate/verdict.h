@@ -28,6 +28,11 @@ class Verdict {
     bool fails = false;
   };
 
+  static bool is_beyond(double value, Sense sense, double limit) {
+    return limit != 0 &&
+           ((sense == Sense::kAtMost && value > limit) || (sense == Sense::kAtLeast && value < limit));
+  }
+
   explicit Verdict(Mode mode = Mode::kDecide) : mode_(mode) {}
   void reset() {
     rule_.clear();
@@ -36,10 +41,10 @@ class Verdict {
 
   // All return whether the stage has nothing more to do. A rule whose limit is 0 is off.
   bool above(std::string_view rule, double value, double limit) {
-    return judge(rule, value, limit, Sense::kAtMost, limit != 0 && value > limit);
+    return judge(rule, value, limit, Sense::kAtMost, is_beyond(value, Sense::kAtMost, limit));
   }
   bool below(std::string_view rule, double value, double limit) {
-    return judge(rule, value, limit, Sense::kAtLeast, limit != 0 && value < limit);
+    return judge(rule, value, limit, Sense::kAtLeast, is_beyond(value, Sense::kAtLeast, limit));
   }
   // Fails or holds; no limit to choose.
   bool fails(std::string_view rule, bool failed) { return judge(rule, failed, 0, Sense::kNever, failed); }

@@ -13,6 +13,7 @@ namespace stoa::e2e {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class DataRun : public Workplace {
  protected:
@@ -68,6 +69,104 @@ TEST_F(DataRun, SameBytesForAnyWorkersAndAfterKills) {
   stoa_ok(run("killed", {"--workers", "2"}));
   EXPECT_EQ(files("killed"), one);
   EXPECT_THAT(stoa_ok(run("killed")).err, HasSubstr("is complete"));
+}
+
+// Decisions about tags are those of a run, with any limits; the tags have the same bytes for any number of
+// workers and after kills.
+TEST_F(DataRun, TagsDecideAsARunDoes) {
+  const Arguments stages{"pipeline.yaml", "--input", "corpus.jsonl", "--output"};
+  const auto write = [&](int words) {
+    write_text(path("pipeline.yaml"),
+               "shard_bytes: 20_000\nstages:\n  - gopher_quality: {min_doc_words: " + std::to_string(words) +
+                   ", min_stop_words: 0, max_avg_word_length: 20}\n  - c4_quality: {min_num_sentences: 1, filter_no_terminal_punct: false}\n");
+  };
+  write(30);
+  EXPECT_EQ(json_of(Arguments{"data", "tag"} + stages +
+                    Arguments{"tagged", "--workers", "1", "--json"})["flow"]["kept"]["documents"],
+            600);
+  const auto one = files("tagged");
+  for (int kill = 0; kill < 4; ++kill) {
+    ProgramOptions options;
+    options.directory = directory();
+    Program program(Arguments{"data", "tag"} + stages + Arguments{"killed", "--workers", "3"}, options);
+    std::this_thread::sleep_for(std::chrono::milliseconds(15 * kill));
+    program.signal(SIGKILL);
+    program.wait();
+  }
+  stoa_ok(Arguments{"data", "tag"} + stages + Arguments{"killed", "--workers", "2"});
+  const auto killed = files("killed");
+  for (const auto& [name, text] : killed) EXPECT_TRUE(one.contains(name) && one.at(name) == text) << name;
+  EXPECT_EQ(killed.size(), one.size());
+  const auto kept = [&](const std::string& output) {
+    std::map<std::string, std::string> found;
+    for (const auto& [name, text] : files(output))
+      if (name.starts_with("kept/")) found[name] = text;
+    return found;
+  };
+  stoa_ok(Arguments{"data", "run"} + stages + Arguments{"run30"});
+  const auto decided = json_of({"data", "decide", "tagged", "--output", "decided30", "--json"});
+  EXPECT_EQ(decided["flow"]["dropped"].size(), 1);
+  EXPECT_GT(decided["flow"]["dropped"]["gopher_quality/gopher_short_doc"]["documents"], 50);
+  EXPECT_EQ(kept("decided30"), kept("run30"));
+  write(5);
+  stoa_ok(Arguments{"data", "run"} + stages + Arguments{"run5"});
+  const Arguments more{"data",     "decide",  "tagged", "--limit", "gopher_quality/gopher_short_doc=5",
+                       "--output", "decided5"};
+  stoa_ok(more);
+  EXPECT_EQ(kept("decided5"), kept("run5"));
+  EXPECT_NE(kept("decided5"), kept("decided30"));
+  stoa_ok(more);  // is complete
+  refuse({"data", "decide", "tagged", "--output", "decided5"}, "another limits");
+  const auto curve = json_of(
+      {"data", "decide", "tagged", "--what-if", "gopher_quality/gopher_short_doc", "--json"})["what_if"];
+  EXPECT_GE(curve.size(), 3U);
+  EXPECT_EQ(curve.front()["limit"], 0);
+  EXPECT_EQ(curve.front()["dropped"]["documents"], 0);
+  EXPECT_GT(curve.back()["dropped"]["documents"], curve.front()["dropped"]["documents"]);
+  EXPECT_THAT(stoa_ok({"data", "decide", "tagged", "--limit", "gopher_quality/gopher_short_doc=off"}).out,
+              Not(HasSubstr("short_doc")));
+  refuse({"data", "decide", "tagged", "--limit", "gopher_quality/gopher_shrt_doc=3"}, "did you mean");
+  refuse({"data", "decide", "tagged", "--limit", "gopher_quality/gopher_short_doc=many"}, "got 'many'");
+  refuse({"data", "decide", "tagged", "--limit", "gopher_quality"}, "RULE=VALUE");
+  refuse({"data", "decide", "run30"}, "stoa data tag");
+  refuse({"data", "decide", "none"}, "holds no finished run");
+  write_text(path("tagged/attributes/00001.jsonl"), "{\"id\":1}\n");
+  refuse({"data", "decide", "tagged"}, "a line of attributes");
+}
+
+// Of equal lines the first stays, wherever shards end and runs are killed.
+TEST_F(DataRun, CopiesOfPartsAreCut) {
+  std::ofstream out(path("parts.jsonl"));
+  for (int i = 0; i < 200; ++i)
+    out << nlohmann::json{{"id", i},
+                          {"text", "Own line " + pseudo_prose(static_cast<std::uint64_t>(i), 9) +
+                                       " end\nThe same line in " + (i % 2 == 0 ? "even" : "odd") +
+                                       " ones 2026\nand its last"},
+                          {"n", i}}
+               .dump()
+        << '\n';
+  out.close();
+  write_text(path("pipeline.yaml"),
+             "shard_bytes: 3000\ndeduplicate: [exact]\ncut:\n  - lines: {min_characters: 13}\n  - bloom\n  - "
+             "substrings: {min_bytes: 500}\n");
+  const Arguments words{"data", "run", "pipeline.yaml", "--input", "parts.jsonl", "--output"};
+  const auto result = json_of(words + Arguments{"one", "--workers", "1", "--json"});
+  EXPECT_EQ(result["flow"]["cut"]["documents"], 198);
+  EXPECT_EQ(result["flow"]["kept"]["documents"], 200);
+  const auto one = files("one");
+  EXPECT_THAT(one.at("kept/00000.jsonl"),
+              HasSubstr("The same line in odd ones 2026\\nand its last\",\"n\":1}"));
+  EXPECT_THAT(one.at("kept/00000.jsonl"), HasSubstr(" end\\nand its last\",\"n\":2}"));
+  for (int kill = 0; kill < 6; ++kill) {
+    ProgramOptions options;
+    options.directory = directory();
+    Program program(words + Arguments{"killed", "--workers", "2"}, options);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 * kill));
+    program.signal(SIGKILL);
+    program.wait();
+  }
+  stoa_ok(words + Arguments{"killed", "--workers", "3", "--memory", "0.001"});
+  EXPECT_EQ(files("killed"), one);
 }
 
 TEST_F(DataRun, CompressedInputsAndShippedPipelines) {

@@ -60,6 +60,8 @@ Commands about_text() {
           {"data", "text", "text.txt"},
           {"data", "stages"},
           {"data", "run", "quickstart", "--input", "text.jsonl", "--output", "kept", "--json"},
+          {"data", "tag", "quickstart", "--input", "text.jsonl", "--output", "tagged", "--json"},
+          {"data", "decide", "tagged", "--json"},
           {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"},
           {"eval", "tasks", "nemo"},
           {"eval", "tasks", "nemo", "--json"}};

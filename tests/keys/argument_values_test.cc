@@ -161,6 +161,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
                "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"c\", \"completion\": \"d\"}\n");
     fs::create_symlink("/dev/null", path("device"));
     stoa_ok(train("run", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0"}));
+    stoa_ok({"data", "tag", "quickstart", "--input", "text.jsonl", "--output", "tagged"});
   }
 
   // A command that works, or comes as far as a decoder gets with it.
@@ -176,6 +177,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"data prepare", {"text.jsonl", "--tokenizer", "tok", "--output", "made"}},
         {"data inspect", {"data"}},
         {"data run", {"quickstart", "--input", "text.jsonl", "--output", "made"}},
+        {"data tag", {"quickstart", "--input", "text.jsonl", "--output", "made"}},
+        {"data decide", {"tagged"}},
         {"data stages", {}},
         {"data text", {"lines.txt"}},
         {"data show", config + Arguments{"model.data=data", "model.tokenizer=tok"}},

@@ -32,6 +32,7 @@ void Flow::add(const Flow& other) {
   read.add(other.read);
   kept.add(other.kept);
   quarantined.add(other.quarantined);
+  cut.add(other.cut);
   for (const auto& [rule, amount] : other.dropped) dropped[rule].add(amount);
 }
 
@@ -44,17 +45,21 @@ Amount Flow::dropped_in_all() const {
 Json to_json(const Flow& flow) {
   Json dropped = Json::object();
   for (const auto& [rule, amount] : flow.dropped) dropped[rule] = amount_to_json(amount);
-  return {{"read", amount_to_json(flow.read)},
-          {"kept", amount_to_json(flow.kept)},
-          {"quarantined", amount_to_json(flow.quarantined)},
-          {"dropped", std::move(dropped)}};
+  Json json{{"read", amount_to_json(flow.read)},
+            {"kept", amount_to_json(flow.kept)},
+            {"quarantined", amount_to_json(flow.quarantined)},
+            {"dropped", std::move(dropped)}};
+  if (flow.cut.documents > 0) json["cut"] = amount_to_json(flow.cut);
+  return json;
 }
 
 Flow flow_from_json(const Json& json) {
   Flow flow{amount_from_json(json.at("read")),
             amount_from_json(json.at("kept")),
             amount_from_json(json.at("quarantined")),
+            {},
             {}};
+  if (json.contains("cut")) flow.cut = amount_from_json(json.at("cut"));
   for (const auto& [rule, amount] : json.at("dropped").items()) flow.dropped[rule] = amount_from_json(amount);
   return flow;
 }
@@ -66,6 +71,7 @@ std::string flow_table(const Flow& flow, const std::vector<std::string>& stages)
   for (const std::string& stage : stages)
     for (const auto& [rule, amount] : flow.dropped)
       if (rule.starts_with(stage + "/")) text += row("  dropped by " + rule, amount, flow.read);
+  if (flow.cut.documents > 0) text += row("  cut out of", flow.cut, flow.read);
   return text + row("kept", flow.kept, flow.read);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "curate/run/tags.h"
 
 namespace stoa::curate {
 namespace {
@@ -71,6 +72,10 @@ Journal::Journal(fs::path output, const Json& subject) : directory_(output / "jo
   fs::create_directories(directory_, error);
   require<IoError>(!error, "cannot make the directory '{}': {}", directory_.string(), error.message());
   require<ConfigError>(lock_.take(directory_ / "lock"), "another run is working in '{}'", output.string());
+  for (const char* folder : kFolders) remove_abandoned(output / folder);
+  remove_abandoned(output / kTagsFolder);
+  remove_abandoned(directory_);
+  remove_abandoned(output);
   if (!begun) {
     write_text(directory_ / "run.json", subject.dump(1) + "\n");
     return;
@@ -90,9 +95,6 @@ Journal::Journal(fs::path output, const Json& subject) : directory_(output / "jo
     fail<DataError>("'{}' is damaged ({}); remove '{}' and run again", directory_.string(), e.what(),
                     output.string());
   }
-  for (const char* folder : kFolders) remove_abandoned(output / folder);
-  remove_abandoned(directory_);
-  remove_abandoned(output);
 }
 
 Journal::Lock::~Lock() {

@@ -84,16 +84,17 @@ Pipeline read_pipeline(const fs::path& path) {
   config::Node root = config::read_yaml(path);
   require<ConfigError>(root.is_map(), "'{}' is no pipeline; expected a mapping with `stages`", path.string());
   const std::vector<config::Node> stages = take_list(root, "stages"),
-                                  deduplications = take_list(root, "deduplicate");
-  require<ConfigError>(!stages.empty() || !deduplications.empty(),
-                       "'{}' has no list `stages` and no list `deduplicate`; expected e.g. `stages: "
+                                  deduplications = take_list(root, "deduplicate"),
+                                  cuts = take_list(root, "cut");
+  require<ConfigError>(!stages.empty() || !deduplications.empty() || !cuts.empty(),
+                       "'{}' has no list `stages`, `deduplicate` or `cut`; expected e.g. `stages: "
                        "[gopher_repetition, gopher_quality]`",
                        path.string());
   Pipeline pipeline;
   const auto section = settings_section();
   config::read_object(section.schema(), root, &pipeline.settings, {});
   config::Node resolved = section.schema().print(&pipeline.settings);
-  std::vector<config::Node> stage_items, deduplication_items;
+  std::vector<config::Node> stage_items, deduplication_items, cut_items;
   for (const config::Node& item : stages)
     stage_items.push_back(read_item(
         item, "stages", [&](const std::string& name, const config::Node& keys, config::Node& values) {
@@ -104,8 +105,14 @@ Pipeline read_pipeline(const fs::path& path) {
         item, "deduplicate", [&](const std::string& name, const config::Node& keys, config::Node& values) {
           pipeline.deduplications.push_back(kind_named(deduplication_kinds(), name).make(keys, values));
         }));
+  for (const config::Node& item : cuts)
+    cut_items.push_back(
+        read_item(item, "cut", [&](const std::string& name, const config::Node& keys, config::Node& values) {
+          pipeline.cuts.push_back({name, kind_named(cut_kinds(), name).make(keys, values)});
+        }));
   resolved.entries.emplace_back("stages", config::Node::sequence(std::move(stage_items)));
   resolved.entries.emplace_back("deduplicate", config::Node::sequence(std::move(deduplication_items)));
+  if (!cut_items.empty()) resolved.entries.emplace_back("cut", config::Node::sequence(std::move(cut_items)));
   pipeline.resolved = config::write_yaml(resolved);
   return pipeline;
 }
@@ -120,6 +127,7 @@ std::string pipeline_reference() {
   text += config::reference_tables(section.schema(), section.schema().print(&defaults));
   text += kinds_reference("Stage", stage_kinds());
   text += kinds_reference("Deduplication", deduplication_kinds());
+  text += kinds_reference("Cut", cut_kinds());
   return text;
 }
 

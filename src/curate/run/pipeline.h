@@ -7,6 +7,8 @@
 //   deduplicate:
 //     - exact
 //     - minhash: {keep: longest}
+//   cut:
+//     - lines: {min_characters: 20}
 #pragma once
 
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "curate/dedup/cutter.h"
 #include "curate/dedup/fingerprint.h"
 #include "curate/io/document_reader.h"
 #include "curate/stage.h"
@@ -32,11 +35,18 @@ struct NamedStage {
   std::unique_ptr<Stage> stage;
 };
 
+struct NamedCut {
+  std::string name;
+  std::function<std::unique_ptr<Cutter>(const CutterPlace&)> make;
+};
+
 struct Pipeline {
   PipelineSettings settings;
   std::vector<NamedStage> stages;
   std::vector<Deduplication> deduplications;  // of what the stages kept, in order
-  std::string resolved;                       // YAML with the values of all keys: what decides the output
+  std::vector<NamedCut> cuts;                 // out of what deduplication kept, in order
+  bool has_second_pass() const { return !deduplications.empty() || !cuts.empty(); }
+  std::string resolved;  // YAML with the values of all keys: what decides the output
 };
 
 // ConfigError lists what is wrong, with its line.

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "curate/run/sidecar.h"
+#include "curate/run/tags.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::curate {
@@ -23,8 +24,11 @@ std::string utf8_or_marks(std::string_view text) {
 
 }  // namespace
 
-Processor::Processor(const Pipeline& pipeline)
-    : pipeline_(pipeline), parser_(pipeline.settings.input), keys_(pipeline.deduplications.size()) {
+Processor::Processor(const Pipeline& pipeline, bool tags)
+    : pipeline_(pipeline),
+      tags_(tags),
+      parser_(pipeline.settings.input),
+      keys_(pipeline.deduplications.size()) {
   for (const Deduplication& how : pipeline.deduplications) fingerprints_.push_back(how.make());
 }
 
@@ -33,8 +37,19 @@ void Processor::process(const InputBlock& block, ProcessedBlock& out) {
   out.position = block.block.position;
   out.lines.clear();
   out.side.clear();
+  out.tags.clear();
   out.outcomes.clear();
   for (std::size_t i = block.skip; i < block.block.documents.size(); ++i) process_one(block, i, out);
+}
+
+void Processor::tag(ProcessedBlock& out) {
+  TagLine line(document_.id, out.tags);
+  for (const NamedStage& stage : pipeline_.stages) {
+    Verdict verdict(Verdict::Mode::kMeasure);
+    stage.stage->apply(document_, features_, verdict);
+    for (const Verdict::Value& value : verdict.values()) line.add(stage.name, value);
+  }
+  line.finish(document_.text.size());
 }
 
 void Processor::process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out) {
@@ -42,9 +57,11 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
   outcome.number = block.first + static_cast<std::int64_t>(index);
   outcome.begin = out.lines.size();
   outcome.side_begin = out.side.size();
+  outcome.tags_begin = out.tags.size();
   const auto quarantine = [&](const char* why) {
     outcome.fate = Fate::kQuarantined;
     outcome.reason = why;
+    out.tags.resize(outcome.tags_begin);
     const auto [begin, end] = block.block.documents[index];
     Document raw;  // as it was read: its line may be no JSON
     raw.id = fmt::format("{}:{}", block.block.input->path.filename().string(), outcome.number + 1);
@@ -62,8 +79,9 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
       outcome.fate = Fate::kDropped;
       outcome.reason = fmt::format("{}/{}", kInputStage, unusable);
     }
+    if (tags_ && outcome.fate == Fate::kKept) tag(out);
     for (const NamedStage& stage : pipeline_.stages) {
-      if (outcome.fate == Fate::kDropped) break;
+      if (tags_ || outcome.fate == Fate::kDropped) break;
       stage.stage->apply(document_, features_, verdict);
       if (!verdict.dropped()) continue;
       outcome.fate = Fate::kDropped;
@@ -71,7 +89,7 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     }
     outcome.bytes = static_cast<std::int64_t>(document_.text.size());
     append_json_line(document_, outcome.reason, out.lines);
-    if (outcome.fate == Fate::kKept && !fingerprints_.empty()) {
+    if (!tags_ && outcome.fate == Fate::kKept && pipeline_.has_second_pass()) {
       for (std::size_t i = 0; i < keys_.size(); ++i) {
         keys_[i].clear();
         fingerprints_[i]->keys(document_.text, keys_[i]);
@@ -85,6 +103,7 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
   }
   outcome.end = out.lines.size();
   outcome.side_end = out.side.size();
+  outcome.tags_end = out.tags.size();
   out.outcomes.push_back(std::move(outcome));
 }
 

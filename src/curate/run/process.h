@@ -20,6 +20,7 @@ struct Outcome {
   Fate fate = Fate::kKept;
   std::size_t begin = 0, end = 0;            // its line in `lines`
   std::size_t side_begin = 0, side_end = 0;  // of one that is kept: in `side` (sidecar.h)
+  std::size_t tags_begin = 0, tags_end = 0;  // of one that was tagged: in `tags` (tags.h)
   std::int64_t read_bytes = 0;               // text as it was read
   std::int64_t bytes = 0;                    // text as it is written
   std::int64_t number = 0;                   // of the document in its input
@@ -29,20 +30,22 @@ struct Outcome {
 struct ProcessedBlock {
   std::int64_t input = 0;
   std::uint64_t position = 0;  // bytes of all inputs read up to the end of the block
-  std::string lines, side;
+  std::string lines, side, tags;
   std::vector<Outcome> outcomes;
 };
 
 class Processor {
  public:
-  // `pipeline` must outlive it. One per worker.
-  explicit Processor(const Pipeline& pipeline);
+  // `pipeline` must outlive it. One per worker. `tags`: stages measure and drop nothing.
+  explicit Processor(const Pipeline& pipeline, bool tags = false);
   void process(const InputBlock& block, ProcessedBlock& out);
 
  private:
   void process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out);
+  void tag(ProcessedBlock& out);
 
   const Pipeline& pipeline_;
+  const bool tags_;
   DocumentParser parser_;
   Features features_;
   Document document_;

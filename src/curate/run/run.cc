@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/timing.h"
+#include "curate/run/cut_pass.h"
 #include "curate/run/journal.h"
 #include "curate/run/process.h"
 #include "curate/run/second_pass.h"
@@ -33,18 +34,19 @@ void count(const Outcome& outcome, Flow& flow) {
 // Takes the outcomes in order and ends a shard whenever enough text was read.
 class Writer {
  public:
-  Writer(Journal& journal, fs::path output, const Pipeline& pipeline)
+  Writer(Journal& journal, fs::path output, const Pipeline& pipeline, bool tags)
       : journal_(journal),
         output_(std::move(output)),
         shard_bytes_(pipeline.settings.shard_bytes),
-        with_side_(!pipeline.deduplications.empty()),
+        with_side_(!tags && pipeline.has_second_pass()),
         shard_(output_, std::ssize(journal_.shards()), with_side_) {}
 
   void add(const ProcessedBlock& block) {
     for (const Outcome& outcome : block.outcomes) {
       shard_.add(
           outcome.fate, std::string_view(block.lines).substr(outcome.begin, outcome.end - outcome.begin),
-          std::string_view(block.side).substr(outcome.side_begin, outcome.side_end - outcome.side_begin));
+          std::string_view(block.side).substr(outcome.side_begin, outcome.side_end - outcome.side_begin),
+          std::string_view(block.tags).substr(outcome.tags_begin, outcome.tags_end - outcome.tags_begin));
       count(outcome, flow_);
       if (flow_.read.bytes >= shard_bytes_) finish_shard({block.input, outcome.number + 1});
     }
@@ -68,20 +70,11 @@ class Writer {
   Flow flow_;
 };
 
-void write_manifest(const fs::path& path, const Json& subject, const Journal& journal, const Flow& flow) {
-  Json files = Json::array();
-  for (const ShardRecord& shard : journal.shards())
-    for (const OutputFile& file : shard.files) files.push_back(to_json(file));
-  Json manifest{{"format", 1}};
-  manifest.update(subject);
-  manifest["flow"] = to_json(flow);
-  manifest["files"] = std::move(files);
-  write_text(path, manifest.dump(1) + "\n");
-}
-
 // Reads the inputs from where `journal` ends and takes their documents through the stages.
-void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs, int workers,
-                const fs::path& output, Journal& journal, Console& console, const std::stop_token& stop) {
+void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs,
+                const RunOptions& options, const fs::path& output, Journal& journal, Console& console,
+                const std::stop_token& stop) {
+  const int workers = options.workers;
   const Place from = journal.shards().empty() ? Place() : journal.shards().back().next;
   if (from.input == std::ssize(inputs)) return;
   double total = 0, before = 0;
@@ -90,8 +83,8 @@ void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& in
     total += static_cast<double>(inputs[static_cast<std::size_t>(i)].bytes);
   }
   std::deque<Processor> processors;
-  for (int w = 0; w < workers; ++w) processors.emplace_back(pipeline);
-  Writer writer(journal, output, pipeline);
+  for (int w = 0; w < workers; ++w) processors.emplace_back(pipeline, options.tags);
+  Writer writer(journal, output, pipeline, options.tags);
   DocumentReader reader(inputs, pipeline.settings.input, from);
   Progress progress(console, "stages", total, "B");
   data::OrderedPipeline<InputBlock, ProcessedBlock> blocks(
@@ -114,27 +107,44 @@ void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& in
 
 }  // namespace
 
+void write_manifest(const fs::path& path, const nlohmann::ordered_json& subject, const Journal& journal,
+                    const Flow& flow) {
+  Json files = Json::array();
+  for (const ShardRecord& shard : journal.shards())
+    for (const OutputFile& file : shard.files) files.push_back(to_json(file));
+  Json manifest{{"format", 1}};
+  manifest.update(subject);
+  manifest["flow"] = to_json(flow);
+  manifest["files"] = std::move(files);
+  write_text(path, manifest.dump(1) + "\n");
+}
+
 RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Console& console,
                        const std::stop_token& stop) {
   require<ConfigError>(options.workers >= 1, "{} workers; expected at least 1", options.workers);
   const auto start = std::chrono::steady_clock::now();
   const std::vector<data::TextInput> inputs = find_inputs(options.inputs);
-  const Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs)}};
+  Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs)}};
+  if (options.tags) subject["tags"] = true;
   Journal journal(options.output, subject);
   const fs::path manifest = options.output / "manifest.json", work = options.output / "work";
   RunResult result;
   result.was_complete = fs::exists(manifest);
   result.resumed_shards = std::ssize(journal.shards());
   if (!result.was_complete) {
-    if (pipeline.deduplications.empty()) {
-      run_stages(pipeline, inputs, options.workers, options.output, journal, console, stop);
+    if (options.tags || !pipeline.has_second_pass()) {
+      run_stages(pipeline, inputs, options, options.output, journal, console, stop);
     } else {
       Journal first(work, subject);
       if (journal.shards().empty()) result.resumed_shards = std::ssize(first.shards());
-      run_stages(pipeline, inputs, options.workers, work, first, console, stop);
+      run_stages(pipeline, inputs, options, work, first, console, stop);
       const Duplicates duplicates =
           find_duplicates(pipeline, work, std::ssize(first.shards()), options.memory, console);
-      write_second_pass(pipeline, work, first, duplicates, options.output, journal, console, stop);
+      fs::path texts;
+      if (!pipeline.cuts.empty())
+        texts =
+            cut_copies(pipeline, work, std::ssize(first.shards()), duplicates, options.memory, console, stop);
+      write_second_pass(pipeline, work, first, duplicates, texts, options.output, journal, console, stop);
     }
   }
   for (const ShardRecord& shard : journal.shards()) result.flow.add(shard.flow);

@@ -5,6 +5,7 @@
 //   DIR/kept/00000.jsonl …     id, text and the other members of kept documents
 //   DIR/dropped/00000.jsonl …  dropped ones, with `reason`: STAGE/RULE of the first rule that failed
 //   DIR/quarantine/…           what is no document, or made a stage fail; only where there is some
+//   DIR/attributes/…           of a run that tags (tags.h): what every rule measured; nothing is dropped then
 //   DIR/manifest.json          written last: pipeline, inputs, counts per rule, checksums
 //   DIR/journal/               how far the run has come: one that was killed continues from there
 //   DIR/work/                  what the stages kept, until deduplication has seen all of it
@@ -18,6 +19,7 @@
 #include "base/console.h"
 #include "base/file.h"
 #include "curate/run/flow.h"
+#include "curate/run/journal.h"
 #include "curate/run/pipeline.h"
 
 namespace stoa::curate {
@@ -27,6 +29,7 @@ struct RunOptions {
   fs::path output;
   int workers = 1;
   std::size_t memory = std::size_t{2} << 30;  // bytes that a deduplication may use
+  bool tags = false;  // the stages measure and drop nothing; deduplications are left out
 };
 
 struct RunResult {
@@ -42,6 +45,10 @@ struct RunResult {
 // continues.
 RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Console& console,
                        const std::stop_token& stop = {});
+
+// The manifest: what decides the output, counts and files. Written last.
+void write_manifest(const fs::path& path, const nlohmann::ordered_json& subject, const Journal& journal,
+                    const Flow& flow);
 
 struct Forecast {
   Flow flow;                                        // of the sample

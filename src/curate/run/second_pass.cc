@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/error.h"
 #include "curate/dedup/record_sorter.h"
+#include "curate/io/json_document.h"
+#include "curate/run/cut_pass.h"
 #include "curate/run/shard.h"
+#include "curate/run/shard_lines.h"
 #include "curate/run/sidecar.h"
+#include "data/text_reader.h"
 
 namespace stoa::curate {
 namespace {
@@ -17,27 +23,32 @@ fs::path side_path(const fs::path& work, std::int64_t shard) {
   return work / fmt::format("side/{:05}.bin", shard);
 }
 
-// A line at a time.
-class Lines {
- public:
-  explicit Lines(const fs::path& path) : text_(fs::exists(path) ? read_text(path) : std::string()) {}
-  std::string_view next() {
-    const std::size_t end = text_.find('\n', at_);
-    require<DataError>(end != text_.npos,
-                       "a file of the run's work folder has too few lines; remove the output and run again");
-    const std::string_view line(text_.data() + at_, end + 1 - at_);
-    at_ = end + 1;
-    return line;
+// Adds a document with the text that the cutters left of it.
+void add_cut(const Pipeline& pipeline, CutTexts& texts, std::string_view line, const std::string& members,
+             std::int64_t bytes, Flow& flow, Shard& shard) {
+  CutTexts::Text left;
+  require<DataError>(texts.next(left), "the texts of the run's work folder end too soon; run again");
+  if (left.dropped_by != CutTexts::kNotDropped) {
+    const std::string reason = pipeline.cuts.at(left.dropped_by).name + "/nothing_new";
+    flow.dropped[reason].add(bytes);
+    std::string with_reason = fmt::format("\"reason\":\"{}\"", reason);
+    if (!members.empty()) with_reason += "," + members;
+    shard.add(Fate::kDropped, with_members(line, with_reason));
+    return;
   }
-
- private:
-  const std::string text_;
-  std::size_t at_ = 0;
-};
-
-// The line with further members at its end.
-std::string with_members(std::string_view line, const std::string& members) {
-  return fmt::format("{},{}}}\n", line.substr(0, line.size() - 2), members);
+  flow.kept.add(static_cast<std::int64_t>(left.text.size()));
+  std::string written(line);
+  if (std::ssize(left.text) != bytes) {  // what is cut is never put back
+    flow.cut.add(bytes - std::ssize(left.text));
+    written.append(data::kBlockPadding, '\0');
+    Document document;
+    JsonDocuments("text", "id")
+        .read(std::string_view(written).substr(0, line.size() - 1), written.size(), document);
+    document.text = std::move(left.text);
+    written.clear();
+    append_json_line(document, "", written);
+  }
+  shard.add(Fate::kKept, members.empty() ? written : with_members(written, members));
 }
 
 }  // namespace
@@ -101,13 +112,18 @@ Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::
 }
 
 void write_second_pass(const Pipeline& pipeline, const fs::path& work, const Journal& first,
-                       const Duplicates& duplicates, const fs::path& output, Journal& journal,
-                       Console& console, const std::stop_token& stop) {
+                       const Duplicates& duplicates, const fs::path& texts, const fs::path& output,
+                       Journal& journal, Console& console, const std::stop_token& stop) {
   Progress progress(console, "write", static_cast<double>(first.shards().size()), " shards");
   std::size_t document = 0;
+  std::optional<CutTexts> cut;
+  if (!texts.empty()) cut.emplace(texts);
   for (std::int64_t s = 0; s < std::ssize(first.shards()); ++s) {
     const Sidecar side(side_path(work, s));
     if (s < std::ssize(journal.shards())) {
+      if (cut)
+        for (std::size_t i = document; i < document + side.kept(); ++i)
+          cut->skip(duplicates.removed[i] ? 0 : 1);
       document += side.kept();
       continue;
     }
@@ -117,9 +133,9 @@ void write_second_pass(const Pipeline& pipeline, const fs::path& work, const Jou
     const ShardRecord& before = first.shards()[static_cast<std::size_t>(s)];
     ShardRecord record{before.next, before.flow, {}};
     record.flow.kept = {};
-    Lines lines[3] = {Lines(work / fmt::format("kept/{:05}.jsonl", s)),
-                      Lines(work / fmt::format("dropped/{:05}.jsonl", s)),
-                      Lines(work / fmt::format("quarantine/{:05}.jsonl", s))};
+    ShardLines lines[3] = {ShardLines(work / fmt::format("kept/{:05}.jsonl", s)),
+                           ShardLines(work / fmt::format("dropped/{:05}.jsonl", s)),
+                           ShardLines(work / fmt::format("quarantine/{:05}.jsonl", s))};
     std::vector<std::uint32_t> lengths;
     side.each(pipeline.deduplications.size(), 0,
               [&](std::uint32_t bytes, std::span<const std::uint64_t>) { lengths.push_back(bytes); });
@@ -141,9 +157,11 @@ void write_second_pass(const Pipeline& pipeline, const fs::path& work, const Jou
         const std::string reason = pipeline.deduplications[duplicates.by[number]].name + "/duplicate";
         record.flow.dropped[reason].add(bytes);
         shard.add(Fate::kDropped, with_members(line, fmt::format("\"reason\":\"{}\",{}", reason, members)));
-      } else {
+      } else if (!cut) {
         record.flow.kept.add(bytes);
         shard.add(Fate::kKept, members.empty() ? std::string(line) : with_members(line, members));
+      } else {
+        add_cut(pipeline, *cut, line, members, bytes, record.flow, shard);
       }
     }
     record.files = shard.commit();

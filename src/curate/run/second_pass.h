@@ -23,9 +23,10 @@ struct Duplicates {
 Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::int64_t shards,
                            std::size_t memory, Console& console);
 
-// Writes the shards that `journal` does not have yet, from those of the first pass.
+// Writes the shards that `journal` does not have yet, from those of the first pass. `texts`: those of
+// cut_pass.h, of a pipeline that cuts; else empty.
 void write_second_pass(const Pipeline& pipeline, const fs::path& work, const Journal& first,
-                       const Duplicates& duplicates, const fs::path& output, Journal& journal,
-                       Console& console, const std::stop_token& stop);
+                       const Duplicates& duplicates, const fs::path& texts, const fs::path& output,
+                       Journal& journal, Console& console, const std::stop_token& stop);
 
 }  // namespace stoa::curate

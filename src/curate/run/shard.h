@@ -25,7 +25,8 @@ class Shard {
   // `with_side`: also side/00000.bin (sidecar.h).
   Shard(fs::path directory, std::int64_t number, bool with_side = false)
       : directory_(std::move(directory)), number_(number), with_side_(with_side) {}
-  void add(Fate fate, std::string_view line, std::string_view side = {});
+  // `tags`: the line of attributes/00000.jsonl (tags.h) that belongs to it; empty: none.
+  void add(Fate fate, std::string_view line, std::string_view side = {}, std::string_view tags = {});
   std::vector<OutputFile> commit();
 
  private:
@@ -35,7 +36,8 @@ class Shard {
   std::array<std::string, 3>
       content_;  // held until the end, so that a kill leaves nothing: a shard is some 10 MB
   std::array<std::int64_t, 3> documents_{};
-  std::string fates_, side_;
+  std::string fates_, side_, tags_;
+  std::int64_t tagged_ = 0;
 };
 
 }  // namespace stoa::curate
