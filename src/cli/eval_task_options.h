@@ -1,4 +1,4 @@
-// `stoa eval run` and `stoa eval tasks`, and where they look for tasks and data.
+// `stoa eval run`, `stoa eval tasks` and `stoa eval compare`; where the first two look for tasks and data.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,5 +22,6 @@ struct TaskPlaces {
 struct Context;
 void add_eval_run(CLI::App& eval, Context& context);
 void add_eval_tasks(CLI::App& eval, Context& context);
+void add_eval_compare(CLI::App& eval, Context& context);
 
 }  // namespace stoa::cli

@@ -96,6 +96,45 @@ TEST_F(Eval, AnswersAreGeneratedAndFiltered) {
   EXPECT_EQ(results["config"]["gen_kwargs"]["max_gen_toks"], 3);
 }
 
+TEST_F(Eval, TwoModelsAreComparedOnTheSameQuestions) {
+  stoa_ok(train("better", {"trainer.max_steps=6", "model.optim.sched.warmup_steps=0"}));
+  const Arguments kept{"--log_samples", "--output_path"};
+  stoa_ok(run("piqa", kept + Arguments{"a"}));
+  Arguments other = run("piqa", kept + Arguments{"b"});
+  other[2] = "better";
+  stoa_ok(other);
+  const Json same = json_of({"eval", "compare", "a", "a", "--json"});
+  EXPECT_EQ(same["metrics"][0]["difference"], 0.0);
+  EXPECT_EQ(same["metrics"][0]["p"], 1.0);
+  EXPECT_TRUE(same["changed"].empty());
+  const Json two = json_of({"eval", "compare", "a", "b", "--json"});
+  const Json& acc = two["metrics"][0];
+  EXPECT_EQ(acc["metric"], "acc");
+  EXPECT_EQ(acc["documents"], 12);
+  EXPECT_EQ(two["changed"].size(), acc["only_a"].get<std::size_t>() + acc["only_b"].get<std::size_t>());
+  EXPECT_DOUBLE_EQ(acc["difference"].get<double>() * 12,
+                   acc["only_b"].get<double>() - acc["only_a"].get<double>());
+  // One answer turned round is one question that changed.
+  for (const auto& entry : fs::directory_iterator(path("a/run"))) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("samples_")) continue;
+    std::string text = read_text(entry.path());
+    Json first = Json::parse(text.substr(0, text.find('\n')));
+    first["acc"] = 1.0 - first["acc"].get<double>();
+    fs::create_directories(path("turned"));
+    write_text(path("turned") / name, first.dump() + text.substr(text.find('\n')));
+  }
+  const Outcome page = stoa_ok({"eval", "compare", "a", "turned", "--page", "compare.html"});
+  EXPECT_THAT(page.out, HasSubstr("1 question changed between right and wrong"));
+  const std::string html = read_text(path("compare.html"));
+  EXPECT_THAT(html, HasSubstr("Question: open door 0\nAnswer:"));
+  EXPECT_THAT(html, HasSubstr("gold: 0<br>A: "));
+  refuse({"eval", "compare", "a", "data"}, "'data' holds no samples_*.jsonl: evaluate with --log_samples");
+  refuse({"eval", "compare", "a", "nowhere"}, "'nowhere' is no folder of results");
+  write_text(path("turned/samples_piqa_2999-01-01T00-00-00.000000.jsonl"), "{\"doc_id\": 1}\n");
+  refuse({"eval", "compare", "a", "turned"}, "samples_piqa_2999-01-01T00-00-00.000000.jsonl:1: not a sample");
+}
+
 TEST_F(Eval, ListsTasksAndTheirData) {
   const Outcome outcome = stoa_ok({"eval", "tasks", "nemo", "--data", "data"});
   EXPECT_THAT(outcome.out, HasSubstr("piqa            found: data/baber/piqa/validation.jsonl"));

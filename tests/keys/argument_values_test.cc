@@ -153,6 +153,10 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     Workplace::SetUp();
     write_text(path("lines.txt"), "the stone walks\nbread\n");
     write_text(path("ids.txt"), "1 2 3\n");
+    fs::create_directories(path("samples"));
+    write_text(path("samples/samples_t_2026-01-01T00-00-00.jsonl"),
+               "{\"doc_id\": 0, \"target\": \"x\", \"arguments\": {\"gen_args_0\": {\"arg_0\": \"q\"}}, "
+               "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
     write_text(path("lines.yaml"),
                "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
                "output_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: \"{{' ' + text}}\"\n");
@@ -193,6 +197,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"eval perplexity", {"run", "--text", "lines.txt"}},
         {"eval run", {"run", "--tasks", "lines.yaml", "--bootstrap_iters", "10"}},
         {"eval tasks", {"nemo"}},
+        {"eval compare", {"samples", "samples"}},
         {"eval baselines", {"--train", "lines.txt", "--text", "lines.txt"}},
         {"checkpoint inspect", {"run"}},
         {"checkpoint verify", {"run"}},
