@@ -94,6 +94,16 @@ TEST_F(Eval, AnswersAreGeneratedAndFiltered) {
   const Json results = json_of(run("words", {"--json", "--gen_kwargs", "max_gen_toks=3"}));
   EXPECT_TRUE(results["results"]["words"].contains("exact_match,word")) << results.dump(1);
   EXPECT_EQ(results["config"]["gen_kwargs"]["max_gen_toks"], 3);
+  const std::string letters =
+      "dataset_path: json\ndataset_kwargs: {data_files: {test: letters.jsonl}}\ntest_split: test\n"
+      "doc_to_text: \"{{q}}\"\ndoc_to_target: \"(A)\"\ngeneration_kwargs: {until: [\"\\n\"], max_gen_toks: 3}\n"
+      "filter_list:\n  - {name: letter, filter: [{function: multi_choice_regex, regex_pattern: '(zq)', fallback: '(A)'}, "
+      "{function: take_first}]}\nmetric_list: [{metric: exact_match}]\n";
+  task("letters", letters);
+  write_text(path("letters.jsonl"), "{\"q\": \"the stone\", \"choices\": [\"zqx\", \"zqy\"]}\n");
+  EXPECT_EQ(json_of(run("letters", {"--json"}))["results"]["letters"]["exact_match,letter"], 1.0);
+  write_text(path("letters.jsonl"), "{\"q\": \"the stone\"}\n");
+  refuse(run("letters"), "the filter multi_choice_regex needs 1 to 26 'choices' in the document");
 }
 
 TEST_F(Eval, TwoModelsAreComparedOnTheSameQuestions) {

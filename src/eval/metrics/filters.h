@@ -19,8 +19,9 @@ class FilterChain {
   const std::string& name() const { return name_; }
   // Only take_first: the one chain for log-likelihoods.
   bool only_first() const { return only_first_; }
-  // `responses`: texts, one per repeat. A text after take_first, else a list.
-  Json apply(const std::vector<std::string>& responses) const;
+  // `responses`: texts, one per repeat. A text after take_first, else a list. multi_choice_regex reads the
+  // list 'choices' of the document; DataError: there is none.
+  Json apply(const std::vector<std::string>& responses, const Json& document = Json::object()) const;
 
  private:
   class Step;

@@ -195,7 +195,7 @@ TaskResult score_task(const PreparedTask& p, std::span<const Answer> answers,
       if (config.output == OutputType::kGenerateUntil) {
         std::vector<std::string> texts;
         for (const Answer& a : all.front()) texts.push_back(a.text);
-        filtered = chain.apply(texts);
+        filtered = chain.apply(texts, p.task.documents()[document]);
       }
       Json metrics;
       try {
