@@ -308,9 +308,9 @@ def ours(stoa, model, tasks, data, own, options, folder):
 
 
 def printed(value):
-    """Four decimals, as lm-eval's table has them; of what is large (perplexities of untrained models) the six digits that fp32 carries."""
+    """Four decimals, as lm-eval's table has them; of what is large (perplexities of untrained models) the five digits that are left of fp32."""
     if isinstance(value, float):
-        return f"{value:.4f}" if abs(value) < 1000 else f"{value:.5e}"
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:.4e}"
     return str(value)
 
 

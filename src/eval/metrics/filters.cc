@@ -78,7 +78,7 @@ struct FilterChain::Kinds {
   };
 
   using Groups = std::vector<std::string>;
-  // Of all matches that of this number, from the end if it is negative.
+  // The match of this number, counted from the end if it is negative.
   static const Groups& selected(const std::vector<Groups>& all, std::int64_t number) {
     const auto n = static_cast<std::int64_t>(all.size());
     const std::int64_t at = number < 0 ? number + n : number;
@@ -135,7 +135,7 @@ struct FilterChain::Kinds {
       std::map<std::string, std::string> of_text, of_letter;
       Groups texts, letters;
       for (const Json& choice : *choices) {
-        require<DataError>(choice.is_string(), "'choices': {} is no text", dumped(choice));
+        require<DataError>(choice.is_string(), "'choices': {} is not a text", dumped(choice));
         const std::string letter(1, static_cast<char>('A' + texts.size()));
         std::string text = without_ignored(std::string(strip(choice.get_ref<const std::string&>())));
         of_text[text] = of_letter[letter] = "(" + letter + ")";
