@@ -212,6 +212,7 @@ void add_data_command(CLI::App& app, Context& context) {
   add_data_run(*data, context);
   add_data_tag(*data, context);
   add_data_decide(*data, context);
+  add_data_blend(*data, context);
   add_data_stages(*data, context);
   add_data_show(*data, context);
 }

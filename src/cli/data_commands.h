@@ -8,6 +8,7 @@ namespace stoa::cli {
 void add_data_run(CLI::App& data, Context& context);
 void add_data_tag(CLI::App& data, Context& context);
 void add_data_decide(CLI::App& data, Context& context);
+void add_data_blend(CLI::App& data, Context& context);
 void add_data_stages(CLI::App& data, Context& context);
 
 }  // namespace stoa::cli

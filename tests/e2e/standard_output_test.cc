@@ -62,6 +62,7 @@ Commands about_text() {
           {"data", "run", "quickstart", "--input", "text.jsonl", "--output", "kept", "--json"},
           {"data", "tag", "quickstart", "--input", "text.jsonl", "--output", "tagged", "--json"},
           {"data", "decide", "tagged", "--json"},
+          {"data", "blend", "recipe.yaml", "--output", "mixed", "--json"},
           {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"},
           {"eval", "tasks", "nemo"},
           {"eval", "tasks", "nemo", "--json"},
@@ -151,6 +152,7 @@ class StandardOutput : public Workplace {
     write_text(path("samples/samples_t_2026-01-01T00-00-00.jsonl"),
                "{\"doc_id\": 0, \"target\": \"x\", \"arguments\": {\"gen_args_0\": {\"arg_0\": \"q\"}}, "
                "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
+    write_text(path("recipe.yaml"), "sources: [{path: data}]\n");
     write_text(path("lines.yaml"),
                "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
                "output_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: \"{{' ' + text}}\"\n");

@@ -157,6 +157,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     write_text(path("samples/samples_t_2026-01-01T00-00-00.jsonl"),
                "{\"doc_id\": 0, \"target\": \"x\", \"arguments\": {\"gen_args_0\": {\"arg_0\": \"q\"}}, "
                "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
+    write_text(path("recipe.yaml"), "sources: [{path: data}]\n");
     write_text(path("lines.yaml"),
                "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
                "output_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: \"{{' ' + text}}\"\n");
@@ -183,6 +184,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"data run", {"quickstart", "--input", "text.jsonl", "--output", "made"}},
         {"data tag", {"quickstart", "--input", "text.jsonl", "--output", "made"}},
         {"data decide", {"tagged"}},
+        {"data blend", {"recipe.yaml", "--output", "made"}},
         {"data stages", {}},
         {"data text", {"lines.txt"}},
         {"data show", config + Arguments{"model.data=data", "model.tokenizer=tok"}},
