@@ -100,6 +100,10 @@ write("yaml", [p.read_text() for p in sorted((root / "configs").glob("*.yaml"))]
       ["${", "}", "&a ", "*a", ": ", "- ", "|\n", ">-\n", "!!str ", "<<: ", "---\n", "? ", "count", "list", "flag", "name",
        "number", "a.b.c", "${multiply:", "${a.count}", "${..}", "1e9", ".inf", "0x10", "null", "~", "\u2028"])
 
+write("task", [p.read_text() for p in sorted((root / "configs/eval").rglob("*.yaml"))],
+      ["task: ", "doc_to_text: ", "doc_to_target: ", "doc_to_choice: ", "output_type: ", "metric_list: ", "filter_list: ", "!function ", "{{", "}}",
+       "multi_choice_regex", "regex_pattern: ", "fewshot_config: ", "generation_kwargs: ", "until: ", "\\_", "|\n  ", "<<: "])
+
 # The records of src/tune/record_fuzz_test.cc are the test's own seeds; here one of every form.
 write("record", [json.dumps(r) for r in (
           {"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A", "weight": 1}], "tools": []},

@@ -1,11 +1,14 @@
 #include "eval/tasks/task_yaml.h"
 
+#include <utf8proc.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "base/error.h"
+#include "token/stream_decoder.h"
 
 namespace stoa::eval {
 namespace {
@@ -21,6 +24,23 @@ std::string without(std::string_view text, char dropped) {
   std::string out;
   for (const char c : text)
     if (c != dropped) out += c;
+  return out;
+}
+
+// yaml-cpp reads the escapes \_ and \N as the single bytes A0 and 85 instead of U+00A0 and U+0085. Files are
+// UTF-8, so that such a byte outside of a character is one of them.
+std::string with_whole_escapes(const std::string& text) {
+  if (text.find_first_of("\xA0\x85") == std::string::npos) return text;
+  std::string out;
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  for (std::ptrdiff_t at = 0; at < std::ssize(text);) {
+    utf8proc_int32_t code = -1;
+    const std::ptrdiff_t read = utf8proc_iterate(bytes + at, std::ssize(text) - at, &code);
+    if (read <= 0) out += '\xC2';
+    const std::ptrdiff_t length = std::max<std::ptrdiff_t>(1, read);
+    out.append(text, static_cast<std::size_t>(at), static_cast<std::size_t>(length));
+    at += length;
+  }
   return out;
 }
 
@@ -84,7 +104,8 @@ class TaskYaml {
       case YAML::NodeType::Undefined:
         return nullptr;
       case YAML::NodeType::Scalar:
-        return tag == "!" || tag == "tag:yaml.org,2002:str" ? Json(node.Scalar()) : scalar(node);
+        return tag == "!" || tag == "tag:yaml.org,2002:str" ? Json(with_whole_escapes(node.Scalar()))
+                                                            : scalar(node);
       case YAML::NodeType::Sequence: {
         Json out = Json::array();
         for (const auto& item : node) out.push_back(value(item));
@@ -102,7 +123,7 @@ class TaskYaml {
   }
 
   Json scalar(const YAML::Node& node) const {
-    const std::string& text = node.Scalar();
+    const std::string text = with_whole_escapes(node.Scalar());
     static const std::set<std::string, std::less<>> kTrue{"yes",  "Yes", "YES", "true", "True",
                                                           "TRUE", "on",  "On",  "ON"},
         kFalse{"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"};
@@ -177,6 +198,9 @@ bool is_function(const Json& value) { return value.is_object() && value.contains
 Json parse_task_yaml(std::string_view text, const fs::path& path) {
   require<ConfigError>(text.size() <= kLargestTaskFile, "{}: {} bytes; at most {} are read", path.string(),
                        text.size(), kLargestTaskFile);
+  std::string storage;
+  require<ConfigError>(token::valid_utf8(text, storage).data() == text.data(), "{}: not UTF-8",
+                       path.string());
   Json out;
   try {
     out = TaskYaml(path).value(YAML::Load(std::string(text)));
