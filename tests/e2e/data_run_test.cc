@@ -56,6 +56,10 @@ TEST_F(DataRun, SameBytesForAnyWorkersAndAfterKills) {
   EXPECT_GT(result["flow"]["dropped"]["exact/duplicate"]["documents"], 50);
   EXPECT_GE(result["shards"], 5);
   const auto one = files("one");
+  EXPECT_THAT(one.at("report.html"), HasSubstr("<td>dropped by gopher_quality/gopher_short_doc</td>"));
+  EXPECT_THAT(one.at("report.html"), HasSubstr("<h3>exact/duplicate</h3>"));
+  EXPECT_THAT(one.at("DATASHEET.md"), HasSubstr("| corpus.jsonl | "));
+  EXPECT_THAT(one.at("DATASHEET.md"), HasSubstr("| exact/duplicate | "));
   stoa_ok(run("seven", {"--workers", "7"}));
   EXPECT_EQ(files("seven"), one);
   for (int kill = 0; kill < 8; ++kill) {
@@ -78,7 +82,8 @@ TEST_F(DataRun, TagsDecideAsARunDoes) {
   const auto write = [&](int words) {
     write_text(path("pipeline.yaml"),
                "shard_bytes: 20_000\nstages:\n  - gopher_quality: {min_doc_words: " + std::to_string(words) +
-                   ", min_stop_words: 0, max_avg_word_length: 20}\n  - c4_quality: {min_num_sentences: 1, filter_no_terminal_punct: false}\n");
+                   ", min_stop_words: 0, max_avg_word_length: 20}\n  - c4_quality: {min_num_sentences: 1, "
+                   "filter_no_terminal_punct: false}\n");
   };
   write(30);
   EXPECT_EQ(json_of(Arguments{"data", "tag"} + stages +
@@ -187,6 +192,29 @@ TEST_F(DataRun, CompressedInputsAndShippedPipelines) {
   fs::resize_file(path("corpus.jsonl.gz"), fs::file_size(path("corpus.jsonl.gz")) / 2);
   refuse({"data", "run", "pipeline.yaml", "--input", "corpus.jsonl.gz", "--output", "torn"}, "truncated");
   EXPECT_FALSE(fs::exists(path("torn/manifest.json")));
+}
+
+TEST_F(DataRun, ReportsShowWhatRulesSaw) {
+  std::ofstream out(path("odd.jsonl"));
+  out << R"({"id":"braces","text":"The price <b> of { one } thing. Another line of it."})" << '\n';
+  out << nlohmann::json{{"id", "again"},
+                        {"text",
+                         "first\nthe line that comes again\nthe line that comes again\nthe line that comes "
+                         "again\n"}}
+             .dump()
+      << '\n';
+  out << R"({"id":"fine","text":"One good sentence here. And a second one."})" << '\n';
+  out.close();
+  write_text(path("pipeline.yaml"),
+             "stages:\n  - gopher_repetition: {top_n_grams: [], dup_n_grams: []}\n  - c4_quality: "
+             "{min_num_sentences: 2}\n");
+  stoa_ok({"data", "run", "pipeline.yaml", "--input", "odd.jsonl", "--output", "odd"});
+  const std::string html = read_text(path("odd/report.html"));
+  EXPECT_THAT(html, HasSubstr("The price &lt;b&gt; of <mark>{</mark> one"));
+  EXPECT_THAT(html, HasSubstr("first\nthe line that comes again\n<mark>the line that comes again</mark>"));
+  EXPECT_THAT(
+      html, HasSubstr("would also fail gopher_repetition/dup_line_char_frac, c4_quality/too_few_sentences"));
+  EXPECT_THAT(html, Not(HasSubstr("<b>fine</b>")));
 }
 
 TEST_F(DataRun, RefusesWhatItCannotDo) {

@@ -170,6 +170,22 @@ TEST(C4BadWords, StandAloneOrAnywhere) {
   EXPECT_THROW(make_stage(C4BadWords{}), ConfigError);
 }
 
+// docs/add-a-filter.md shows code as it is.
+TEST(C4BadWords, ThePageShowsItsCode) {
+  const auto root = test::source_dir();
+  std::string code;
+  for (const char* file : {"filters/datatrove.h", "filters/c4_bad_words.cc", "run/stage_kinds.cc"})
+    code += read_text(root / "src/curate" / file);
+  const std::string page = read_text(root / "docs/add-a-filter.md"), begin = "```cpp\n";
+  int blocks = 0;
+  for (std::size_t at = page.find(begin); at != page.npos; at = page.find(begin, at + 1), ++blocks) {
+    const std::size_t from = at + begin.size();
+    const std::string block = page.substr(from, page.find("```", from) - from);
+    EXPECT_NE(code.find(block), code.npos) << block;
+  }
+  EXPECT_EQ(blocks, 3);
+}
+
 TEST(WordBreaks, AreThoseOfUnicode) {
   for (const auto& row : rows_of("word_breaks.jsonl")) {
     const std::string text = row["text"];

@@ -8,6 +8,7 @@
 #include "curate/run/cut_pass.h"
 #include "curate/run/journal.h"
 #include "curate/run/process.h"
+#include "curate/run/report.h"
 #include "curate/run/second_pass.h"
 #include "curate/run/shard.h"
 #include "data/ordered_pipeline.h"
@@ -155,7 +156,10 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
                      "pipeline allows it",
                      result.flow.read.documents, result.flow.dropped_in_all().documents,
                      result.flow.quarantined.documents, options.output.string());
-  if (!result.was_complete) write_manifest(manifest, subject, journal, result.flow);
+  if (!result.was_complete) {
+    write_report(options.output, pipeline, subject, journal, result.flow);
+    write_manifest(manifest, subject, journal, result.flow);
+  }
   fs::remove_all(work);
   result.seconds = seconds_since(start);
   return result;

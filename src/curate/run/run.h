@@ -6,6 +6,7 @@
 //   DIR/dropped/00000.jsonl …  dropped ones, with `reason`: STAGE/RULE of the first rule that failed
 //   DIR/quarantine/…           what is no document, or made a stage fail; only where there is some
 //   DIR/attributes/…           of a run that tags (tags.h): what every rule measured; nothing is dropped then
+//   DIR/report.html, DIR/DATASHEET.md  what people read (report.h)
 //   DIR/manifest.json          written last: pipeline, inputs, counts per rule, checksums
 //   DIR/journal/               how far the run has come: one that was killed continues from there
 //   DIR/work/                  what the stages kept, until deduplication has seen all of it
