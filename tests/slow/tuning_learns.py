@@ -63,7 +63,7 @@ def make_base(steps):
     run("train", "tiny", "model.data=data", "model.tokenizer=tok", "model.num_layers=4", "model.hidden_size=128",
         "model.num_attention_heads=4", "model.encoder_seq_length=128", "model.max_position_embeddings=128", "model.hidden_dropout=0",
         "model.attention_dropout=0", "model.micro_batch_size=16", "model.global_batch_size=16", "model.optim.lr=1e-3",
-        "model.optim.sched.warmup_steps=50", f"trainer.max_steps={steps}", "trainer.val_check_interval=0", "trainer.precision=fp32",
+        f"model.optim.sched.warmup_steps={min(50, steps // 10)}", f"trainer.max_steps={steps}", "trainer.val_check_interval=0", "trainer.precision=fp32",
         "model.data.reset_position_ids=true", "model.data.reset_attention_mask=true", "--output", "base")
 
 
