@@ -45,10 +45,10 @@ if(STOA_PARSE_ONCE)
   endif()
 endif()
 
-# stoa_compile(<target> [TESTS | QUICKLY] [JSON]): how the files of a target are compiled (stoa_compile_tests,
-# stoa_compile_quickly). JSON: many of them read or write it.
+# stoa_compile(<target> [TESTS | QUICKLY] [JSON] [ONE_BY_ONE]): how the files of a target are compiled (stoa_compile_tests,
+# stoa_compile_quickly). JSON: many of them read or write it. ONE_BY_ONE: names of their unnamed namespaces are not unique.
 function(stoa_compile target)
-  cmake_parse_arguments(ARG "TESTS;QUICKLY;JSON" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS;QUICKLY;JSON;ONE_BY_ONE" "" "" ${ARGN})
   if(ARG_TESTS)
     stoa_compile_tests(${target})
   elseif(ARG_QUICKLY)
@@ -68,7 +68,7 @@ function(stoa_compile target)
   # With them GCC 12 no longer knows which lines are the library's own and reports what it silences elsewhere.
   target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
   target_precompile_headers(${target} REUSE_FROM stoa_precompiled${which})
-  if(NOT ARG_TESTS)
+  if(NOT ARG_ONE_BY_ONE)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
 endfunction()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Names in unnamed namespaces are unique in a module, for its files may be compiled together (cmake/StoaParseOnce.cmake).
+"""Names in unnamed namespaces are unique in a module and in its tests, for their files may be compiled together (cmake/StoaParseOnce.cmake).
 
 Reads text as clang-format lays it out: what an unnamed namespace declares begins in column 0. Functions of one name may
 stand in several files where their parameters differ. None has the name of a function or a type that a header of the module declares
@@ -10,7 +10,9 @@ import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent / "src"
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = PROJECT / "src"
+ONE_BY_ONE = ["layouts", "gpu", "processes"]  # folders of tests/ whose files are compiled by themselves
 TYPE = re.compile(r"^(?:template <.*> ?)?(?:class|struct|enum class|enum|union)\s+(?:alignas\(\w+\) )?(\w+)[^;]*\{")
 ALIAS = re.compile(r"^using (\w+) = (.*);")
 CONSTANT = re.compile(r"^(?:inline )?(?:constexpr|const|static)\b[^(=]*?\b(k[A-Z]\w*)\b")
@@ -104,15 +106,24 @@ def names_of_headers(folder):
 
 def main():
     places, alone, folders = collections.defaultdict(set), separate(), modules()
-    for path in sorted(ROOT.rglob("*.cc")):
-        name = path.relative_to(ROOT).as_posix()
-        if re.search(r"(_test|_kernels)\.cc$", name) or any(name == a or name.startswith(a + "/") for a in alone):
-            continue
-        module = next((m for m in folders if name.startswith(m + "/")), None)
-        if module is None:
-            continue
+    units = {}  # of what is compiled together: the folder of its headers
+    for path in sorted([*ROOT.rglob("*.cc"), *(PROJECT / "tests").glob("*/*.cc")]):
+        if path.is_relative_to(ROOT):
+            name = path.relative_to(ROOT).as_posix()
+            unit = next((m for m in folders if name.startswith(m + "/")), None)
+            if unit is None or name.endswith("_kernels.cc") or any(name == a or name.startswith(a + "/") for a in alone):
+                continue
+            folder = ROOT / unit
+            if name.endswith("_test.cc"):
+                unit += "_test"
+        else:
+            name, folder = path.relative_to(PROJECT).as_posix(), path.parent
+            if folder.name in ONE_BY_ONE:
+                continue
+            unit = folder.relative_to(PROJECT).as_posix()
+        units[unit] = folder
         for namespace, declared, types in names(path):
-            places[module, namespace, declared, types].add(name)
+            places[unit, namespace, declared, types].add(name)
     aliases = collections.defaultdict(set)
     for (module, namespace, declared, types), files in list(places.items()):
         if types.startswith("= "):  # the same alias may stand in several files
@@ -123,7 +134,7 @@ def main():
     twice = {key: files for key, files in places.items() if len(files) > 1}
     for (module, _, declared, types), files in sorted(twice.items()):
         print(f"{module}: {declared}{'(' + types + ')' if types else ''} in {', '.join(sorted(files))}: expected one name for one thing")
-    open_names = {module: names_of_headers(ROOT / module) for module in folders}
+    open_names = {unit: names_of_headers(folder) for unit, folder in units.items()}
     hiding = {key: files for key, files in places.items() if key[1:3] in open_names[key[0]]}
     for (module, namespace, declared, _), files in sorted(hiding.items()):
         print(f"{module}: {declared} in {', '.join(sorted(files))}: expected another name than that of {namespace}::{declared} in a header")

@@ -46,9 +46,9 @@ TEST(Half, F16RoundTripsEveryValue) {
 
 TEST(Philox, MatchesPublishedVectors) {  // Random123 kat_vectors, philox4x32 10 rounds
   EXPECT_THAT(philox4x32({0, 0}, {0, 0, 0, 0}),
-              testing::ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
+              ::testing::ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
   EXPECT_THAT(philox4x32({0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}),
-              testing::ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
+              ::testing::ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
 }
 
 TEST(Philox, NormalHasUnitVariance) {
@@ -114,7 +114,7 @@ TEST(WorkerPool, WaitsForSlowTasksAndForgetsErrors) {
 }
 
 TEST(AtomicFile, LongWritesAtAnyOffset) {
-  const fs::path path = fs::path(testing::TempDir()) / "stoa-long-writes";
+  const fs::path path = fs::path(::testing::TempDir()) / "stoa-long-writes";
   std::string text(300'001, ' ');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i * i % 23);
   AtomicFile file(path);

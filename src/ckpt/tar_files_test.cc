@@ -10,7 +10,7 @@
 namespace stoa::ckpt {
 namespace {
 
-using testing::ElementsAre, testing::HasSubstr, testing::ThrowsMessage;
+using ::testing::ElementsAre, ::testing::HasSubstr, testing::ThrowsMessage;
 
 // A header of ustar with the content after it, filled up to whole blocks.
 std::string entry(const std::string& name, const std::string& content, char kind = '0') {

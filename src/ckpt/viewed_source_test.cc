@@ -11,7 +11,7 @@
 namespace stoa::ckpt {
 namespace {
 
-using testing::ElementsAre, testing::ThrowsMessage, testing::HasSubstr;
+using ::testing::ElementsAre, testing::ThrowsMessage, ::testing::HasSubstr;
 
 // One tensor of 32-bit integers 0, 1, 2, …
 class Counting final : public TensorSource {
@@ -46,7 +46,7 @@ ViewedTensor viewed(std::vector<std::int64_t> shape, std::vector<ViewedPart> par
   return out;
 }
 
-std::vector<std::int32_t> read(const TensorSource& source, std::int64_t begin, std::int64_t end) {
+std::vector<std::int32_t> values_of(const TensorSource& source, std::int64_t begin, std::int64_t end) {
   std::vector<std::byte> scratch;
   const auto bytes = source.elements(source.entry("view"), begin, end, scratch);
   std::vector<std::int32_t> out(bytes.size() / 4);
@@ -62,11 +62,12 @@ TEST(ViewedSource, PutsColumnsOfTwoPartsTogether) {
                                            {right.get(), &right->numbers(), 3, 1, 0, 1, 2, 3}})},
                           {left, right});
   EXPECT_EQ(view.file_count(), 2u);
-  EXPECT_THAT(read(view, 0, 9), ElementsAre(0, 1, 0, 2, 3, 1, 4, 5, 2));
-  const auto all = read(view, 0, 9);
+  EXPECT_THAT(values_of(view, 0, 9), ElementsAre(0, 1, 0, 2, 3, 1, 4, 5, 2));
+  const auto all = values_of(view, 0, 9);
   for (std::int64_t begin = 0; begin < 9; ++begin)
     for (std::int64_t end = begin; end <= 9; ++end)
-      EXPECT_EQ(read(view, begin, end), std::vector<std::int32_t>(all.begin() + begin, all.begin() + end))
+      EXPECT_EQ(values_of(view, begin, end),
+                std::vector<std::int32_t>(all.begin() + begin, all.begin() + end))
           << begin << " to " << end;
 }
 
@@ -76,13 +77,13 @@ TEST(ViewedSource, ReordersRowsAndTransposes) {
                           {viewed({4, 2}, {{from.get(), &from->numbers(), 2, 2, 0, 4, 0, 2},
                                            {from.get(), &from->numbers(), 2, 2, 2, 4, 4, 2}})},
                           {from});
-  EXPECT_THAT(read(rows, 0, 8), ElementsAre(0, 1, 4, 5, 2, 3, 6, 7));
+  EXPECT_THAT(values_of(rows, 0, 8), ElementsAre(0, 1, 4, 5, 2, 3, 6, 7));
   std::vector<ViewedPart> columns;
   for (std::int64_t c = 0; c < 2; ++c)
     columns.push_back({from.get(), &from->numbers(), 4, 1, c, 2, c * 4, 1});
   const ViewedSource turned("dir", {viewed({2, 4}, columns)}, {from});
-  EXPECT_THAT(read(turned, 0, 8), ElementsAre(0, 2, 4, 6, 1, 3, 5, 7));
-  EXPECT_THAT(read(turned, 3, 5), ElementsAre(6, 1));
+  EXPECT_THAT(values_of(turned, 0, 8), ElementsAre(0, 2, 4, 6, 1, 3, 5, 7));
+  EXPECT_THAT(values_of(turned, 3, 5), ElementsAre(6, 1));
 }
 
 TEST(ViewedSource, RefusesPartsThatDoNotFit) {

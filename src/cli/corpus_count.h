@@ -14,8 +14,8 @@ struct CorpusCount {
   int right = 0, refused = 0, wrong = 0;
   int all() const { return right + refused + wrong; }
   void report(const char* name) const {
-    testing::Test::RecordProperty("right", right);
-    testing::Test::RecordProperty("refused", refused);
+    ::testing::Test::RecordProperty("right", right);
+    ::testing::Test::RecordProperty("refused", refused);
     fmt::print("{}: {} inputs, {} read right ({:.1f} %), {} refused with the reason, {} wrong\n", name, all(),
                right, 100.0 * right / all(), refused, wrong);
     std::fflush(stdout);

@@ -21,10 +21,10 @@ namespace stoa::cli {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 json shown_value(const config::Node& shown, const char* path) {
   const config::Node* node = shown.find_path(path);

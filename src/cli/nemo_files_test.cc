@@ -12,9 +12,9 @@
 namespace stoa::cli {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 constexpr const char* kTraining = R"(
 defaults:

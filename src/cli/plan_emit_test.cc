@@ -22,9 +22,9 @@ namespace {
 
 using nlohmann::json;
 using plan::SearchTarget;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 json emit_fixture(const char* name) {
   return json::parse(read_text(test::source_dir() / "tests/fixtures" / name / "corpus.json"));
@@ -63,10 +63,10 @@ train::RunConfig replanned(train::RunConfig run, int variant, bool only_even) {
   return run;
 }
 
-class PlanEmit : public testing::Test {
+class PlanEmit : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    directory_ = fs::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::create_directories(directory_);
   }
   void TearDown() override { fs::remove_all(directory_); }
@@ -119,7 +119,7 @@ TEST_F(PlanEmit, TheMegatronCorpusReadsBackAsThePlan) {
       again.from_megatron = path("plan.sh");
       EXPECT_THAT(
           differences_of_plans(planned, read_config(again, Purpose::kPlan, 16).run, vocabulary_of(given)),
-          testing::IsEmpty());
+          ::testing::IsEmpty());
       // Every argument of the user is there, and what is changed is marked.
       const auto before =
                      foreign::read_megatron_command(foreign::megatron_text(arguments.from_megatron).words),
@@ -171,7 +171,7 @@ TEST_F(PlanEmit, TheNemoCorpusReadsBackAsThePlan) {
       again.config = path("plan.yaml");
       write_text(again.config, emitted.text);
       EXPECT_THAT(differences_of_plans(planned, read_emitted(again), vocabulary_of(given)),
-                  testing::IsEmpty());
+                  ::testing::IsEmpty());
     }
   }
   EXPECT_GE(written, 120);
@@ -196,7 +196,7 @@ TEST_F(PlanEmit, RecipesOfNemo2AreChangedInTheirOwnKeys) {
       again.config = path("plan.yaml");
       write_text(again.config, emitted.text);
       EXPECT_THAT(differences_of_plans(planned, read_emitted(again), vocabulary_of(given)),
-                  testing::IsEmpty());
+                  ::testing::IsEmpty());
     }
   }
   EXPECT_GE(written, 60);

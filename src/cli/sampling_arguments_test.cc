@@ -9,7 +9,7 @@
 namespace stoa::cli {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Use = SamplingArguments::Use;
 
 // What a command draws by, with these words on the command line and this generation_config.json ("": none).
@@ -75,8 +75,8 @@ TEST(SamplingArguments, ChatHasDefaultsOfItsOwn) {
 TEST(SamplingArguments, RefusesAFileThatCannotBe) {
   EXPECT_THAT(
       [] { (void)merged(Use::kText, {}, R"({"do_sample": true, "top_p": 2})"); },
-      testing::ThrowsMessage<ConfigError>(testing::AllOf(testing::HasSubstr("top-p must be above 0"),
-                                                         testing::HasSubstr("--no-generation-config"))));
+      testing::ThrowsMessage<ConfigError>(::testing::AllOf(::testing::HasSubstr("top-p must be above 0"),
+                                                         ::testing::HasSubstr("--no-generation-config"))));
   EXPECT_THROW((void)merged(Use::kText, {}, "nothing"), ConfigError);
 }
 

@@ -20,11 +20,11 @@
 namespace stoa::cli {
 namespace {
 
-using testing::AllOf;
-using testing::AnyOf;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string error_of(const std::string& yaml, std::vector<std::string> overrides = {}) {
   try {
@@ -223,7 +223,7 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
   EXPECT_EQ(run.data.data_prefix.blend.size(), 2U);
   EXPECT_EQ(run.tokenizer.library, data::TokenizerLibrary::kMegatron);
   EXPECT_GE(report.ignored.size(), 50U);
-  EXPECT_THAT(report.ignored, testing::Contains(HasSubstr("model.transformer_engine")));
+  EXPECT_THAT(report.ignored, ::testing::Contains(HasSubstr("model.transformer_engine")));
 }
 
 TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {

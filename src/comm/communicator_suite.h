@@ -6,15 +6,29 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/threads/thread_world.h"
 #include "device/host/inline_stream.h"
 
 namespace stoa::comm::suite {
+
+// What the ranks of `world` say when `body` fails on one of them.
+inline std::string failure_of(ThreadWorld& world, const std::function<void(int)>& body) {
+  try {
+    world.run(body);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no failure";
+}
 
 template <class T>
 struct Wide {

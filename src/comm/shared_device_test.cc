@@ -14,7 +14,7 @@ namespace stoa::comm {
 namespace {
 
 using suite::QueueStream, suite::QueueTransfer, suite::collectives;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // One rank's streams; tensors that say they are of `memory` go to the device.
 struct Rank {
@@ -32,8 +32,8 @@ std::vector<std::unique_ptr<Communicator>> group_of_all(ThreadWorld& world, cons
 }
 
 template <class T>
-class SharedDeviceOf : public testing::Test {};
-using Types = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
+class SharedDeviceOf : public ::testing::Test {};
+using Types = ::testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
 TYPED_TEST_SUITE(SharedDeviceOf, Types);
 
 TYPED_TEST(SharedDeviceOf, CollectivesEqualSerialComputation) {
@@ -107,15 +107,6 @@ TEST(SharedDevice, OrdersOfGroupsDoNotLockUp) {
   });
 }
 
-std::string failure_of(ThreadWorld& world, const std::function<void(int)>& body) {
-  try {
-    world.run(body);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no failure";
-}
-
 TensorView on_device(std::vector<float>& x) {
   TensorView view = suite::view(x);
   view.device = DeviceKind::kCuda;
@@ -145,7 +136,7 @@ TEST(SharedDevice, RefusesHostMemoryAgainstTheDevices) {
   for (const std::size_t n : {std::size_t{4}, std::size_t{100000}}) {
     ThreadWorld world(2);
     auto comms = group_of_all(world, "dp");
-    const std::string message = failure_of(world, [&](int number) {
+    const std::string message = suite::failure_of(world, [&](int number) {
       Rank rank(world, number, DeviceKind::kCuda);
       std::vector<float> x(n);
       comms[number]
@@ -169,7 +160,7 @@ TEST(SharedDevice, RefusesTheDeviceWhereNoneIsShared) {
 TEST(SharedDevice, TimeOutNamesWhoIsMissing) {
   ThreadWorld world(2, std::chrono::milliseconds(100), std::chrono::milliseconds(100));
   auto comms = group_of_all(world, "pp");
-  const std::string message = failure_of(world, [&](int number) {
+  const std::string message = suite::failure_of(world, [&](int number) {
     Rank rank(world, number, DeviceKind::kCuda);
     std::vector<float> x(4);
     if (number == 1) comms[1]->receive(on_device(x), 0, rank.stream)->wait();
@@ -189,7 +180,7 @@ TEST(SharedDevice, AFailureOfTheDeviceEndsAllRanks) {
   } broken;
   ThreadWorld world(3);
   auto comms = group_of_all(world, "dp");
-  const std::string message = failure_of(world, [&](int number) {
+  const std::string message = suite::failure_of(world, [&](int number) {
     QueueStream side, stream;
     world.share_device(number, {DeviceKind::kHost, &broken, &side});
     std::vector<float> x(100);

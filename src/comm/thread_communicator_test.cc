@@ -24,8 +24,8 @@ using suite::collectives;
 using suite::view;
 
 using std::chrono::milliseconds;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
@@ -34,8 +34,8 @@ std::vector<int> all_ranks(int size) {
 }
 
 template <class T>
-class ThreadCommunicatorOf : public testing::Test {};
-using Types = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
+class ThreadCommunicatorOf : public ::testing::Test {};
+using Types = ::testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
 TYPED_TEST_SUITE(ThreadCommunicatorOf, Types);
 
 TYPED_TEST(ThreadCommunicatorOf, CollectivesEqualSerialComputation) {
@@ -67,20 +67,11 @@ TEST(ThreadCommunicator, CheckedCollectivesEqualSerialComputation) {
 }
 
 // Runs a body that must fail and returns the message.
-std::string failure_of(ThreadWorld& world, const std::function<void(int)>& body) {
-  try {
-    world.run(body);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no failure";
-}
-
 TEST(ThreadCommunicator, CheckNamesTheFirstMismatch) {
   ThreadWorld world(3);
   auto data = world.create("tp", all_ranks(3)), control = world.create("tp", all_ranks(3));
   std::vector<std::vector<float>> buffers(3, std::vector<float>(6, 1.0f));
-  const std::string message = failure_of(world, [&](int rank) {
+  const std::string message = suite::failure_of(world, [&](int rank) {
     InlineStream stream;
     CheckCommunicator comm(std::move(data[rank]), std::move(control[rank]));
     comm.barrier();
@@ -124,7 +115,7 @@ TEST(ThreadCommunicator, CheckNamesTransfersThatDiffer) {
   ThreadWorld world(2);
   auto data = world.create("pp", all_ranks(2)), control = world.create("pp", all_ranks(2));
   std::vector<float> sent(5, 1.0f), received(6, 2.0f);
-  const std::string message = failure_of(world, [&](int rank) {
+  const std::string message = suite::failure_of(world, [&](int rank) {
     InlineStream stream;
     CheckCommunicator comm(std::move(data[rank]), std::move(control[rank]));
     if (rank == 0)
@@ -133,8 +124,8 @@ TEST(ThreadCommunicator, CheckNamesTransfersThatDiffer) {
       comm.receive(view(received), 0, stream)->wait();
   });
   // By the transfer itself, or by the requests where those are compared before the tensors meet.
-  EXPECT_THAT(message, testing::AnyOf(testing::AllOf(HasSubstr("send fp32[5]"), HasSubstr("receive fp32[6]")),
-                                      testing::AllOf(HasSubstr("member 0 sends 20 bytes"),
+  EXPECT_THAT(message, ::testing::AnyOf(::testing::AllOf(HasSubstr("send fp32[5]"), HasSubstr("receive fp32[6]")),
+                                      ::testing::AllOf(HasSubstr("member 0 sends 20 bytes"),
                                                      HasSubstr("member 1 receives 24"))));
   EXPECT_THAT(received, Each(2.0f));
 }
@@ -142,7 +133,7 @@ TEST(ThreadCommunicator, CheckNamesTransfersThatDiffer) {
 TEST(ThreadCommunicator, RefusesWhatDoesNotFitWithoutCheckToo) {
   ThreadWorld world(2);
   auto comms = world.create("dp", all_ranks(2));
-  const std::string message = failure_of(world, [&](int rank) {
+  const std::string message = suite::failure_of(world, [&](int rank) {
     InlineStream stream;
     std::vector<float> x(4);
     if (rank == 0)
@@ -160,7 +151,7 @@ TEST(ThreadCommunicator, FailureTakesEveryWaitingRankDown) {
   ThreadWorld world(4);
   auto comms = world.create("dp", all_ranks(4));
   std::vector<std::string> seen(4);
-  const std::string message = failure_of(world, [&](int rank) {
+  const std::string message = suite::failure_of(world, [&](int rank) {
     InlineStream stream;
     std::vector<float> x(100000);
     if (rank == 2) {
@@ -181,12 +172,12 @@ TEST(ThreadCommunicator, FailureTakesEveryWaitingRankDown) {
 TEST(ThreadCommunicator, TimeOutNamesWhoIsMissing) {
   ThreadWorld world(4, milliseconds(200), milliseconds(200));
   auto comms = world.create("pp", std::vector<int>{0, 1, 3});
-  const std::string message = failure_of(world, [&](int rank) {
+  const std::string message = suite::failure_of(world, [&](int rank) {
     InlineStream stream;
     std::vector<float> x(4);
     if (rank == 0) comms[0]->all_reduce(view(x), ReduceOp::kSum, stream)->wait();
   });
-  EXPECT_THAT(message, testing::MatchesRegex("rank 0 waits [0-9.]+ s: pp group \\(ranks 0, 1, 3\\): "
+  EXPECT_THAT(message, ::testing::MatchesRegex("rank 0 waits [0-9.]+ s: pp group \\(ranks 0, 1, 3\\): "
                                              "all_reduce\\(sum\\) fp32\\[4\\] \\(16 bytes\\); "
                                              "rank 1, rank 3 never arrived"));
 }
@@ -200,7 +191,7 @@ TEST(ThreadCommunicator, TimeOutNamesTheEndOfTheChain) {
     std::mutex mutex;
     std::condition_variable over;
     bool told = false;
-    failure_of(world, [&](int rank) {
+    suite::failure_of(world, [&](int rank) {
       InlineStream stream;
       std::vector<float> x(n);
       const auto tell = [&] {
@@ -220,8 +211,8 @@ TEST(ThreadCommunicator, TimeOutNamesTheEndOfTheChain) {
       over.wait(lock, [&] { return told; });
     });
     EXPECT_THAT(world.failure(), HasSubstr("rank 2 never arrived"));
-    EXPECT_THAT(world.failure(), testing::Not(HasSubstr("rank 1 never")));
-    EXPECT_THAT(world.failure(), testing::Not(HasSubstr("rank 0 never")));
+    EXPECT_THAT(world.failure(), ::testing::Not(HasSubstr("rank 1 never")));
+    EXPECT_THAT(world.failure(), ::testing::Not(HasSubstr("rank 0 never")));
   }
 }
 
@@ -243,7 +234,7 @@ TEST(ThreadCommunicator, TimeOutNamesWhatTheRankWasDoing) {
     ThreadWorld world(2, milliseconds(100), milliseconds(100));
     auto comms = world.create("tp", all_ranks(2));
     const Activity activity{"backward", 1, 3};
-    const std::string message = failure_of(world, [&](int rank) {
+    const std::string message = suite::failure_of(world, [&](int rank) {
       InlineStream stream;
       std::vector<float> x(n);
       comms[rank]->follow(&activity);
@@ -257,7 +248,7 @@ TEST(ThreadCommunicator, TimeOutNamesWhatTheRankWasDoing) {
 TEST(ThreadCommunicator, ALetterIsNotTakenForALargeTensor) {
   ThreadWorld world(2);
   auto comms = world.create("dp", all_ranks(2));
-  const std::string message = failure_of(world, [&](int rank) {
+  const std::string message = suite::failure_of(world, [&](int rank) {
     InlineStream stream;
     std::vector<float> x(rank == 0 ? 4 : 100000);
     comms[rank]->barrier();
@@ -271,7 +262,7 @@ TEST(ThreadCommunicator, ALetterIsNotTakenForALargeTensor) {
 TEST(ThreadCommunicator, AfterAMisfitNothingIsDoneAsIfItWereWell) {
   ThreadWorld world(2);
   auto comms = world.create("dp", all_ranks(2));
-  failure_of(world, [&](int rank) {
+  suite::failure_of(world, [&](int rank) {
     InlineStream stream;
     std::vector<float> x(4, 1.0f), y(4, 1.0f);
     auto first = rank == 0 ? comms[0]->all_reduce(view(x), ReduceOp::kSum, stream)

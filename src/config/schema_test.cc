@@ -67,8 +67,8 @@ Section<Outer> schema() {
 namespace stoa::config {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_types::Colour;
 using testing_types::Outer;
 
@@ -245,11 +245,11 @@ TEST(Schema, ReferencePageNamesEveryField) {
   EXPECT_THAT(page, HasSubstr("old.*"));
 }
 
-class BaseFiles : public testing::Test {
+class BaseFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = fs::path(testing::TempDir()) /
-                 ("config_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    directory_ = fs::path(::testing::TempDir()) /
+                 ("config_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::create_directories(directory_ / "presets");
   }
   void TearDown() override { fs::remove_all(directory_); }

@@ -29,7 +29,7 @@ Section<Target> target_schema() {
   return s;
 }
 
-constexpr ForeignKey kForeign[] = {{"old.*", "gone"}, {"a.b.c", "refused", "false"}};
+constexpr ForeignKey kRetired[] = {{"old.*", "gone"}, {"a.b.c", "refused", "false"}};
 
 // Anything may be refused, with an Error; nothing may crash, hang or allocate without bound. What is accepted
 // prints and reads back to itself.
@@ -50,7 +50,7 @@ void read_once(std::string_view text) {
     if (!parse_yaml(write_yaml(root), "again").same_value(root))
       throw std::logic_error("written YAML reads differently");
     Target target;
-    read_object(section.schema(), root, &target, {{}, kForeign});
+    read_object(section.schema(), root, &target, {{}, kRetired});
     const std::string printed = write_yaml(section.schema().print(&target));
     Target again;
     std::vector<Node> second;

@@ -11,7 +11,7 @@
 namespace stoa::config {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 template <class F>
 std::string message_of(F&& f) {
@@ -39,7 +39,7 @@ TEST(Yaml, KeepsKindsQuotesAndLines) {
 
 TEST(Yaml, RefusesWhatWouldBeGuessed) {
   EXPECT_THAT(yaml_error("a: 1\nb: 2\na: 3\n"),
-              testing::AllOf(HasSubstr("f.yaml:3"), HasSubstr("twice"), HasSubstr("line 1")));
+              ::testing::AllOf(HasSubstr("f.yaml:3"), HasSubstr("twice"), HasSubstr("line 1")));
   EXPECT_THAT(yaml_error("a: &x {b: 1}\nc:\n  <<: *x\n"), HasSubstr("merge keys"));
   EXPECT_THAT(yaml_error("a: !!python/object:os.system x\n"), HasSubstr("tag"));
   EXPECT_THAT(yaml_error("a: 1\n---\nb: 2\n"), HasSubstr("second YAML document"));

@@ -15,9 +15,9 @@
 namespace stoa::curate {
 namespace {
 
-std::vector<nlohmann::json> fixtures() {
+std::vector<nlohmann::json> recorded_rows() {
   std::vector<nlohmann::json> rows;
-  std::istringstream lines(read_text(test::source_dir() / "tests/fixtures/curate/datatrove.jsonl"));
+  std::istringstream lines(read_text(test::source_dir() / "tests/recorded_rows/curate/datatrove.jsonl"));
   for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
   EXPECT_GT(rows.size(), 50U);
   return rows;
@@ -49,7 +49,7 @@ struct Chain {
 TEST(Datatrove, SameWordsAndSentences) {
   EnglishWords english;
   for (int round = 0; round < 2; ++round)  // the second from memory
-    for (const auto& row : fixtures()) {
+    for (const auto& row : recorded_rows()) {
       const std::string text = row["text"];
       std::vector<std::string> words;
       const auto found = english.split(text);
@@ -62,7 +62,7 @@ TEST(Datatrove, SameWordsAndSentences) {
 
 TEST(Datatrove, SameDecisionsOfTheChainOfFineWeb) {
   Chain chain;
-  for (const auto& row : fixtures()) {
+  for (const auto& row : recorded_rows()) {
     Document document{"", row["text"], "", ""};
     EXPECT_EQ(chain.reason(document), row["reason"].get<std::string>()) << row["text"];
     if (row["reason"] == "") {
@@ -79,7 +79,7 @@ TEST(Datatrove, WordsOfARewrittenTextAreCountedAsIfItWereSplitAgain) {
   Features features;
   EnglishWords english;
   int rewritten = 0;
-  for (const auto& row : fixtures()) {
+  for (const auto& row : recorded_rows()) {
     Document document{"", row["text"], "", ""};
     features.reset(document.text);
     Verdict verdict;
@@ -100,7 +100,7 @@ TEST(Datatrove, SameSimplifiedTextsAndSignatures) {
   EXPECT_EQ(hash.addends()[111], 1097409548522419201U);
   MinHashSigner signer(hash);
   Simplifier simplify;
-  for (const auto& row : fixtures()) {
+  for (const auto& row : recorded_rows()) {
     if (!row.contains("signature")) continue;
     const std::string text = row["text"];
     EXPECT_EQ(simplify(text), row["simplified"].get<std::string>());

@@ -11,9 +11,9 @@
 namespace stoa::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pair;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
 
 std::vector<std::pair<std::int64_t, std::int64_t>> pairs(const BlendIndex& index) {
   std::vector<std::pair<std::int64_t, std::int64_t>> out;
@@ -85,7 +85,7 @@ TEST(RunSamples, FollowMegatron) {
   EXPECT_EQ(*n[2], 40);
 }
 
-class BuilderTest : public testing::Test {
+class BuilderTest : public ::testing::Test {
  protected:
   TestFolder folder_;
   BuildOptions options_;

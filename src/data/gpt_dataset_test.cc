@@ -13,8 +13,8 @@
 namespace stoa::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(NumpyRandom, MatchesNumpy) {  // megatron-facts B3, numpy 1.24
   NumpyRandom raw(1234);
@@ -114,7 +114,7 @@ TEST(GptIndex, RefusesWhatHoldsNothing) {
   EXPECT_THROW(plan_epochs(input_of({5}, 4, std::int64_t{1} << 62)), ConfigError);
 }
 
-class GptDatasetTest : public testing::Test {
+class GptDatasetTest : public ::testing::Test {
  protected:
   TestFolder folder_;
   std::vector<std::string> notices_;

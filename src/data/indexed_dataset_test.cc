@@ -14,7 +14,7 @@
 namespace stoa::data {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string unhex(std::string_view hex) {
   std::string out;
@@ -34,7 +34,7 @@ std::string message_of(F&& action) {
   return {};
 }
 
-class IndexedDatasetTest : public testing::Test {
+class IndexedDatasetTest : public ::testing::Test {
  protected:
   TestFolder folder_;
   fs::path prefix_ = folder_ / "corpus";
@@ -68,7 +68,7 @@ TEST_F(IndexedDatasetTest, ReadsWhatItWrote) {
   EXPECT_EQ(dataset.longest(), 7);
   std::vector<std::int32_t> ids(3);
   dataset.read(2, 4, ids);
-  EXPECT_THAT(ids, testing::ElementsAre(13, 14, 15));
+  EXPECT_THAT(ids, ::testing::ElementsAre(13, 14, 15));
   EXPECT_THROW(dataset.read(2, 5, ids), DataError);
   EXPECT_THROW(dataset.read(3, 0, ids), DataError);
   EXPECT_THROW(dataset.read(0, -1, ids), DataError);
@@ -91,7 +91,7 @@ TEST_F(IndexedDatasetTest, StoresEveryIntegerType) {
     EXPECT_EQ(dataset.dtype(), dtype);
     std::vector<std::int32_t> ids(3);
     dataset.read(0, 0, ids);
-    EXPECT_THAT(ids, testing::ElementsAre(0, 17, 127));
+    EXPECT_THAT(ids, ::testing::ElementsAre(0, 17, 127));
   }
 }
 

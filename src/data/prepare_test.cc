@@ -16,8 +16,8 @@
 namespace stoa::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // One id per byte: its value + 1; 0 ends a document.
 class ByteEncoder final : public DocumentEncoder {
@@ -61,7 +61,7 @@ std::string zstd(std::string_view text) {
   return out;
 }
 
-class PrepareTest : public testing::Test {
+class PrepareTest : public ::testing::Test {
  protected:
   TestFolder folder_;
   Console console_{Console::Level::kQuiet};

@@ -13,7 +13,7 @@
 namespace stoa::data {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Sampler, SequentialStartsAtConsumedSamples) {  // megatron-facts B6
   const Sampler sampler(100, SampleOrder::kSequential, 1);

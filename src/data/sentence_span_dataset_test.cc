@@ -11,8 +11,8 @@
 namespace stoa::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
 std::vector<std::int32_t> sentinels(std::int32_t count) {
@@ -91,7 +91,7 @@ TEST(SentenceSpans, SamplesAreMegatrons) {
   EXPECT_GT(refused["sentinels"], 0);
 }
 
-class SentenceSpansRefuse : public testing::Test {
+class SentenceSpansRefuse : public ::testing::Test {
  protected:
   std::string made(const std::vector<std::vector<Ids>>& documents, const SentenceSpanOptions& o) {
     const fs::path prefix = folder_ / fmt::format("text{}", files_++);

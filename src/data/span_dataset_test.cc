@@ -12,8 +12,8 @@
 namespace stoa::data {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(SpanLengths, AreThoseOfT5) {
   for (const auto& [source, tokens, target] :
@@ -41,7 +41,7 @@ TEST(RandomLengths, AddUp) {
   }
 }
 
-class Spans : public testing::Test {
+class Spans : public ::testing::Test {
  protected:
   // One document of the tokens 100, 101 ...: samples are in the order of the document's shuffle.
   std::shared_ptr<const GptDataset> text(std::int64_t tokens) {

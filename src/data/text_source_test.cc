@@ -13,9 +13,9 @@ namespace stoa::data {
 namespace {
 
 using namespace std::string_literals;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::string converted(std::string_view text, const char* to) {
   const iconv_t converter = ::iconv_open(to, "UTF-8");
@@ -29,7 +29,7 @@ std::string converted(std::string_view text, const char* to) {
   return out;
 }
 
-class TextSource : public testing::Test {
+class TextSource : public ::testing::Test {
  protected:
   std::string read(std::string_view bytes, std::string encoding = "auto", std::size_t piece = 1 << 16) {
     write_text(folder_ / "a.txt", bytes);

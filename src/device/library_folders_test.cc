@@ -9,10 +9,10 @@ namespace stoa {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre, testing::IsEmpty;
+using ::testing::ElementsAre, ::testing::IsEmpty;
 
 TEST(LibraryFolders, TheirOrder) {
-  const fs::path root = fs::path(testing::TempDir()) / "stoa-library-folders";
+  const fs::path root = fs::path(::testing::TempDir()) / "stoa-library-folders";
   fs::remove_all(root);
   const fs::path venv = root / "venv/lib/python3.11/site-packages/nvidia",
                  debian = root / "usr/lib/python3/dist-packages/nvidia";

@@ -16,7 +16,7 @@ namespace stoa::infer {
 namespace {
 
 using data::LabelValue;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 const data::LabelledSource kSource{"x.jsonl", 7};
 
@@ -81,7 +81,7 @@ TEST(LabelledRows, ADecoderHasItsLabelOnTheLastToken) {
   EXPECT_EQ(row.tokens.back(), 3);
   EXPECT_EQ(row.labels.at(0).token, 11);
   EXPECT_EQ(encoder.text_token(row), 11);
-  EXPECT_THAT(row.token_types, testing::Each(0));
+  EXPECT_THAT(row.token_types, ::testing::Each(0));
 }
 
 TEST(LabelledRows, LabelsBeyondTheClassesAreRefused) {

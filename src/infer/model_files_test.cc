@@ -62,9 +62,9 @@ TEST(ModelFiles, TensorsTellWhetherTheHeadOfT5IsItsOwn) {
 TEST(ModelFiles, RefusesAHeadThatContradictsTheConfiguration) {
   const T5Files first(kFirst, 2.0f), absent(kFour, {});
   EXPECT_THAT([&] { (void)first.tied(); },
-              testing::ThrowsMessage<DataError>(testing::HasSubstr("set tie_word_embeddings to false")));
+              testing::ThrowsMessage<DataError>(::testing::HasSubstr("set tie_word_embeddings to false")));
   EXPECT_THAT([&] { (void)absent.tied(); },
-              testing::ThrowsMessage<DataError>(testing::HasSubstr("missing: lm_head.weight")));
+              testing::ThrowsMessage<DataError>(::testing::HasSubstr("missing: lm_head.weight")));
 }
 
 void read_all(const ModelFiles& files) {
@@ -88,8 +88,8 @@ TEST(ModelFiles, RefusesWeightsThatAreNotNumbers) {
   for (const T5Files* files : {&bad, &infinite})
     EXPECT_THAT([&] { read_all(ModelFiles(files->directory.path())); },
                 testing::ThrowsMessage<DataError>(
-                    testing::AllOf(testing::HasSubstr("tensor 'lm_head.weight': 512 of its 512 weights"),
-                                   testing::HasSubstr("the first is element 0"))));
+                    ::testing::AllOf(::testing::HasSubstr("tensor 'lm_head.weight': 512 of its 512 weights"),
+                                   ::testing::HasSubstr("the first is element 0"))));
 }
 
 // Whoever reads needs host memory for few parameters at a time, and is told once that one is complete.
@@ -157,9 +157,9 @@ TEST(ModelFiles, NamesTypesThatAreNoWeightsAsTheFileDoes) {
     for (const auto& entry : entries) writer.write_bytes(entry.name, std::vector<std::byte>(entry.bytes()));
     writer.commit();
     EXPECT_THAT([&] { ModelFiles files(directory.path()); },
-                testing::ThrowsMessage<DataError>(testing::AllOf(
-                    testing::HasSubstr(fmt::format("is {}, and weights are", ckpt::name_of(type))),
-                    testing::HasSubstr("model.dequantize()"))));
+                testing::ThrowsMessage<DataError>(::testing::AllOf(
+                    ::testing::HasSubstr(fmt::format("is {}, and weights are", ckpt::name_of(type))),
+                    ::testing::HasSubstr("model.dequantize()"))));
   }
 }
 

@@ -17,7 +17,7 @@ namespace stoa::infer {
 namespace {
 
 namespace hf = model::huggingface;
-using testing::HasSubstr, testing::ThrowsMessage;
+using ::testing::HasSubstr, testing::ThrowsMessage;
 
 // A tiny llama of weights that are `value`, without a tokenizer.
 class Llama {

@@ -10,7 +10,7 @@
 namespace stoa::infer {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 SearchLimits limits(std::int64_t tokens) {
   return {tokens, [](std::int32_t id) { return id == 0; }};

@@ -161,11 +161,13 @@ ModelConfig config_of(int kind) {
   return c;
 }
 
-struct Outcome {
+struct StepOutcome {
   double loss = 0;
   std::vector<std::vector<std::byte>> gradients;
   std::size_t saved = 0;
-  bool operator==(const Outcome& other) const { return loss == other.loss && gradients == other.gradients; }
+  bool operator==(const StepOutcome& other) const {
+    return loss == other.loss && gradients == other.gradients;
+  }
 };
 
 struct Way {
@@ -174,20 +176,20 @@ struct Way {
   std::uint64_t seed = 3;
 };
 
-struct Setting {
+struct Precisions {
   const char* name;
   nn::Precision precision;
   bool cpu = false;
   testing::Machine machine() const { return cpu ? testing::cpu() : testing::reference(); }
 };
-constexpr Setting kSettings[] = {{"fp64", {DType::kF64, DType::kF64}},
-                                 {"fp32", {DType::kF32, DType::kF32}},
-                                 {"bf16", {DType::kBF16, DType::kBF16}},
-                                 {"bf16_fp32_stream", {DType::kBF16, DType::kF32}},
-                                 {"cpu_fp32", {DType::kF32, DType::kF32}, true},
-                                 {"cpu_bf16", {DType::kBF16, DType::kBF16}, true},
-                                 {"cpu_fp16", {DType::kF16, DType::kF16}, true},
-                                 {"cpu_bf16_fp32_stream", {DType::kBF16, DType::kF32}, true}};
+constexpr Precisions kSettings[] = {{"fp64", {DType::kF64, DType::kF64}},
+                                    {"fp32", {DType::kF32, DType::kF32}},
+                                    {"bf16", {DType::kBF16, DType::kBF16}},
+                                    {"bf16_fp32_stream", {DType::kBF16, DType::kF32}},
+                                    {"cpu_fp32", {DType::kF32, DType::kF32}, true},
+                                    {"cpu_bf16", {DType::kBF16, DType::kBF16}, true},
+                                    {"cpu_fp16", {DType::kF16, DType::kF16}, true},
+                                    {"cpu_bf16_fp32_stream", {DType::kBF16, DType::kF32}, true}};
 
 // Two rows of 8 tokens for the kind of model.
 Batch rows_for(const ModelConfig& config, std::uint64_t seed) {
@@ -195,7 +197,7 @@ Batch rows_for(const ModelConfig& config, std::uint64_t seed) {
   return Batch(2, testing::ids(16, 19, seed), testing::ids(16, 19, seed + 1));
 }
 
-Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
+StepOutcome run(const ModelConfig& config, const Precisions& setting, const Way& way) {
   ChunkOptions o;
   o.layers = config.num_layers;
   o.precision = setting.precision;
@@ -209,7 +211,7 @@ Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
     batches.push_back(rows_for(config, way.seed + 10 * i));
     batches.back().first_sample = static_cast<std::int64_t>(2 * i);
   }
-  Outcome out;
+  StepOutcome out;
   out.loss = model.step(batches, way.split);
   out.gradients = model.gradient_bytes();
   out.saved = model.chunk.saved_bytes();
@@ -219,13 +221,13 @@ Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
 class Equality : public ::testing::TestWithParam<std::tuple<int, int>> {
  protected:
   ModelConfig config() const { return config_of(std::get<0>(GetParam())); }
-  const Setting& setting() const { return kSettings[std::get<1>(GetParam())]; }
+  const Precisions& setting() const { return kSettings[std::get<1>(GetParam())]; }
 };
 
 TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
   using nn::RecomputeLevel;
   using nn::RecomputeScope;
-  const Outcome plain = run(config(), setting(), {});
+  const StepOutcome plain = run(config(), setting(), {});
   ASSERT_TRUE(std::isfinite(plain.loss));
   std::size_t last = plain.saved;
   const nn::RecomputeOptions ways[] = {{RecomputeLevel::kSelective, RecomputeScope::kUniform, 1},
@@ -235,7 +237,7 @@ TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
                                        {RecomputeLevel::kFull, RecomputeScope::kUniform, 5}};
   for (const auto& recompute : ways) {
     for (const bool split : {false, true}) {
-      const Outcome other = run(config(), setting(), {recompute, split});
+      const StepOutcome other = run(config(), setting(), {recompute, split});
       EXPECT_TRUE(other == plain) << "level " << static_cast<int>(recompute.level) << " scope "
                                   << static_cast<int>(recompute.scope) << " layers " << recompute.layers
                                   << " split " << split;
@@ -252,7 +254,7 @@ TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
 TEST_P(Equality, VocabularyPaddingChangesNothing) {
   ModelConfig padded = config(), bare = config();
   bare.make_vocab_size_divisible_by = 1;
-  const Outcome a = run(padded, setting(), {}), b = run(bare, setting(), {});
+  const StepOutcome a = run(padded, setting(), {}), b = run(bare, setting(), {});
   EXPECT_EQ(a.loss, b.loss);
   // The embedding's gradient: same bits in the rows of the vocabulary, zeros beyond.
   const std::size_t first = config().bert.relative_attention_num_buckets ? 1 : 0;  // what stands before it
@@ -265,10 +267,10 @@ TEST_P(Equality, VocabularyPaddingChangesNothing) {
 }
 
 TEST_P(Equality, TwoModelsInOneProcessDoNotMeet) {
-  const Outcome alone[] = {run(config(), setting(), {{}, false, 3}),
-                           run(config(), setting(), {{}, false, 8})};
+  const StepOutcome alone[] = {run(config(), setting(), {{}, false, 3}),
+                               run(config(), setting(), {{}, false, 8})};
   ASSERT_FALSE(alone[0] == alone[1]);
-  Outcome together[2];
+  StepOutcome together[2];
   std::thread first([&] { together[0] = run(config(), setting(), {{}, false, 3}); });
   std::thread second([&] { together[1] = run(config(), setting(), {{}, false, 8}); });
   first.join();

@@ -41,17 +41,17 @@ ModelConfig llama(std::int64_t groups) {
   return c;
 }
 
-struct Case {
+struct SplitCase {
   const char* name;
   ModelConfig config;
   std::vector<std::int64_t> documents = {};
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const SplitCase& c, std::ostream* out) { *out << c.name; }
 
-std::vector<Case> cases() {
-  std::vector<Case> out{
+std::vector<SplitCase> split_cases() {
+  std::vector<SplitCase> out{
       {"gpt2", gpt2()}, {"llama", llama(4)}, {"grouped", llama(2)}, {"multi_query", llama(1)}};
-  Case c{"dropout", gpt2()};
+  SplitCase c{"dropout", gpt2()};
   c.config.hidden_dropout = 0.2;
   c.config.attention_dropout = 0.3;
   c.config.embedding_dropout = 0.1;
@@ -129,7 +129,7 @@ std::vector<Case> cases() {
   return out;
 }
 
-struct Setting {
+struct SplitSetting {
   parallel::TensorPlace place;
   nn::RecomputeLevel recompute = nn::RecomputeLevel::kNone;
   bool split = false;
@@ -137,14 +137,14 @@ struct Setting {
 };
 
 // What a run gives, by canonical name.
-struct Outcome {
+struct SplitOutcome {
   double loss = 0;
   std::map<std::string, std::vector<double>> gradients;
   std::vector<double> token_losses;
 };
 
 // Copies a rank's pieces of a parameter into canonical tensors; copies of one element must be the same bits.
-void collect(const ShardSpec& shard, TensorView local, Outcome& out) {
+void collect(const ShardSpec& shard, TensorView local, SplitOutcome& out) {
   const double* values = local.as<double>();
   for (const auto& piece : shard.pieces) {
     const std::int64_t columns = piece.global.rank() >= 2 ? piece.global.inner() : 1;
@@ -162,12 +162,12 @@ void collect(const ShardSpec& shard, TensorView local, Outcome& out) {
 }
 
 // Two microbatches, on the ranks of a group; a group of one is the model that is not split.
-Outcome run(const Case& what, const Setting& setting) {
+SplitOutcome run(const SplitCase& what, const SplitSetting& setting) {
   const ModelSpec spec = resolve_model(what.config);
   const grid::RankGrid grid({setting.place.size, setting.context.size, 1, 1, 1});
   comm::ThreadWorld world(grid.size());
   const auto contexts = parallel::make_contexts(world, grid);
-  Outcome out;
+  SplitOutcome out;
   std::mutex mutex;
   std::map<std::string, int> first_copies;
   world.run([&](int rank) {
@@ -255,16 +255,16 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& exp
     ASSERT_NEAR(got[i], expected[i], 1e-12 * std::max(largest, 1e-3)) << name << " element " << i;
 }
 
-class TensorParallel : public ::testing::TestWithParam<Case> {};
+class TensorParallel : public ::testing::TestWithParam<SplitCase> {};
 
 TEST_P(TensorParallel, IsTheModelOfOneRank) {
-  const Outcome one = run(GetParam(), {});
+  const SplitOutcome one = run(GetParam(), {});
   ASSERT_TRUE(std::isfinite(one.loss));
   for (const int size : {2, 3, 4}) {
     for (const bool sequence : {false, true}) {
       SCOPED_TRACE(fmt::format("{} ranks{}", size, sequence ? ", sequence parallel" : ""));
       const parallel::TensorPlace place{0, size, sequence};
-      const Outcome many = run(GetParam(), {place});
+      const SplitOutcome many = run(GetParam(), {place});
       EXPECT_NEAR(many.loss, one.loss, 1e-12);
       expect_close(many.token_losses, one.token_losses, "token losses");
       ASSERT_EQ(many.gradients.size(), one.gradients.size());
@@ -272,7 +272,7 @@ TEST_P(TensorParallel, IsTheModelOfOneRank) {
         if (!name.ends_with("k.bias")) expect_close(many.gradients.at(name), gradient, name);
       // Recomputation and split backward change no bit of the same layout.
       for (const auto level : {nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull}) {
-        const Outcome again = run(GetParam(), {place, level, level == nn::RecomputeLevel::kFull});
+        const SplitOutcome again = run(GetParam(), {place, level, level == nn::RecomputeLevel::kFull});
         EXPECT_EQ(again.loss, many.loss);
         EXPECT_EQ(again.gradients, many.gradients) << "recompute " << static_cast<int>(level);
       }
@@ -280,12 +280,12 @@ TEST_P(TensorParallel, IsTheModelOfOneRank) {
   }
 }
 
-class ContextParallel : public ::testing::TestWithParam<Case> {};
+class ContextParallel : public ::testing::TestWithParam<SplitCase> {};
 
 TEST_P(ContextParallel, IsTheModelOfOneRank) {
   using parallel::ContextKind;
   if (GetParam().config.kind == ModelKind::kBert) GTEST_SKIP() << "refused: rows end early";
-  const Outcome one = run(GetParam(), {});
+  const SplitOutcome one = run(GetParam(), {});
   struct Ways {
     parallel::ContextPlace context;
     parallel::TensorPlace place;
@@ -304,22 +304,22 @@ TEST_P(ContextParallel, IsTheModelOfOneRank) {
     if (kLength % (2 * context.size) != 0) continue;
     SCOPED_TRACE(fmt::format("{} context ranks, kind {}, {} tensor ranks", context.size,
                              static_cast<int>(context.kind), ways.place.size));
-    const Outcome many = run(GetParam(), {ways.place, nn::RecomputeLevel::kNone, false, context});
+    const SplitOutcome many = run(GetParam(), {ways.place, nn::RecomputeLevel::kNone, false, context});
     EXPECT_NEAR(many.loss, one.loss, 1e-12);
     expect_close(many.token_losses, one.token_losses, "token losses");
     ASSERT_EQ(many.gradients.size(), one.gradients.size());
     for (const auto& [name, gradient] : one.gradients)
       if (!name.ends_with("k.bias")) expect_close(many.gradients.at(name), gradient, name);
-    const Outcome again = run(GetParam(), {ways.place, nn::RecomputeLevel::kFull, true, context});
+    const SplitOutcome again = run(GetParam(), {ways.place, nn::RecomputeLevel::kFull, true, context});
     EXPECT_EQ(again.loss, many.loss);
     EXPECT_EQ(again.gradients, many.gradients);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ContextParallel, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Models, ContextParallel, ::testing::ValuesIn(split_cases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
-INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, ::testing::ValuesIn(split_cases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(ExpertParts, HoldAllRowsAndFit) {
     const PartRows most{64 + seed % 500, 64 + 32 * (seed % 5)};
     const auto all = of_all(loads, most);
     for (std::size_t self = 0; self < kMembers; ++self) {
-      SCOPED_TRACE(testing::Message() << "seed " << seed << ", member " << self);
+      SCOPED_TRACE(::testing::Message() << "seed " << seed << ", member " << self);
       const auto& parts = all[self];
       ASSERT_EQ(parts.size(), all[0].size());
       std::vector<std::int64_t> counts(kMembers * kEach);

@@ -9,7 +9,6 @@
 namespace stoa::ops::testing {
 
 namespace {
-constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 // The same problem with keys in blocks anywhere.
 AttentionForward with_blocks(Tensors& t, const AttentionForward& op, std::int64_t size) {

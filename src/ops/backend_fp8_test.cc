@@ -11,8 +11,6 @@ namespace stoa::ops::testing {
 
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
-
 struct MatrixSize {
   std::int64_t rows, columns, gap;
 };

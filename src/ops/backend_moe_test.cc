@@ -8,8 +8,6 @@ namespace stoa::ops::testing {
 
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
-
 struct MoeSize {
   std::int64_t tokens, experts, k;
 };

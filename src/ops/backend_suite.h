@@ -14,6 +14,9 @@
 
 namespace stoa::ops::testing {
 
+// Of activations.
+constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+
 struct BackendCase {
   std::string name;
   std::function<std::shared_ptr<Backend>()> make;

@@ -7,8 +7,6 @@ namespace stoa::ops::testing {
 
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
-
 struct LinearSize {
   std::int64_t t, k, n, gap;
 };

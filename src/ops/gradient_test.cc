@@ -6,12 +6,6 @@
 
 namespace stoa::ops::testing {
 
-namespace {
-
-constexpr DType kF64 = DType::kF64;
-
-}  // namespace
-
 TEST(Gradient, Linear) {
   Tensors t;
   const LinearForward forward{t.random(kF64, {5, 7}, 1, 3), t.random(kF64, {4, 7}), t.random(kF64, {4}),

@@ -4,8 +4,6 @@
 namespace stoa::ops::testing {
 namespace {
 
-constexpr DType kF64 = DType::kF64;
-
 TEST(Router, ChoosesTheBestTiesToTheLowerIndex) {
   Tensors t;
   const TensorView logits = t.of(kF64, {2, 4}, {1, 3, 3, 0, 0, 0, 0, 0}),

@@ -20,6 +20,8 @@
 
 namespace stoa::ops::testing {
 
+constexpr DType kF64 = DType::kF64;
+
 // Owns the tensors of one test. Bytes around tensors and between strided rows carry a pattern;
 // expect_guards() proves that nobody wrote there.
 class Tensors {

@@ -7,8 +7,6 @@ namespace stoa::ops::testing {
 
 namespace {
 
-constexpr DType kF64 = DType::kF64;
-
 void expect_values(const TensorView& tensor, const Values& expected, double tolerance = 1e-12) {
   const Values got = load(tensor);
   ASSERT_EQ(got.size(), expected.size());

@@ -43,7 +43,7 @@ TEST(Muon, MakesMatricesNearlyOrthogonal) {
   for (const auto kind : {MuonCoefficients::kQuintic, MuonCoefficients::kSimple})
     for (const auto& [rows, columns] :
          std::vector<std::pair<std::int64_t, std::int64_t>>{{6, 17}, {17, 6}, {8, 8}}) {
-      SCOPED_TRACE(testing::Message() << rows << " x " << columns);
+      SCOPED_TRACE(::testing::Message() << rows << " x " << columns);
       const Matrix m = orthogonalized(test_matrix(rows, columns), kind, 5, 1);
       double diagonal = 0;
       const std::int64_t least = std::min(rows, columns);

@@ -6,8 +6,8 @@ namespace stoa::parallel {
 namespace {
 
 using comm::Route;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::vector<Route> of_context(int ranks, ContextKind kind, int neighbours = 1) {
   return routes_of(grid::RankGrid({1, ranks, 1, 1, 1}), Group::kContext, {0, ranks, kind, neighbours});

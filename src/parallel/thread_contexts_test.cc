@@ -109,7 +109,7 @@ TEST(ThreadContexts, RanksThatShareAGpuRecordNothing) {
   } device;
   comm::ThreadWorld world(2);
   EXPECT_THAT([&] { share_device(world, 0, device); },
-              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("graphs: ranks share the queue")));
+              testing::ThrowsMessage<ConfigError>(::testing::HasSubstr("graphs: ranks share the queue")));
 }
 
 }  // namespace

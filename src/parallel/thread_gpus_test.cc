@@ -10,8 +10,8 @@
 namespace stoa::parallel {
 namespace {
 
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 // How many of `ranks`, on so many GPUs in turn, find that each has its own.
 int owners(int ranks, int gpus) {

@@ -12,7 +12,7 @@
 namespace stoa::plan {
 namespace {
 
-class ErrorBands : public testing::Test {
+class ErrorBands : public ::testing::Test {
  protected:
   static fs::path configs() { return test::source_dir() / "configs"; }
 
@@ -72,25 +72,25 @@ TEST_F(ErrorBands, WidenByWhatWasNotMeasured) {
   Workload other = nemo.workload;
   other.software.release = "something else";
   const ErrorBand program = error_band(other, nemo.cluster, shipped_);
-  EXPECT_THAT(program.why, testing::HasSubstr("no run of this program"));
+  EXPECT_THAT(program.why, ::testing::HasSubstr("no run of this program"));
   EXPECT_LT(program.low, known.low);
   EXPECT_GT(program.high, known.high);
   other.model.latent_rank = 512;
   const ErrorBand kind = error_band(other, nemo.cluster, shipped_);
-  EXPECT_THAT(kind.why, testing::HasSubstr("latent attention"));
+  EXPECT_THAT(kind.why, ::testing::HasSubstr("latent attention"));
   EXPECT_LT(kind.low, program.low);
   EXPECT_GT(kind.high, program.high);
   Cluster unknown = nemo.cluster;
   unknown.device.family = "X900";
   unknown.device.name = "X900";
   const ErrorBand device = error_band(nemo.workload, unknown, shipped_);
-  EXPECT_THAT(device.why, testing::HasSubstr("no run on X900"));
+  EXPECT_THAT(device.why, ::testing::HasSubstr("no run on X900"));
   EXPECT_LT(device.low, known.low);
   // Experts were measured on H100, not on A100.
   Workload experts = row_of("GPT", "A100").workload;
   experts.model.experts = 8;
   EXPECT_THAT(error_band(experts, row_of("GPT", "A100").cluster, shipped_).why,
-              testing::HasSubstr("no model with experts was measured on A100"));
+              ::testing::HasSubstr("no model with experts was measured on A100"));
 }
 
 }  // namespace

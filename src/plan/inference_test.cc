@@ -22,7 +22,7 @@ Cluster dgx_a100() {
   return c;
 }
 
-ModelShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+ModelShape decoder_of(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   ModelShape m;
   m.layers = layers;
   m.hidden = hidden;
@@ -36,11 +36,11 @@ ModelShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
 
 // NVIDIA NeMo Megatron launcher, README 22.06 section 7.1.3 and later: FasterTransformer on DGX A100,
 // milliseconds.
-struct Row {
+struct MeasuredLatency {
   std::int64_t layers, hidden, heads, tp, pp, batch, input, output;
   double ms;
 };
-constexpr Row kRows[] = {
+constexpr MeasuredLatency kRows[] = {
     {24, 4096, 32, 1, 1, 1, 60, 20, 172},       {24, 4096, 32, 1, 1, 256, 200, 200, 9048},
     {24, 4096, 32, 1, 1, 1, 200, 200, 1623},    {24, 4096, 32, 2, 1, 1, 200, 200, 1219},
     {24, 4096, 32, 4, 1, 256, 200, 200, 3939},  {24, 4096, 32, 8, 1, 256, 60, 20, 436},
@@ -54,8 +54,8 @@ constexpr Row kRows[] = {
 
 TEST(Inference, IsNearPublishedLatencies) {
   double sum = 0, worst = 0;
-  for (const Row& row : kRows) {
-    const auto a = predict_inference(gpt(row.layers, row.hidden, row.heads), row.input, row.output,
+  for (const MeasuredLatency& row : kRows) {
+    const auto a = predict_inference(decoder_of(row.layers, row.hidden, row.heads), row.input, row.output,
                                      {row.tp, row.pp, row.batch}, dgx_a100(), 80e9);
     const double error = std::abs(a.latency * 1e3 / row.ms - 1);
     sum += error;
@@ -67,7 +67,7 @@ TEST(Inference, IsNearPublishedLatencies) {
 
 TEST(Inference, FindsTheFrontAndTheBestWithinALatency) {
   InferenceRequest request;
-  request.model = gpt(24, 4096, 32);
+  request.model = decoder_of(24, 4096, 32);
   request.batches = {1, 4, 16, 64, 256};
   request.memory = 76e9;
   const InferenceResult all = plan_inference(request, dgx_a100());
@@ -89,7 +89,7 @@ TEST(Inference, FindsTheFrontAndTheBestWithinALatency) {
 }
 
 TEST(Inference, WeightsThatDoNotFitSaySo) {
-  const auto a = predict_inference(gpt(96, 12288, 96), 60, 20, {1, 1, 1}, dgx_a100(), 80e9);
+  const auto a = predict_inference(decoder_of(96, 12288, 96), 60, 20, {1, 1, 1}, dgx_a100(), 80e9);
   EXPECT_FALSE(a.fits);
   EXPECT_NEAR(a.weight_bytes, 349e9, 3e9);
   // Keys and values: 2 x layers x hidden x 2 bytes x tokens.
@@ -97,9 +97,10 @@ TEST(Inference, WeightsThatDoNotFitSaySo) {
 }
 
 TEST(Inference, RefusesDegreesThatDoNotDivide) {
-  EXPECT_THROW(predict_inference(gpt(24, 4096, 32), 60, 20, {3, 1, 1}, dgx_a100(), 80e9), ConfigError);
-  EXPECT_THROW(predict_inference(gpt(24, 4096, 32), 60, 20, {1, 25, 1}, dgx_a100(), 80e9), ConfigError);
-  EXPECT_THROW(predict_inference(gpt(24, 4096, 32), 0, 20, {1, 1, 1}, dgx_a100(), 80e9), ConfigError);
+  EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 60, 20, {3, 1, 1}, dgx_a100(), 80e9), ConfigError);
+  EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 60, 20, {1, 25, 1}, dgx_a100(), 80e9),
+               ConfigError);
+  EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 0, 20, {1, 1, 1}, dgx_a100(), 80e9), ConfigError);
 }
 
 }  // namespace

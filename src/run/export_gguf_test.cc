@@ -116,7 +116,7 @@ TEST(ExportGguf, EveryArchitectureReadsBackAsItWas) {
       write_directory(from, each.config);
       const GgufExport out = export_gguf(ckpt::find_checkpoint(from), "f32", to);
       EXPECT_EQ(out.architecture, each.architecture);
-      EXPECT_THAT(out.notes, testing::ElementsAre(HasSubstr("no tokenizer")));
+      EXPECT_THAT(out.notes, ::testing::ElementsAre(HasSubstr("no tokenizer")));
       const infer::ModelFiles before(from), after(ckpt::find_checkpoint(to).model);
       const auto differences =
           model::function_differences(after.model().config, before.model().config, model::Purpose::kResume);

@@ -8,9 +8,9 @@
 namespace stoa::run {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Layout layout_of(int pipeline, const char* schedule, int chunks = 0) {
   Layout layout;

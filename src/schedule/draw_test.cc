@@ -9,8 +9,8 @@
 namespace stoa::schedule {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 int count(const std::string& text, const std::string& part) {
   int found = 0;

@@ -9,7 +9,7 @@
 namespace stoa::schedule {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Holdings, OneForwardOneBackward) {
   const Schedule steps = lower(one_forward_one_backward(4, 8));

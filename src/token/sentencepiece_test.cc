@@ -11,10 +11,10 @@ namespace stoa::token {
 namespace {
 
 using test::fixture;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Ids = std::vector<TokenId>;
 
-void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases) {
+void expect_sentencepiece_cases(const Tokenizer& tokenizer, const nlohmann::json& cases) {
   for (const auto& c : cases) {
     const auto text = c["text"].get<std::string>();
     const auto ids = c["ids"].get<Ids>();
@@ -31,7 +31,7 @@ void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases) {
 TEST(SentencePiece, SameIdsAndTextsAsHuggingFacesT5) {
   const auto samples = test::read_json(fixture("sentencepiece.json"));
   const auto tokenizer = Tokenizer::load(fixture("t5"));
-  expect_cases(tokenizer, samples["t5"]);
+  expect_sentencepiece_cases(tokenizer, samples["t5"]);
   const Ids sentinels = tokenizer.sentinel_ids();
   ASSERT_EQ(sentinels.size(), 10U);
   EXPECT_EQ(sentinels[0], samples["t5_first_sentinel"].get<TokenId>());
@@ -44,7 +44,7 @@ TEST(SentencePiece, SameIdsAndTextsAsHuggingFacesT5) {
 
 TEST(SentencePiece, BpeWithBytes) {
   const auto tokenizer = Tokenizer::load(fixture("llama-spm"));
-  expect_cases(tokenizer, test::read_json(fixture("sentencepiece.json"))["llama-spm"]);
+  expect_sentencepiece_cases(tokenizer, test::read_json(fixture("sentencepiece.json"))["llama-spm"]);
   EXPECT_EQ(tokenizer.encode("a", {.add_special = true}).front(), tokenizer.bos_id());
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("🙂 \xEF\xBC\xA6 e\u0301")), "🙂 \xEF\xBC\xA6 e\u0301");
 }

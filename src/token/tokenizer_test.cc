@@ -13,7 +13,7 @@ namespace stoa::token {
 namespace {
 
 using test::fixture;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Ids = std::vector<TokenId>;
 
 void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases, const std::string& label) {
@@ -42,9 +42,9 @@ void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases, const
   }
 }
 
-class HuggingFace : public testing::TestWithParam<const char*> {};
+class HuggingFace : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Patterns, HuggingFace,
-                         testing::Values("gpt2", "llama3", "qwen2", "bloom", "llama2"));
+                         ::testing::Values("gpt2", "llama3", "qwen2", "bloom", "llama2"));
 
 TEST_P(HuggingFace, SameIdsAndTexts) {
   const auto cases = test::read_json(fixture("samples.json"))[GetParam()];

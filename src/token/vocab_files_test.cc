@@ -11,7 +11,7 @@ namespace stoa::token {
 namespace {
 
 using Ids = std::vector<TokenId>;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 template <class Body>
 std::string refused_with(Body&& body) {

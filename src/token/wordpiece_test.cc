@@ -16,10 +16,10 @@ namespace stoa::token {
 namespace {
 
 using test::fixture;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Ids = std::vector<TokenId>;
 
-void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases) {
+void expect_wordpiece_cases(const Tokenizer& tokenizer, const nlohmann::json& cases) {
   Encoder encoder(tokenizer);
   for (const auto& c : cases) {
     const auto text = c["text"].get<std::string>();
@@ -41,13 +41,13 @@ void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases) {
   }
 }
 
-class WordPieceFixture : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Cases, WordPieceFixture, testing::Values("bert", "bert-cased"));
+class WordPieceFixture : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Cases, WordPieceFixture, ::testing::Values("bert", "bert-cased"));
 
 TEST_P(WordPieceFixture, SameIdsAndTextsAsHuggingFace) {
   const auto cases = test::read_json(fixture("wordpiece.json"))[GetParam()]["cases"];
   ASSERT_GT(cases.size(), 80U);
-  expect_cases(Tokenizer::load(fixture(GetParam())), cases);
+  expect_wordpiece_cases(Tokenizer::load(fixture(GetParam())), cases);
 }
 
 TEST_P(WordPieceFixture, EveryFileGivesTheSameTokenizer) {
@@ -57,14 +57,14 @@ TEST_P(WordPieceFixture, EveryFileGivesTheSameTokenizer) {
   tokenizer.save(directory.path());
   const auto again = Tokenizer::load(directory.path());
   EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());
-  expect_cases(again, cases);
+  expect_wordpiece_cases(again, cases);
   fs::remove(directory.path() / "tokenizer.json");  // vocab.txt and tokenizer_config.json say it all
   const auto from_vocabulary = Tokenizer::load(directory.path());
   EXPECT_EQ(from_vocabulary.fingerprint(), tokenizer.fingerprint());
   EXPECT_EQ(from_vocabulary.mask_id(), tokenizer.token_to_id("[MASK]"));
   EXPECT_EQ(from_vocabulary.cls_id(), 2);
   EXPECT_EQ(from_vocabulary.sep_id(), 3);
-  expect_cases(from_vocabulary, cases);
+  expect_wordpiece_cases(from_vocabulary, cases);
 }
 
 TEST_P(WordPieceFixture, WordsOfAllOfUnicodeAreThoseOfHuggingFace) {

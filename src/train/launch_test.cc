@@ -69,7 +69,7 @@ TEST(Launch, ThreadsHaveAGpuEachWhereThereAreAsMany) {
 TEST(Launch, ThreadsDoNotShareSomeGpus) {
   if (Launch().kind() != "threads") GTEST_SKIP() << "in a job of processes";
   EXPECT_THAT([] { run_on_gpus(3, [](Seat&, Device&, const parallel::ParallelContext&) {}); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("4 ranks that are threads on 3 GPUs")));
+              testing::ThrowsMessage<Error>(::testing::HasSubstr("4 ranks that are threads on 3 GPUs")));
 }
 
 // The others' GPUs wait for one that fails: neither they nor it hang.
@@ -95,7 +95,7 @@ TEST(Launch, AFailureEndsTheRanksOfAllGpus) {
       }
     });
   };
-  EXPECT_THAT(run, testing::ThrowsMessage<Error>(testing::HasSubstr("rank 3 failed: a mistake")));
+  EXPECT_THAT(run, testing::ThrowsMessage<Error>(::testing::HasSubstr("rank 3 failed: a mistake")));
 }
 
 TEST(Launch, OneProcessHasNobodyToAgreeWith) {

@@ -12,11 +12,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const Place kPlace{"chats.jsonl", 3};
+const Place kRecordPlace{"chats.jsonl", 3};
 
 Record read(std::string_view json, bool roles = true) {
-  const Json object = parse_json(json, kPlace);
-  return read_record(object, form_of(object, kPlace), kPlace, {roles});
+  const Json object = parse_json(json, kRecordPlace);
+  return read_record(object, form_of(object, kRecordPlace), kRecordPlace, {roles});
 }
 
 // "user: Hi | assistant*: Ho": trained messages are starred.
@@ -160,7 +160,7 @@ std::vector<std::string> texts(const std::string& content) {
   std::vector<std::string> out;
   const RecordFile file("f", content);
   for (const auto& record : file.records())
-    out.push_back(std::to_string(record.number) + " " + parse_json(record.json, kPlace).dump());
+    out.push_back(std::to_string(record.number) + " " + parse_json(record.json, kRecordPlace).dump());
   return out;
 }
 

@@ -45,7 +45,7 @@ TEST(MetricsFile, ExactlyTheFieldsOfTheContract) {
   const auto object = nlohmann::ordered_json::parse(metrics_line(test::step_report(10)));
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
-  EXPECT_THAT(keys, testing::ElementsAre("step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale",
+  EXPECT_THAT(keys, ::testing::ElementsAre("step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale",
                                          "step_seconds", "tokens_per_second", "model_tflops", "mfu",
                                          "peak_memory_bytes"));
   EXPECT_EQ(metrics_line(validation_at(100)), R"({"step":100,"val_loss":3.01})");
@@ -126,8 +126,8 @@ TEST(MetricsFile, UnwritablePlaceIsNamed) {
     file.on_start(test::small_start());
     FAIL() << "no error";
   } catch (const IoError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(missing.string()));
-    EXPECT_THAT(error.what(), testing::HasSubstr("No such file"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(missing.string()));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("No such file"));
   }
 }
 
@@ -140,7 +140,7 @@ TEST(MetricsFile, ReadOnlyDirectoryIsAClearError) {
     file.on_start(test::small_start());
     FAIL() << "no error";
   } catch (const IoError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("metrics.jsonl': Permission denied"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("metrics.jsonl': Permission denied"));
   }
 }
 

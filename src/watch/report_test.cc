@@ -16,8 +16,8 @@ namespace stoa::watch {
 namespace {
 
 using test::TemporaryDirectory;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Observers = std::vector<std::unique_ptr<RunObserver>>;
 
@@ -77,8 +77,8 @@ TEST(HtmlText, NothingGetsOut) {
 }
 
 TEST(Chart, TicksAndThinning) {
-  EXPECT_THAT(linear_ticks(0, 10, 5), testing::ElementsAre(0, 2, 4, 6, 8, 10));
-  EXPECT_THAT(logarithmic_ticks(0.5, 200), testing::ElementsAre(1, 10, 100));
+  EXPECT_THAT(linear_ticks(0, 10, 5), ::testing::ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(logarithmic_ticks(0.5, 200), ::testing::ElementsAre(1, 10, 100));
   EXPECT_EQ(tick_text(6e-4), "6e-4");
   EXPECT_EQ(tick_text(0), "0");
   EXPECT_EQ(tick_text(41200), "41.2k");

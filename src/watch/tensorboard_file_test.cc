@@ -113,7 +113,7 @@ TEST(TensorboardFile, ScalarsDecode) {
   TensorboardFile file(directory.path());
   file.on_start(test::small_start());
   EXPECT_THAT(file.path().filename().string(),
-              testing::MatchesRegex("events\\.out\\.tfevents\\.[0-9]+\\..+"));
+              ::testing::MatchesRegex("events\\.out\\.tfevents\\.[0-9]+\\..+"));
   file.on_step(test::step_report(9));  // not logged
   StepReport step = test::step_report(300);
   step.gradient_norm = std::numeric_limits<double>::infinity();
@@ -158,7 +158,7 @@ TEST(TensorboardFile, ReadOnlyDirectoryIsAClearError) {
     file.on_start(test::small_start());
     FAIL() << "no error";
   } catch (const IoError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("Permission denied"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("Permission denied"));
   }
 }
 

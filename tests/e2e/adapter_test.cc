@@ -13,8 +13,8 @@
 namespace stoa::e2e {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 class Adapter : public Workplace {

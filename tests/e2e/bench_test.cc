@@ -10,7 +10,7 @@
 namespace stoa::e2e {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class BenchTrain : public Workplace {
  protected:

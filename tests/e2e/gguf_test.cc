@@ -7,7 +7,7 @@
 namespace stoa::e2e {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class Gguf : public Workplace {
  protected:

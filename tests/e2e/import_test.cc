@@ -11,7 +11,7 @@
 namespace stoa::e2e {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 fs::path fixtures() { return test::source_dir() / "tests/fixtures"; }
 

@@ -108,7 +108,7 @@ TEST_F(PlanPredict, EstimatesOfOtherProgramsAgree) {
       const auto predicted = json_of(Arguments{"plan", "predict"} + asked);
       const auto advice = json_of(Arguments{"plan", "advise", "--times", "1"} + asked)["fits"];
       EXPECT_EQ(predicted["memory"], "estimated");
-      EXPECT_THAT(predicted["whose_bytes"].get<std::string>(), testing::HasSubstr("estimated for"));
+      EXPECT_THAT(predicted["whose_bytes"].get<std::string>(), ::testing::HasSubstr("estimated for"));
       EXPECT_EQ(advice["whose_bytes"], predicted["whose_bytes"]);
       EXPECT_NEAR(advice["memory_bytes"].get<double>(), predicted["memory_bytes"]["total"].get<double>(), 10);
     }
@@ -125,7 +125,7 @@ TEST_F(PlanPredict, WorstLoadOfExpertsIsShownAsSuch) {
   EXPECT_LT(even, total);
   EXPECT_LE(total, 1.6 * even);
   EXPECT_GT(worst, 1.4 * even);
-  EXPECT_THAT(stoa_ok(Arguments{"plan", "memory"} + config).out, testing::HasSubstr("1.5 x an even load"));
+  EXPECT_THAT(stoa_ok(Arguments{"plan", "memory"} + config).out, ::testing::HasSubstr("1.5 x an even load"));
 }
 
 // 2412.19437: 2,048 H800, 16 stages, 64 ranks that share experts, ZeRO 1; 2.664 M device-hours for 14.8 T

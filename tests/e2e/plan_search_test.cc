@@ -132,7 +132,7 @@ torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py "${ARGS[@]}" 2>&1 | tee t
   // A recipe of NeMo 2 by name, in its own words.
   EXPECT_THAT(
       stoa_ok({"plan", "search", "llama3_8b", "--cluster", "dgx-h100", "--gpus", "16", "--emit", "nemo"}).out,
-      testing::AllOf(HasSubstr("nemo llm pretrain --factory llama3_8b"), HasSubstr("trainer.num_nodes=2")));
+      ::testing::AllOf(HasSubstr("nemo llm pretrain --factory llama3_8b"), HasSubstr("trainer.num_nodes=2")));
 }
 
 TEST_F(PlanSearch, EmitsItsEightBits) {
@@ -143,7 +143,7 @@ TEST_F(PlanSearch, EmitsItsEightBits) {
   EXPECT_THAT(megatron.out, HasSubstr("--fp8-recipe delayed"));
   write_text(path("megatron.sh"), megatron.out);
   EXPECT_THAT(stoa_ok({"plan", "memory", "--from-megatron", "megatron.sh", "--list-ignored"}).text(),
-              testing::Not(HasSubstr("--fp8")));  // nothing of it is ignored
+              ::testing::Not(HasSubstr("--fp8")));  // nothing of it is ignored
 }
 
 TEST_F(PlanSearch, OffloadsWhereNothingElseMakesItFit) {

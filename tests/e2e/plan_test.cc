@@ -37,7 +37,7 @@ TEST_F(Plan, OffloadedActivationsAreShownApart) {
   EXPECT_EQ(plan["total_bytes"].get<std::int64_t>() + host,
             kept["total_bytes"].get<std::int64_t>() +
                 plan["detail"]["places_of_offloaded_layers"].get<std::int64_t>());
-  EXPECT_THAT(stoa_ok(Arguments{"plan", "memory"} + moved).out, testing::HasSubstr("in host memory"));
+  EXPECT_THAT(stoa_ok(Arguments{"plan", "memory"} + moved).out, ::testing::HasSubstr("in host memory"));
   const auto loss = [&](const Arguments& arguments) {
     return json_of(Arguments{"bench", "train"} + arguments +
                    Arguments{"--steps", "2", "--json"})["last_loss"];

@@ -123,6 +123,12 @@ Outcome Program::wait() {
   return outcome;
 }
 
+std::string joined(const Arguments& arguments) {
+  std::string out;
+  for (const auto& argument : arguments) out += (out.empty() ? "" : " ") + argument;
+  return out;
+}
+
 Arguments operator+(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

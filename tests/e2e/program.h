@@ -63,5 +63,7 @@ class Program {
 
 // Two lists in one.
 Arguments operator+(Arguments a, const Arguments& b);
+// With spaces between them.
+std::string joined(const Arguments& arguments);
 
 }  // namespace stoa::e2e

@@ -8,7 +8,7 @@
 namespace stoa::e2e {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class TorchWeights : public Workplace {
  protected:

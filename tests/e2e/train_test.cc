@@ -206,7 +206,7 @@ TEST_F(Train, RatesFollowTheWidth) {
   stoa_ok(train("parts", with("3", "8")));
   const Outcome other = stoa(train("parts", with("6", "16")));
   EXPECT_EQ(other.exit_code, 1) << other.text();
-  EXPECT_THAT(other.err, testing::HasSubstr("trained with mup_base_hidden_size 8"));
+  EXPECT_THAT(other.err, ::testing::HasSubstr("trained with mup_base_hidden_size 8"));
   stoa_ok(train("parts", with("6", "8")));
   expect_same("whole", "parts");
   const auto config =

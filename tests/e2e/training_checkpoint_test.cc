@@ -11,7 +11,7 @@
 namespace stoa::e2e {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 fs::path trainings() { return test::source_dir() / "tests/fixtures/megatron_training"; }
 
@@ -43,7 +43,7 @@ std::string command_of(const std::string& model) {
 }
 
 // The name of a fixture, and of the model in it.
-class TrainingCheckpoint : public Workplace, public testing::WithParamInterface<const char*> {
+class TrainingCheckpoint : public Workplace, public ::testing::WithParamInterface<const char*> {
  protected:
   std::string name() const { return GetParam(); }
   std::string model() const { return name().starts_with("gpt") ? "gpt" : name(); }
@@ -110,7 +110,7 @@ TEST_P(NemoCheckpoint, AnswersAsMegatronDoes) {
               HasSubstr("no state of an optimizer"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, NemoCheckpoint, testing::Values("gpt.nemo", "gpt_legacy.nemo", "gpt_nemo2"),
+INSTANTIATE_TEST_SUITE_P(Of, NemoCheckpoint, ::testing::Values("gpt.nemo", "gpt_legacy.nemo", "gpt_nemo2"),
                          [](const auto& of) {
                            const std::string name = of.param;
                            return name.substr(0, name.find('.'));
@@ -145,7 +145,7 @@ TEST_F(Workplace, MegatronExportIsReadBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,
-                         testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe", "mla",
+                         ::testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe", "mla",
                                          "llama3"),
                          [](const auto& of) { return std::string(of.param); });
 

@@ -76,9 +76,7 @@ Outcome Workplace::stoa(const Arguments& arguments, ProgramOptions options) cons
 
 Outcome Workplace::stoa_ok(const Arguments& arguments) const {
   const Outcome outcome = stoa(arguments);
-  std::string command = "stoa";
-  for (const auto& argument : arguments) command += " " + argument;
-  EXPECT_EQ(outcome.exit_code, 0) << command << "\n" << outcome.text();
+  EXPECT_EQ(outcome.exit_code, 0) << "stoa " << joined(arguments) << "\n" << outcome.text();
   return outcome;
 }
 

@@ -42,12 +42,6 @@ struct Commands {
   }
 };
 
-std::string join(const Arguments& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
-
 bool is_number(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   return option.get_items_expected_max() > 0 &&
@@ -86,7 +80,7 @@ TEST(ArgumentValues, NumbersAreFiniteDecimalAndWithinBounds) {
       for (const auto& value : odd) {
         const Arguments words = path + Arguments{name, value};
         EXPECT_THAT(refusal(*commands.app, words), HasSubstr(name))
-            << join(path) << " " << name << " '" << value << "' is taken";
+            << joined(path) << " " << name << " '" << value << "' is taken";
       }
     }
   }
@@ -104,7 +98,7 @@ TEST(ArgumentValues, OptionsTakeOneWordWhereOthersMayFollow) {
     });
     for (const CLI::Option* option : options)
       if (!option->get_positional() && others_follow) {
-        EXPECT_FALSE(option->get_allow_extra_args()) << join(path) << " " << first_name(*option);
+        EXPECT_FALSE(option->get_allow_extra_args()) << joined(path) << " " << first_name(*option);
       }
   }
 }
@@ -115,7 +109,7 @@ TEST(ArgumentValues, RanksAndGpusAreOneWord) {
   for (const auto& [path, command] : commands.leaves) {
     const CLI::Option *ranks = command->get_option_no_throw("--ranks"),
                       *gpus = command->get_option_no_throw("--gpus");
-    EXPECT_EQ(ranks, gpus) << join(path);
+    EXPECT_EQ(ranks, gpus) << joined(path);
     both += ranks != nullptr;
   }
   EXPECT_GE(both, 7);
@@ -138,7 +132,7 @@ TEST(ArgumentValues, OptionsWithoutEffectAreRefused) {
       {{"chat", "run", "--greedy", "--top-p", "0.5"}, "--greedy"},
   };
   for (const auto& [words, other] : cases)
-    EXPECT_THAT(refusal(*commands.app, words), HasSubstr(other)) << join(words);
+    EXPECT_THAT(refusal(*commands.app, words), HasSubstr(other)) << joined(words);
 }
 
 // Commands that measure for minutes, or wait for people.
@@ -159,7 +153,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
                "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
     write_text(path("recipe.yaml"), "sources: [{path: data}]\n");
     write_text(path("lines.yaml"),
-               "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
+               "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: "
+               "lines.jsonl}}\ntest_split: test\n"
                "output_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: \"{{' ' + text}}\"\n");
     write_text(path("lines.jsonl"), "{\"text\": \"bread\"}\n");
     write_text(path("chats.jsonl"),
@@ -244,7 +239,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     e2e::ProgramOptions options;
     options.timeout = std::chrono::minutes(30);
     const Outcome outcome = stoa(words, options);
-    const std::string told = join(words);
+    const std::string told = joined(words);
     SCOPED_TRACE(told.size() < 1000 ? told : told.substr(0, 700) + " … " + told.substr(told.size() - 200));
     EXPECT_FALSE(outcome.timed_out);
     EXPECT_TRUE(fs::is_character_file(path("device"))) << "a device was replaced";
@@ -269,7 +264,7 @@ TEST_P(ArgumentTexts, OddOnesAreTakenOrRefusedInOrder) {
                       "device", "{}", "%s%n", "\xff\xfe\n", std::string(5000, 'x')};
   Commands commands;
   for (const auto& [path, command] : commands.leaves) {
-    const std::string name = join(path);
+    const std::string name = joined(path);
     if (path.front() != GetParam() || only_parsed(name)) continue;
     const Arguments words = path + usual(name);
     expect_orderly(words);

@@ -29,12 +29,6 @@ struct Observation {
   std::string numbers, weights, memory, trace, files;
 };
 
-std::string join(const Arguments& arguments) {
-  std::string out;
-  for (const auto& argument : arguments) out += (out.empty() ? "" : " ") + argument;
-  return out;
-}
-
 // Losses, norms, rates ...: what does not depend on the clock or on the machine.
 std::string numbers_of(const fs::path& file) {
   std::string out;
@@ -213,7 +207,7 @@ class KeyWorkplace : public e2e::Workplace {
         weights[name] = read_text(entry.path());
     }
     std::sort(files.begin(), files.end());
-    seen.files = join(files);
+    seen.files = joined(files);
     if (!weights.empty()) seen.weights = weights.rbegin()->second;
     if (seen.exit_code == 0) {
       Arguments plan = command + change;
@@ -262,7 +256,7 @@ TEST_P(KeyEffect, IsSeen) {
   const Context context = context_of(GetParam());
   for (const KeyCase& c : key_cases()) {
     if (c.context != GetParam()) continue;
-    SCOPED_TRACE(std::string(c.key) + ": " + join(context.arguments + c.change));
+    SCOPED_TRACE(std::string(c.key) + ": " + joined(context.arguments + c.change));
     const Observation &before = usual(context), after = observe(context, c.change);
     if (c.sees == Sees::kRefusal) {
       EXPECT_NE(after.exit_code, 0) << "accepted";
@@ -330,7 +324,7 @@ TEST_P(KeyOfKind, IsSeenOrRefused) {
     const std::string key = c.key;
     if (!key.starts_with("model.") || key.starts_with("model.tokenizer.") || named.contains(key)) continue;
     if (!is_sampled(key + " " + GetParam())) continue;
-    SCOPED_TRACE(std::string(GetParam()) + ": " + join(c.change));
+    SCOPED_TRACE(std::string(GetParam()) + ": " + joined(c.change));
     const Observation &before = usual(context), after = observe(context, c.change);
     if (after.exit_code != 0) {
       EXPECT_EQ(after.exit_code, 1) << after.text.substr(0, 2000);

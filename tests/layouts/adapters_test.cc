@@ -14,7 +14,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 using Names = std::vector<std::string>;
 
 constexpr double kRounding = 1e-9;
@@ -80,7 +80,7 @@ TEST(Adapters, PipelinesAndShardsLikeOneRank) {
     }
     for (int stage = 1; stage <= 3; ++stage)
       for (const int stages : {1, 2}) {
-        SCOPED_TRACE(testing::Message() << "ZeRO " << stage << ", " << stages << " stages");
+        SCOPED_TRACE(::testing::Message() << "ZeRO " << stage << ", " << stages << " stages");
         run::Layout layout = layout_of(1, 1, 1, 2, stages);
         layout.zero_stage = stage;
         layout.bucket_bytes = 4000;
@@ -103,7 +103,7 @@ TEST(Adapters, RanksThatSplitTensors) {
         run::Layout layout = layout_of(ranks, 1, 1, ranks == 2 ? 2 : 1, sequence && ranks == 2 ? 2 : 1);
         layout.sequence_parallel = sequence;
         layout.zero_stage = sequence ? 1 : 3;
-        SCOPED_TRACE(testing::Message() << ranks << " ranks, sequence parallel " << sequence);
+        SCOPED_TRACE(::testing::Message() << ranks << " ranks, sequence parallel " << sequence);
         const RunResult split = run_layout(c.run, layout);
         EXPECT_THAT(split.faults, IsEmpty());
         EXPECT_THAT(differences(one, split, kRounding), IsEmpty());
@@ -189,7 +189,7 @@ TEST(Adapters, HashOfTheModelDoesNotDependOnTheLayout) {
       hashes.push_back(hash);
     };
     run_layout(own, layout);
-    EXPECT_THAT(hashes, testing::Each(hashes.front()));
+    EXPECT_THAT(hashes, ::testing::Each(hashes.front()));
     return hashes.front();
   };
   const std::uint64_t one = hash_in(data_parallel(1));

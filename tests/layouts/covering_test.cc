@@ -14,7 +14,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 struct Choice {
   const char* name;

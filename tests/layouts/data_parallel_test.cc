@@ -7,7 +7,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 
@@ -18,7 +18,7 @@ TEST(DataParallel, AnyNumberOfReplicasAndMicrobatches) {
     const RunResult one = run_layout(run, data_parallel(1));
     EXPECT_THAT(one.faults, IsEmpty());
     for (const int replicas : {2, 4}) {
-      SCOPED_TRACE(testing::Message() << replicas << " replicas, microbatches of " << micro);
+      SCOPED_TRACE(::testing::Message() << replicas << " replicas, microbatches of " << micro);
       EXPECT_THAT(differences(one, run_layout(run, data_parallel(replicas)), kRounding), IsEmpty());
     }
   }
@@ -49,7 +49,7 @@ TEST(Replicas, TheOneThatDriftsIsNamed) {
       run_layout(run, layout_of(1, 2, 1, 2, 1));
       ADD_FAILURE() << "nothing was said";
     } catch (const std::exception& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("after step 7 the weights of data-parallel copies differ: "
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("after step 7 the weights of data-parallel copies differ: "
                                                    "rank 3 differs from the others of ranks 0, 1, 2, 3"));
     }
   }

@@ -11,11 +11,11 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 namespace fs = std::filesystem;
 
-class Dumps : public testing::Test {
+class Dumps : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "stoa-dumps-XXXXXX").string();
@@ -126,7 +126,7 @@ TEST_F(Dumps, TheRankThatDriftedIsNamed) {
   EXPECT_EQ(result.first->phase, ckpt::DumpPhase::kWeights);
   EXPECT_EQ(result.first->tensor, "layers.2.mlp.down.weight");
   EXPECT_EQ(result.first->rank_b, 1);
-  EXPECT_THAT(result.first->index, testing::ElementsAre(0, 5));
+  EXPECT_THAT(result.first->index, ::testing::ElementsAre(0, 5));
 }
 
 }  // namespace

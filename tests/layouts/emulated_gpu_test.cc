@@ -14,7 +14,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 // fp32 on either side, sums in another order.
 constexpr double kRounding = 1e-4;
@@ -306,7 +306,7 @@ TEST(EmulatedGpu, SpreadExpertsAreNotRecorded) {
   const comm::suite::FakeNccl fake;
   run.nccl = comm::suite::FakeNccl::api;
   EXPECT_THAT([&] { run_layout(run, layout_of(1, 1, 2, 2, 1)); },
-              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("distributed over 2 ranks")));
+              testing::ThrowsMessage<ConfigError>(::testing::HasSubstr("distributed over 2 ranks")));
 }
 
 }  // namespace

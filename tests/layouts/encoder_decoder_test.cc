@@ -7,7 +7,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 TestRun pairs() { return family_run("T5"); }
 TestRun learned_positions() { return family_run("T5 of learned positions"); }

@@ -8,8 +8,8 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 

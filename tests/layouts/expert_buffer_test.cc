@@ -11,7 +11,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 constexpr double kAll = 1000;  // memory for whatever may come
 

@@ -9,7 +9,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 TestRun experts() {
   TestRun run = tiny_run();
@@ -203,7 +203,7 @@ TEST(ExpertCapacity, DropsTheSameInEveryLayout) {
   const RunResult dropless = run_layout(experts(), data_parallel(1));
   for (const auto policy : {model::TokenDropPolicy::kProbs, model::TokenDropPolicy::kPosition}) {
     run.config.moe.moe_token_drop_policy = policy;
-    EXPECT_THAT(differences(dropless, run_layout(run, data_parallel(1)), 1e-9), testing::Not(IsEmpty()));
+    EXPECT_THAT(differences(dropless, run_layout(run, data_parallel(1)), 1e-9), ::testing::Not(IsEmpty()));
     expect_same_run(run, {{.data = 2, .experts = {1, 2}},
                           {.data = 2, .experts = {2, 1}},
                           {.tensor = 2},

@@ -13,7 +13,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::HasSubstr, testing::IsEmpty, testing::Not;
+using ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Not;
 
 constexpr double kRounding = 1e-9;
 

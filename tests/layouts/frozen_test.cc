@@ -10,7 +10,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 using Patterns = std::vector<std::string>;
 
 constexpr double kRounding = 1e-9;
@@ -72,7 +72,7 @@ TEST(Frozen, PipelinesAndShardsLikeOneRank) {
     }
     for (int stage = 0; stage <= 3; ++stage)
       for (const int stages : {1, 2}) {
-        SCOPED_TRACE(testing::Message() << "ZeRO " << stage << ", " << stages << " stages");
+        SCOPED_TRACE(::testing::Message() << "ZeRO " << stage << ", " << stages << " stages");
         run::Layout layout = layout_of(1, 1, 1, 2, stages);
         layout.zero_stage = stage;
         layout.bucket_bytes = 20000;

@@ -65,7 +65,7 @@ void expect_tiles(const TestRun& run, const run::Layout& layout) {
   });
   EXPECT_TRUE(shapes == expected);
   for (const auto& [name, tensor] : written) {
-    EXPECT_THAT(writers[name], testing::Each(1)) << name;
+    EXPECT_THAT(writers[name], ::testing::Each(1)) << name;
     for (std::size_t i = 0; i < tensor.size(); ++i)
       ASSERT_EQ(tensor[i], content(name, static_cast<std::int64_t>(i))) << name;
   }
@@ -77,7 +77,7 @@ TEST(HeldPieces, TileTheCanonicalTensors) {
       for (const int data : {1, 2, 3})
         for (const int stages : {1, 2})
           for (int stage = 0; stage <= 3; stage += 1 + 2 * (data == 1)) {
-            SCOPED_TRACE(testing::Message() << "tp " << tensor << " dp " << data << " pp " << stages
+            SCOPED_TRACE(::testing::Message() << "tp " << tensor << " dp " << data << " pp " << stages
                                             << " zero " << stage << " tied " << tied);
             TestRun run = tiny_run();
             run.config.share_embeddings_and_output_weights = tied;

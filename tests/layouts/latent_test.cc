@@ -7,7 +7,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 

@@ -7,7 +7,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 run::Layout tensor(int ranks, bool sequence, int data = 1, int stages = 1) {
   run::Layout layout = layout_of(ranks, 1, 1, data, stages);

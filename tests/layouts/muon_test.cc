@@ -7,7 +7,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 TestRun muon() {
   TestRun run = tiny_run();

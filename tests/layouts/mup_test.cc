@@ -13,7 +13,7 @@ namespace stoa::layouts {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 TestRun mup() {
   TestRun run = tiny_run();
@@ -29,7 +29,7 @@ TestRun mup() {
 TEST(Mup, EveryLayoutIsTheSameRun) {
   const RunResult one = run_layout(mup(), data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
-  EXPECT_THAT(differences(one, run_layout(tiny_run(), data_parallel(1)), 1e-9), testing::Not(IsEmpty()));
+  EXPECT_THAT(differences(one, run_layout(tiny_run(), data_parallel(1)), 1e-9), ::testing::Not(IsEmpty()));
   EXPECT_THAT(differences(one, run_layout(mup(), pipeline(2, "zb-h1")), 0), IsEmpty());
   const RunResult two = run_layout(mup(), data_parallel(2));
   EXPECT_THAT(differences(one, two, 1e-9), IsEmpty());
@@ -80,7 +80,7 @@ TEST(Mup, OptimizersWithoutRulesAreRefused) {
   }
 }
 
-class Coordinates : public testing::Test {
+class Coordinates : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "stoa-mup-XXXXXX").string();

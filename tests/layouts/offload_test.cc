@@ -9,8 +9,8 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TestRun deep_run() {
   TestRun run = tiny_run();

@@ -27,7 +27,7 @@ std::vector<Hidden> transfers(const char* what, int zero_stage, bool overlap, st
   layout.overlap_grad_reduce = overlap;
   layout.bucket_bytes = bucket_bytes;
   const RunResult result = run_layout(run, layout);
-  EXPECT_THAT(result.faults, testing::IsEmpty());
+  EXPECT_THAT(result.faults, ::testing::IsEmpty());
   std::vector<Hidden> out;
   std::map<std::string, int> posted;  // bucket -> products before
   int products = 0;

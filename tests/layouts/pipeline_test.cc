@@ -11,8 +11,8 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct Row {
   const char* name;

@@ -8,7 +8,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 
@@ -215,7 +215,7 @@ TEST(ContextParallel, SmoothedLossOfTokensWithoutLabels) {
   run.config.z_loss_coeff = 1e-2;
   const RunResult smoothed = run_layout(run, data_parallel(1));
   EXPECT_GT(std::abs(smoothed.losses[0] - plain.losses[0]), 1e-2);  // else the layouts agree on nothing
-  EXPECT_THAT(differences(plain, smoothed, kRounding), testing::Not(IsEmpty()));
+  EXPECT_THAT(differences(plain, smoothed, kRounding), ::testing::Not(IsEmpty()));
   expect_rows_close(run, {{2, true, 1}, {3, false, 1}, {1, false, 3, kRing}, {2, true, 2, kRing, 1, 2}});
 }
 

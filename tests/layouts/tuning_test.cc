@@ -13,7 +13,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 using tune::ChatDataset;
 using tune::EncodedFiles;
 using tune::ObjectiveKind;
@@ -97,7 +97,7 @@ TEST(Tuning, PackedIsPadded) {
   EXPECT_THAT(one.faults, IsEmpty());
   EXPECT_THAT(differences(one, run_layout(alone, data_parallel(1)), kRounding), IsEmpty());
   for (const run::Layout& layout : layouts()) {
-    SCOPED_TRACE(testing::Message() << layout.grid.size() << " ranks, " << layout.schedule);
+    SCOPED_TRACE(::testing::Message() << layout.grid.size() << " ranks, " << layout.schedule);
     EXPECT_THAT(differences(one, run_layout(together, layout), kRounding), IsEmpty());
     EXPECT_THAT(differences(one, run_layout(alone, layout), kRounding), IsEmpty());
   }
@@ -165,7 +165,7 @@ TEST(Tuning, AnswersAreComparedAlikeInEveryLayout) {
     ASSERT_EQ(expected.size(), 3U);
     EXPECT_LT(expected.back(), expected.front());  // it learns
     for (const run::Layout& layout : layouts()) {
-      SCOPED_TRACE(testing::Message() << layout.grid.size() << " ranks, " << layout.schedule);
+      SCOPED_TRACE(::testing::Message() << layout.grid.size() << " ranks, " << layout.schedule);
       EXPECT_THAT(differences(one, run_with(layout, measures), 1e-8), IsEmpty());
       for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_NEAR(measures[i], expected[i], 1e-9 * std::abs(expected[i]));

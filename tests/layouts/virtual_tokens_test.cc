@@ -13,7 +13,7 @@ namespace {
 
 using model::PeftScheme;
 using model::PromptEncoder;
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 using tune::ChatDataset;
 
 constexpr double kRounding = 1e-9;
@@ -119,7 +119,7 @@ TEST(VirtualTokens, PipelinesAndShardsLikeOneRank) {
       EXPECT_THAT(differences(one, run_layout(run, layout), 0), IsEmpty());
     }
     for (int stage = 1; stage <= 3; ++stage) {
-      SCOPED_TRACE(testing::Message() << "ZeRO " << stage);
+      SCOPED_TRACE(::testing::Message() << "ZeRO " << stage);
       run::Layout layout = layout_of(1, 1, 1, 2, stage);
       if (stage == 3) layout = layout_of(1, 1, 1, 2, 1);
       layout.zero_stage = stage;
@@ -141,7 +141,7 @@ TEST(VirtualTokens, RanksThatSplitTensors) {
         run::Layout layout = layout_of(ranks, 1, 1, ranks == 2 ? 2 : 1, sequence && ranks == 2 ? 2 : 1);
         layout.sequence_parallel = sequence;
         layout.zero_stage = sequence ? 1 : 3;
-        SCOPED_TRACE(testing::Message() << ranks << " ranks, sequence parallel " << sequence);
+        SCOPED_TRACE(::testing::Message() << ranks << " ranks, sequence parallel " << sequence);
         const RunResult split = run_layout(run, layout);
         EXPECT_THAT(split.faults, IsEmpty());
         EXPECT_THAT(differences(one, split, kRounding), IsEmpty());

@@ -8,7 +8,7 @@
 namespace stoa::layouts {
 namespace {
 
-using testing::IsEmpty;
+using ::testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 
@@ -25,7 +25,7 @@ void expect_stages_equal(const TestRun& run, run::Layout layout) {
   EXPECT_THAT(replicated.faults, IsEmpty());
   for (int stage = 0; stage <= 3; ++stage)
     for (const Row& row : kSharing) {
-      SCOPED_TRACE(testing::Message() << "stage " << stage << ", buckets of " << row.bucket_bytes
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", buckets of " << row.bucket_bytes
                                       << ", overlap " << row.overlap);
       layout.zero_stage = stage;
       layout.bucket_bytes = row.bucket_bytes;
@@ -45,7 +45,7 @@ TestRun short_run(bool tied, std::int64_t rows) {
 TEST(Zero, OneMicrobatch) {
   for (const bool tied : {false, true})
     for (const int replicas : {2, 4}) {
-      SCOPED_TRACE(testing::Message() << replicas << " replicas, tied " << tied);
+      SCOPED_TRACE(::testing::Message() << replicas << " replicas, tied " << tied);
       expect_stages_equal(short_run(tied, replicas), data_parallel(replicas));
     }
 }
@@ -82,7 +82,7 @@ TEST(Zero, ReducedAfterEachMicrobatch) {
 TEST(Zero, UnderPipelines) {
   for (const bool tied : {false, true})
     for (const char* schedule : {"1f1b", "interleaved", "zb-v"}) {
-      SCOPED_TRACE(testing::Message() << schedule << ", tied " << tied);
+      SCOPED_TRACE(::testing::Message() << schedule << ", tied " << tied);
       const TestRun run = short_run(tied, 8);
       run::Layout layout = pipeline(2, schedule, schedule == std::string("1f1b") ? 1 : 2);
       layout.grid = grid::RankGrid({1, 1, 1, 2, 2});
@@ -99,7 +99,7 @@ TEST(Zero, UnderPipelines) {
 TEST(Zero, UnderTensorParallelism) {
   for (const bool tied : {false, true})
     for (const bool sequence : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "tied " << tied << ", sequence parallel " << sequence);
+      SCOPED_TRACE(::testing::Message() << "tied " << tied << ", sequence parallel " << sequence);
       const TestRun run = short_run(tied, 4);
       run::Layout layout = layout_of(2, 1, 1, 2, 1);
       layout.sequence_parallel = sequence;

@@ -35,8 +35,8 @@ std::unique_ptr<ProcessLink> open_link() {
 ProcessWorld* the_world = nullptr;
 
 template <class T>
-class ProcessCommunicatorOf : public testing::Test {};
-using Types = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
+class ProcessCommunicatorOf : public ::testing::Test {};
+using Types = ::testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
 TYPED_TEST_SUITE(ProcessCommunicatorOf, Types);
 
 TYPED_TEST(ProcessCommunicatorOf, CollectivesEqualSerialComputation) {
@@ -167,13 +167,13 @@ TEST(ProcessCommunicator, FailuresAndTextsOfAnyRankAreKnownToAll) {
 }  // namespace stoa::comm
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   if (argc > 1) return stoa::comm::bad_end(argv[1]);
   stoa::comm::ProcessWorld world(stoa::comm::open_link());
   stoa::comm::the_world = &world;
   if (world.rank() != 0)
-    delete testing::UnitTest::GetInstance()->listeners().Release(
-        testing::UnitTest::GetInstance()->listeners().default_result_printer());
+    delete ::testing::UnitTest::GetInstance()->listeners().Release(
+        ::testing::UnitTest::GetInstance()->listeners().default_result_printer());
   std::int64_t failed = RUN_ALL_TESTS();
   if (failed) std::fprintf(stderr, "%s failed\n", world.rank_name(world.rank()).c_str());
   stoa::InlineStream stream;

@@ -12,7 +12,7 @@
 namespace stoa::ckpt::torch {
 namespace {
 
-using testing::HasSubstr, testing::ThrowsMessage;
+using ::testing::HasSubstr, testing::ThrowsMessage;
 
 fs::path split_over_ranks(const std::string& name) { return test::source_dir() / "tests/fixtures" / name; }
 
@@ -21,7 +21,7 @@ TEST(DistributedCheckpoint, PutsThePartsOfRanksTogether) {
   const SafetensorsFile twin(split_over_ranks("torch/llama/model.safetensors"));
   EXPECT_EQ(found.file_count(), 2u);
   EXPECT_TRUE(found.check_sums());
-  EXPECT_THAT(found.other_items(), testing::Contains("train_state.step"));
+  EXPECT_THAT(found.other_items(), ::testing::Contains("train_state.step"));
   // Split by rows, by columns, and a vector: every range.
   const std::pair<const char*, const char*> names[] = {
       {"layers.1.feed_forward.w1.weight", "model.layers.1.mlp.gate_proj.weight"},

@@ -10,7 +10,7 @@
 namespace stoa::ckpt::torch {
 namespace {
 
-using testing::HasSubstr, testing::ThrowsMessage;
+using ::testing::HasSubstr, testing::ThrowsMessage;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -20,7 +20,7 @@ void expect_refused(std::string_view text, const std::string& message) {
   EXPECT_THAT([&] { Pickle(bytes_of(text), "file.pt"); }, ThrowsMessage<DataError>(HasSubstr(message)));
 }
 
-class PickleOfProtocol : public testing::TestWithParam<int> {};
+class PickleOfProtocol : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Pickle, PickleOfProtocol, testing::Range(0, 6));
 
 // The values of tests/oracle/make_torch_fixtures.py, as Python wrote them.

@@ -11,12 +11,12 @@
 namespace stoa::ckpt::torch {
 namespace {
 
-using testing::HasSubstr, testing::ThrowsMessage;
+using ::testing::HasSubstr, testing::ThrowsMessage;
 
 fs::path llama(const std::string& name) { return test::source_dir() / "tests/fixtures/torch/llama" / name; }
 constexpr const char* kShards[] = {"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
 
-class TorchWeights : public testing::Test {
+class TorchWeights : public ::testing::Test {
  protected:
   void put(const std::string& name, const std::string& as = "") {
     fs::copy_file(llama(name), directory_.path() / (as.empty() ? name : as),

@@ -13,15 +13,15 @@
 namespace stoa::ckpt::torch {
 namespace {
 
-using testing::HasSubstr, testing::ThrowsMessage;
+using ::testing::HasSubstr, testing::ThrowsMessage;
 
 fs::path fixture(const std::string& name) { return test::source_dir() / "tests/fixtures/torch" / name; }
 
 std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-class FileOfTensors : public testing::TestWithParam<const char*> {};
+class FileOfTensors : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(TorchFile, FileOfTensors,
-                         testing::Values("tensors.pt", "tensors_protocol_5.pt", "tensors_before_1.6.pt"));
+                         ::testing::Values("tensors.pt", "tensors_protocol_5.pt", "tensors_before_1.6.pt"));
 
 TEST_P(FileOfTensors, IsReadAsSafetensorsOfTheSame) {
   const TorchFile file(fixture(GetParam()));

@@ -18,7 +18,7 @@ namespace {
 using suite::FakeNccl;
 using suite::NativeQueue;
 using suite::NativeQueueDevice;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<int> ranks_to(int size) {
   std::vector<int> ranks;
@@ -280,7 +280,7 @@ void record_on_two(std::chrono::milliseconds timeout,
   });
 }
 
-TensorView on_device(std::vector<float>& values) {
+TensorView device_view(std::vector<float>& values) {
   return TensorView(values.data(), DType::kF32, {static_cast<std::int64_t>(values.size())},
                     DeviceKind::kCuda);
 }
@@ -294,12 +294,12 @@ TEST(NcclCommunicator, OperationsArePartsOfARecording) {
     for (int step = 0; step < 4; ++step) {
       stream.begin_recording();
       if (kept) kept->wait();
-      comm.all_reduce(on_device(sum), ReduceOp::kSum, stream)->wait();
-      auto sending = comm.send(on_device(sent), peer, stream);
-      comm.receive(on_device(received), peer, stream)->wait();
+      comm.all_reduce(device_view(sum), ReduceOp::kSum, stream)->wait();
+      auto sending = comm.send(device_view(sent), peer, stream);
+      comm.receive(device_view(received), peer, stream)->wait();
       EXPECT_TRUE(step == 0 || sending->ready());
       sending->wait();
-      kept = comm.all_reduce(on_device(late), ReduceOp::kSum, stream);
+      kept = comm.all_reduce(device_view(late), ReduceOp::kSum, stream);
       stream.end_recording();
       stream.synchronize();
       EXPECT_EQ(sum[0], static_cast<float>(2 << step));
@@ -309,7 +309,7 @@ TEST(NcclCommunicator, OperationsArePartsOfARecording) {
     }
     EXPECT_EQ(stream.started, 3);
     // Between recordings.
-    comm.all_reduce(on_device(sum), ReduceOp::kSum, stream)->wait();
+    comm.all_reduce(device_view(sum), ReduceOp::kSum, stream)->wait();
     stream.synchronize();
     nccl.throw_if_failed();
   });
@@ -320,11 +320,11 @@ TEST(NcclCommunicator, AHangOfARecordingIsToldByItsFirstOperation) {
   record_on_two(std::chrono::milliseconds(300), [&](Communicator& comm, NativeQueue& stream, NcclRank&) {
     std::vector<float> x(8);
     stream.begin_recording();
-    comm.all_reduce(on_device(x), ReduceOp::kSum, stream)->wait();
+    comm.all_reduce(device_view(x), ReduceOp::kSum, stream)->wait();
     stream.end_recording();
     if (comm.rank() == 0) {
       stream.begin_recording();
-      for (int k = 0; k < 2; ++k) comm.all_reduce(on_device(x), ReduceOp::kSum, stream)->wait();
+      for (int k = 0; k < 2; ++k) comm.all_reduce(device_view(x), ReduceOp::kSum, stream)->wait();
       stream.end_recording();
       told = failure_of(comm, stream);
     }
@@ -339,7 +339,7 @@ TEST(NcclCommunicator, ARankThatFailsGivesUpItsGraphs) {
     std::vector<float> x(8);
     for (int step = 0; step < 3; ++step) {
       stream.begin_recording();
-      const auto event = comm.all_reduce(on_device(x), ReduceOp::kSum, stream);
+      const auto event = comm.all_reduce(device_view(x), ReduceOp::kSum, stream);
       if (step == 2 && comm.rank() == 0) {  // the other one's waits for it
         nccl.give_up("out of memory");
         EXPECT_THAT([&] { event->wait(); }, testing::ThrowsMessage<CommError>(HasSubstr("out of memory")));

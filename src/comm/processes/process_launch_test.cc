@@ -62,7 +62,7 @@ TEST(ProcessLaunch, MpiComesFirstAndMustAgree) {
   EXPECT_FALSE(launch_of(variables).meeting);
   variables["WORLD_SIZE"] = "2";
   EXPECT_THAT([&] { launch_of(variables); },
-              testing::ThrowsMessage<ConfigError>(testing::HasSubstr(
+              testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(
                   "MPI's launcher started 4 processes, but WORLD_SIZE=2: unset WORLD_SIZE")));
 }
 
@@ -106,7 +106,7 @@ TEST(ProcessLaunch, NamesTheVariableThatIsMissingOrWrong) {
       {with("LOCAL_RANK", "-1"), "LOCAL_RANK=-1: expected a number between 0 and"}};
   for (const auto& [variables, message] : wrong)
     EXPECT_THAT([&] { launch_of(variables); },
-                testing::ThrowsMessage<ConfigError>(testing::HasSubstr(message)));
+                testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(message)));
 }
 
 }  // namespace

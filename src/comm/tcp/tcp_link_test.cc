@@ -15,7 +15,7 @@
 namespace stoa::comm {
 namespace {
 
-using testing::HasSubstr, testing::AllOf;
+using ::testing::HasSubstr, ::testing::AllOf;
 
 int free_port() { return listen_on(0).port(); }
 
@@ -171,8 +171,8 @@ std::vector<int> all_of(const ProcessWorld& world) {
 }
 
 template <class T>
-class TcpCommunicatorOf : public testing::Test {};
-using TcpTypes = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
+class TcpCommunicatorOf : public ::testing::Test {};
+using TcpTypes = ::testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
 TYPED_TEST_SUITE(TcpCommunicatorOf, TcpTypes);
 
 TYPED_TEST(TcpCommunicatorOf, CollectivesEqualSerialComputation) {

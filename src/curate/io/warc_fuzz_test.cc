@@ -50,8 +50,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string record(const std::string& type, const std::string& uri, const std::string& content,
-                   const std::string& length = "") {
+std::string warc_record(const std::string& type, const std::string& uri, const std::string& content,
+                        const std::string& length = "") {
   return "WARC/1.0\r\nWARC-Type: " + type + "\r\nWARC-Target-URI: " + uri +
          "\r\nWARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:" + uri +
          ">\r\ncontent-length: " + (length.empty() ? std::to_string(content.size()) : length) + "\r\n\r\n" +
@@ -61,8 +61,9 @@ std::string record(const std::string& type, const std::string& uri, const std::s
 TEST(Warc, RecordsFollowOneAnother) {
   const data::TestFolder folder;
   const std::string big(300'000, 'x');
-  write_text(folder / "a.wet", record("warcinfo", "", "a: b") + record("conversion", "http://a", "text\n") +
-                                   record("conversion", "http://b", big));
+  write_text(folder / "a.wet", warc_record("warcinfo", "", "a: b") +
+                                   warc_record("conversion", "http://a", "text\n") +
+                                   warc_record("conversion", "http://b", big));
   WarcReader reader(folder / "a.wet");
   WarcHeaders headers;
   std::string_view content;
@@ -92,19 +93,19 @@ TEST(Warc, LiesAreRefused) {
     }
     return std::string("no error");
   };
-  EXPECT_THAT(said("hello\n"), HasSubstr("no WARC record"));
-  EXPECT_THAT(said(record("conversion", "x", "abc", "1000")), HasSubstr("1000 bytes is announced"));
-  EXPECT_THAT(said(record("conversion", "x", "abc", "99999999999")), HasSubstr("at most"));
-  EXPECT_THAT(said(record("conversion", "x", "abc", "-1")), HasSubstr("without a Content-Length"));
-  EXPECT_THAT(said(record("conversion", "x", "abc", "1")),
-              HasSubstr("no WARC record"));  // what follows is no record
+  EXPECT_THAT(said("hello\n"), HasSubstr("no WARC warc_record"));
+  EXPECT_THAT(said(warc_record("conversion", "x", "abc", "1000")), HasSubstr("1000 bytes is announced"));
+  EXPECT_THAT(said(warc_record("conversion", "x", "abc", "99999999999")), HasSubstr("at most"));
+  EXPECT_THAT(said(warc_record("conversion", "x", "abc", "-1")), HasSubstr("without a Content-Length"));
+  EXPECT_THAT(said(warc_record("conversion", "x", "abc", "1")),
+              HasSubstr("no WARC warc_record"));  // what follows is no warc_record
   EXPECT_THAT(said("WARC/1.0\r\nWARC-Type: conversion\r\n"), HasSubstr("within the headers"));
   EXPECT_THAT(said("WARC/1.0\r\n" + std::string(200'000, 'x')), HasSubstr("headers of more than"));
   EXPECT_EQ(said(""), "no error");
 }
 
 TEST(Warc, HeadersOfAnyBytes) {
-  const std::string good = record("conversion", "http://a", "text");
+  const std::string good = warc_record("conversion", "http://a", "text");
   for (std::size_t i = 0; i < good.size(); ++i) {
     read_any_headers(std::string_view(good).substr(0, i));
     for (const char c : {'\n', '\r', ':', '\0', '\xff', '9'}) {
@@ -123,8 +124,8 @@ TEST(Warc, AnswersOfAnyBytes) {
                                                 "abc",
                                                 12)}) {
       const std::string good =
-          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: " + std::string(coding) + "\r\n\r\n" +
-          fmt::format("{:x}\r\n", body.size()) + body + "\r\n0\r\n\r\n";
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: " + std::string(coding) +
+          "\r\n\r\n" + fmt::format("{:x}\r\n", body.size()) + body + "\r\n0\r\n\r\n";
       for (std::size_t i = 0; i < good.size(); ++i) {
         read_any_answer(std::string_view(good).substr(0, i));
         for (const char c : {'\n', 'f', '\0', '\xff', '9'}) {

@@ -40,16 +40,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-fs::path fixtures() { return test::source_dir() / "tests/fixtures/curate/fasttext"; }
+fs::path model_folder() { return test::source_dir() / "tests/model_folder/curate/fasttext"; }
 
 TEST(FastText, PredictsWhatFastTextPredicts) {
   std::map<std::string, FastTextModel> models;
-  std::istringstream rows(read_text(fixtures() / "predictions.jsonl"));
+  std::istringstream rows(read_text(model_folder() / "predictions.jsonl"));
   int count = 0;  // the program prints six digits
   for (std::string line; std::getline(rows, line); ++count) {
     const auto row = nlohmann::json::parse(line);
     const std::string name = row["model"];
-    const FastTextModel& model = models.try_emplace(name, fixtures() / name).first->second;
+    const FastTextModel& model = models.try_emplace(name, model_folder() / name).first->second;
     std::vector<float> found;
     model.predict(row["text"].get<std::string>(), found);
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -61,7 +61,7 @@ TEST(FastText, PredictsWhatFastTextPredicts) {
 }
 
 TEST(FastText, DamagedModelsAreRefused) {
-  const std::string good = read_text(fixtures() / "hierarchical.ftz");
+  const std::string good = read_text(model_folder() / "hierarchical.ftz");
   const auto said = [&](std::string content) {
     try {
       FastTextModel(std::move(content), "m");
@@ -81,7 +81,7 @@ TEST(FastText, DamagedModelsAreRefused) {
 TEST(FastText, ModelsOfAnyBytes) {
   std::mt19937 random(2);
   for (const char* name : {"hierarchical.ftz", "softmax.bin"}) {
-    const std::string good = read_text(fixtures() / name);
+    const std::string good = read_text(model_folder() / name);
     for (std::size_t i = 0; i < std::min<std::size_t>(good.size(), 400); ++i)
       for (const char c : {'\0', '\1', '\xff', '\x7f'}) {
         std::string changed = good;
@@ -120,7 +120,7 @@ TEST(LanguageFilter, NamesAndDrops) {
   EXPECT_THAT(judged(options, german), HasSubstr("|\"language\":\"de\""));
   options = {};
   EXPECT_EQ(judged(options, ""), "language|\"language\":\"un\",\"language_score\":0.0000");
-  options.model = (fixtures() / "softmax.bin").string();
+  options.model = (model_folder() / "softmax.bin").string();
   options.languages = {"code"};
   options.threshold = 0.5;
   EXPECT_THAT(judged(options, "if (verdict.below(count, 0)) return;"), HasSubstr("|\"language\":\"code\""));

@@ -16,11 +16,11 @@
 namespace stoa::foreign {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kSmall =
     "--num-layers 61 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100 "

@@ -20,7 +20,7 @@ using ::testing::ThrowsMessage;
 // tests/oracle/make_gguf_fixtures.py.
 fs::path values_file() { return test::source_dir() / "tests/fixtures/gguf/values.gguf"; }
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> as_file(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 std::string rewritten(const Content& content) {
   std::vector<NewTensor> tensors;
@@ -70,14 +70,14 @@ TEST(GgufFile, ReadsWhatTheReferenceWrote) {
 
 TEST(GgufFile, IsWrittenAgainByteForByte) {
   const std::string text = read_text(values_file());
-  EXPECT_TRUE(rewritten(parse(bytes_of(text), "values")) == text);
+  EXPECT_TRUE(rewritten(parse(as_file(text), "values")) == text);
 }
 
 TEST(GgufFile, SaysWhatIsWrong) {
   const std::string good = read_text(values_file());
   const auto message = [](const std::string& text) -> std::string {
     try {
-      parse(bytes_of(text), "x.gguf");
+      parse(as_file(text), "x.gguf");
     } catch (const DataError& error) {
       return error.what();
     }

@@ -13,7 +13,7 @@
 namespace stoa::infer {
 namespace {
 
-constexpr std::int64_t kContext = 96, kVocabulary = 61;
+constexpr std::int64_t kContext = 96, kTokens = 61;
 
 model::ModelConfig tiny_llama() {
   model::ModelConfig config;
@@ -25,7 +25,7 @@ model::ModelConfig tiny_llama() {
   config.position_embedding_type = model::PositionEmbedding::kRope;
   config.max_position_embeddings = kContext;
   config.encoder_seq_length = 8;
-  config.vocab_size = kVocabulary;
+  config.vocab_size = kTokens;
   return config;
 }
 
@@ -56,7 +56,7 @@ std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine) {
   l.context = kContext;
   l.pass_tokens = 24;
   l.sequences = l.scored = 8;
-  l.vocabulary = kVocabulary;
+  l.vocabulary = kTokens;
   auto decoder = make_rank<PagedDecoder>(machine, options);
   fill_weights(decoder->chunk().parameters());
   return decoder;
@@ -66,17 +66,17 @@ std::vector<Request> some_requests(std::size_t count) {
   std::vector<Request> out;
   std::mt19937 random(7);
   std::vector<std::int32_t> start(40);
-  for (auto& id : start) id = static_cast<std::int32_t>(random() % kVocabulary);
+  for (auto& id : start) id = static_cast<std::int32_t>(random() % kTokens);
   for (std::size_t i = 0; i < count; ++i) {
     Request r;
     // Some begin alike.
     if (i % 3 == 0) r.prompt = start;
     for (std::size_t n = 1 + random() % 30; n-- > 0;)
-      r.prompt.push_back(static_cast<std::int32_t>(random() % kVocabulary));
+      r.prompt.push_back(static_cast<std::int32_t>(random() % kTokens));
     r.max_tokens = 5 + static_cast<std::int64_t>(random() % 12);
     r.sampling.seed = i;
     r.sampling.greedy = i % 2 == 0;
-    r.logprobs = static_cast<int>(kVocabulary);  // all of them: every logit is compared
+    r.logprobs = static_cast<int>(kTokens);  // all of them: every logit is compared
     out.push_back(std::move(r));
   }
   return out;

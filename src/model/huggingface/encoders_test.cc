@@ -145,8 +145,8 @@ TEST(Encoder, RobertaNamesThePaddingThatAFileLeavesToTheDefault) {
   const auto roberta =
       read_config(R"({"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "hidden_size": 12})");
   const ModelSpec spec = resolve_model(roberta.config);
-  const auto json = nlohmann::json::parse(write_config(spec, *roberta.family, DType::kF32, {}));
-  EXPECT_EQ(json["pad_token_id"], 1);
+  const auto written = nlohmann::json::parse(write_config(spec, *roberta.family, DType::kF32, {}));
+  EXPECT_EQ(written["pad_token_id"], 1);
 }
 
 TEST(Encoder, RobertaHasTheDefaultsOfItsClass) {

@@ -9,8 +9,8 @@
 namespace stoa::model::huggingface {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(GenerationConfig, ReadsWhatModelsCarry) {
   const auto llama = read_generation_config(
@@ -39,9 +39,9 @@ TEST(GenerationConfig, ReadsWhatModelsCarry) {
 }
 
 TEST(GenerationConfig, NamesTheFileAndTheKey) {
-  const auto message = [](const char* json) {
+  const auto message = [](const char* file) {
     try {
-      (void)read_generation_config(json);
+      (void)read_generation_config(file);
     } catch (const ConfigError& error) {
       return std::string(error.what());
     }

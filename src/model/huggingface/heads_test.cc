@@ -27,7 +27,7 @@ const json& fixtures() {
   return all;
 }
 
-std::vector<std::string> case_names() {
+std::vector<std::string> head_names() {
   std::vector<std::string> out;
   for (const auto& [name, value] : fixtures()["cases"].items()) out.push_back(name);
   return out;
@@ -166,10 +166,10 @@ TEST_P(Heads, ConfigurationsComeBack) {
   EXPECT_EQ(write_config(resolve_model(again.config), *again.family, DType::kF32, again.special), text);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Heads, ::testing::ValuesIn(case_names()),
+INSTANTIATE_TEST_SUITE_P(Cases, Heads, ::testing::ValuesIn(head_names()),
                          [](const auto& test) { return test.param; });
 
-std::string refusal(const std::string& keys) {
+std::string heads_refusal(const std::string& keys) {
   try {
     read_config(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], )" + keys +
                 "}");
@@ -180,14 +180,15 @@ std::string refusal(const std::string& keys) {
 }
 
 TEST(EncoderHead, LabelsThatContradictAreRefused) {
-  EXPECT_THAT(refusal(R"("problem_type": "multi_label_classification")"), HasSubstr("single_label"));
-  EXPECT_THAT(refusal(R"("id2label": {"0": "x"}, "problem_type": "single_label_classification")"),
+  EXPECT_THAT(heads_refusal(R"("problem_type": "multi_label_classification")"), HasSubstr("single_label"));
+  EXPECT_THAT(heads_refusal(R"("id2label": {"0": "x"}, "problem_type": "single_label_classification")"),
               HasSubstr("1 labels"));
-  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "y"}, "problem_type": "regression")"),
+  EXPECT_THAT(heads_refusal(R"("id2label": {"0": "x", "1": "y"}, "problem_type": "regression")"),
               HasSubstr("2 labels"));
-  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "2": "y"})"), HasSubstr("no name for class 1"));
-  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "x"})"), HasSubstr("appears twice"));
-  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "y"}, "num_labels": 3)"), HasSubstr("num_labels is 3"));
+  EXPECT_THAT(heads_refusal(R"("id2label": {"0": "x", "2": "y"})"), HasSubstr("no name for class 1"));
+  EXPECT_THAT(heads_refusal(R"("id2label": {"0": "x", "1": "x"})"), HasSubstr("appears twice"));
+  EXPECT_THAT(heads_refusal(R"("id2label": {"0": "x", "1": "y"}, "num_labels": 3)"),
+              HasSubstr("num_labels is 3"));
   const auto plain = read_config(
       R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "num_labels": 3})");
   EXPECT_EQ(plain.config.task.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));

@@ -254,9 +254,9 @@ TEST(ChooseFamily, PrefersWhatTransformersHas) {
 // transformers' MPT takes no 0.0 there.
 TEST(WriteConfig, MptHasWholeDropout) {
   const auto mpt = read_config(R"({"model_type":"mpt","d_model":16,"n_heads":4,"n_layers":1})");
-  const auto json =
+  const auto written =
       nlohmann::json::parse(write_config(resolve_model(mpt.config), *mpt.family, DType::kF32, {}));
-  EXPECT_TRUE(json["attn_config"]["attn_pdrop"].is_number_integer());
+  EXPECT_TRUE(written["attn_config"]["attn_pdrop"].is_number_integer());
 }
 
 TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {

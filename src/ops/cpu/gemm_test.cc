@@ -178,7 +178,7 @@ void check_case(const Case& c, const KernelSet& set, std::mt19937& random, Pools
 constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 17, 31, 64, 100, 257};
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
-class GemmTest : public testing::TestWithParam<KernelSet> {
+class GemmTest : public ::testing::TestWithParam<KernelSet> {
 #if defined(__x86_64__) && defined(__linux__)
   void SetUp() override {
     if (GetParam().trap) trap_.emplace();
@@ -295,7 +295,7 @@ TEST_P(GemmTest, ColumnSums) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, testing::ValuesIn(kernel_sets()),
+INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, ::testing::ValuesIn(kernel_sets()),
                          [](const auto& set) { return set.param.name; });
 
 // y = x W^T, dx = dy W, dW = dy^T x: the operands are read the right way round.

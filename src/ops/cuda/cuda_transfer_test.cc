@@ -17,8 +17,8 @@ namespace stoa::ops::cuda {
 namespace {
 
 template <class T>
-class CudaTransferOf : public testing::Test {};
-using Types = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
+class CudaTransferOf : public ::testing::Test {};
+using Types = ::testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
 TYPED_TEST_SUITE(CudaTransferOf, Types);
 
 TYPED_TEST(CudaTransferOf, CollectivesEqualSerialComputation) {
