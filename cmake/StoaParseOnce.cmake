@@ -1,7 +1,7 @@
 # Two ways to parse a header once instead of once per file: precompiled headers for what nearly every file reads, and
-# compilations of twelve files of a module together. Only where no compiler cache is used: a cache keeps objects by the
+# compilations of twelve files of a module, or of twelve of its tests, together. Only where no compiler cache is used: a cache keeps objects by the
 # text that was compiled, and serves other checkouts and small changes better without this. So names in unnamed
-# namespaces are unique in a module (scripts/check_unique_names.py), or its files are named in SEPARATE.
+# namespaces are unique in a module and in its tests (scripts/check_unique_names.py), or files are named in SEPARATE.
 if(STOA_CCACHE)
   set(parse_once_default OFF)
 else()

@@ -124,13 +124,16 @@ def main():
         units[unit] = folder
         for namespace, declared, types in names(path):
             places[unit, namespace, declared, types].add(name)
-    aliases = collections.defaultdict(set)
+    aliases = collections.defaultdict(lambda: (set(), set()))
     for (module, namespace, declared, types), files in list(places.items()):
         if types.startswith("= "):  # the same alias may stand in several files
-            aliases[module, namespace, declared].add(types)
+            meanings, where = aliases[module, namespace, declared]
+            meanings.add(types)
+            where |= files
             del places[module, namespace, declared, types]
-            if len(aliases[module, namespace, declared]) > 1 or (module, namespace, declared, "") in places:
-                places[module, namespace, declared, ""] |= files
+    for (module, namespace, declared), (meanings, where) in aliases.items():
+        if len(meanings) > 1 or (module, namespace, declared, "") in places:
+            places[module, namespace, declared, ""] |= where
     twice = {key: files for key, files in places.items() if len(files) > 1}
     for (module, _, declared, types), files in sorted(twice.items()):
         print(f"{module}: {declared}{'(' + types + ')' if types else ''} in {', '.join(sorted(files))}: expected one name for one thing")

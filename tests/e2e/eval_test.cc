@@ -8,7 +8,7 @@ namespace stoa::e2e {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 class Eval : public Workplace {
  protected:
@@ -18,7 +18,10 @@ class Eval : public Workplace {
     fs::create_directories(path("data/baber/piqa"));
     std::string docs;
     for (int i = 0; i < 12; ++i)
-      docs += Json{{"goal", "open door " + std::to_string(i)}, {"sol1", "push it"}, {"sol2", "wait"}, {"label", i % 2}}
+      docs += OrderedJson{{"goal", "open door " + std::to_string(i)},
+                          {"sol1", "push it"},
+                          {"sol2", "wait"},
+                          {"label", i % 2}}
                   .dump() +
               "\n";
     write_text(path("data/baber/piqa/validation.jsonl"), docs);
@@ -26,7 +29,8 @@ class Eval : public Workplace {
     fs::create_directories(path("tasks"));
   }
   Arguments run(const std::string& tasks, const Arguments& more = {}) const {
-    return Arguments{"eval", "run", "run", "--tasks", tasks, "--data", "data", "--include_path", "tasks"} + more;
+    return Arguments{"eval", "run", "run", "--tasks", tasks, "--data", "data", "--include_path", "tasks"} +
+           more;
   }
   void task(const std::string& name, const std::string& keys) const {
     write_text(path("tasks/" + name + ".yaml"), "task: " + name + "\n" + keys);
@@ -42,15 +46,15 @@ TEST_F(Eval, WritesResultsAndSamplesOfTheHarness) {
   const Outcome outcome =
       stoa_ok(run("piqa", {"--num_fewshot", "2", "--limit", "5", "--output_path", "out", "--log_samples"}));
   EXPECT_THAT(outcome.out, HasSubstr("|piqa |    1.0|none  |     2|acc     |↑  |"));
-  Json results;
+  OrderedJson results;
   int samples = 0;
   for (const auto& entry : fs::directory_iterator(path("out/run"))) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("results_")) results = Json::parse(read_text(entry.path()));
+    if (name.starts_with("results_")) results = OrderedJson::parse(read_text(entry.path()));
     if (!name.starts_with("samples_piqa_")) continue;
     const std::string text = read_text(entry.path());
     for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1, ++samples) {
-      const Json sample = Json::parse(text.substr(at, text.find('\n', at) - at));
+      const OrderedJson sample = OrderedJson::parse(text.substr(at, text.find('\n', at) - at));
       EXPECT_EQ(sample["doc_id"], samples);
       EXPECT_EQ(sample["arguments"]["gen_args_0"]["arg_1"], " push it");
       EXPECT_THAT(sample["arguments"]["gen_args_0"]["arg_0"].get<std::string>(), HasSubstr("\nAnswer: "));
@@ -67,9 +71,11 @@ TEST_F(Eval, WritesResultsAndSamplesOfTheHarness) {
 TEST_F(Eval, AnswersOfAKilledRunCount) {
   const Outcome whole = stoa_ok(run("piqa", {"--output_path", "out"}));
   // A task whose data is broken at the end stops the run; the answers before stay.
-  task("broken", "dataset_path: csv\ndataset_kwargs: {data_files: {test: broken.csv}}\ntest_split: test\noutput_type: "
-                 "loglikelihood\ndoc_to_text: q\ndoc_to_target: a\nprocess_results: !function wikitext.process_results\n"
-                 "metric_list: [{metric: x, aggregation: mean}]\n");
+  task(
+      "broken",
+      "dataset_path: csv\ndataset_kwargs: {data_files: {test: broken.csv}}\ntest_split: test\noutput_type: "
+      "loglikelihood\ndoc_to_text: q\ndoc_to_target: a\nprocess_results: !function wikitext.process_results\n"
+      "metric_list: [{metric: x, aggregation: mean}]\n");
   write_text(path("broken.csv"), "q,a\nto be,or\n");
   refuse(run("piqa,broken", {"--output_path", "again"}), "the document has no field 'page'");
   EXPECT_TRUE(fs::exists(path("again/run/unfinished_answers.jsonl")));
@@ -79,7 +85,8 @@ TEST_F(Eval, AnswersOfAKilledRunCount) {
 }
 
 TEST_F(Eval, LongPromptsAreCutAndTold) {
-  const Outcome outcome = stoa_ok(run("piqa", {"--num_fewshot", "5", "--max_length", "24", "--bootstrap_iters", "0"}));
+  const Outcome outcome =
+      stoa_ok(run("piqa", {"--num_fewshot", "5", "--max_length", "24", "--bootstrap_iters", "0"}));
   EXPECT_THAT(outcome.err, HasSubstr("24 of 24 requests are longer than the window of 24 tokens"));
   EXPECT_THAT(outcome.out, HasSubstr("N/A"));
 }
@@ -87,11 +94,14 @@ TEST_F(Eval, LongPromptsAreCutAndTold) {
 TEST_F(Eval, AnswersAreGeneratedAndFiltered) {
   task("words",
        "dataset_path: json\ndataset_kwargs: {data_files: {test: words.jsonl}}\ntest_split: test\n"
-       "doc_to_text: \"{{q}}\"\ndoc_to_target: \"{{a}}\"\ngeneration_kwargs: {until: [\"\\n\"], max_gen_toks: 6}\n"
-       "filter_list:\n  - {name: word, filter: [{function: regex, regex_pattern: '(\\w+)'}, {function: take_first}]}\n"
+       "doc_to_text: \"{{q}}\"\ndoc_to_target: \"{{a}}\"\ngeneration_kwargs: {until: [\"\\n\"], "
+       "max_gen_toks: 6}\n"
+       "filter_list:\n  - {name: word, filter: [{function: regex, regex_pattern: '(\\w+)'}, {function: "
+       "take_first}]}\n"
        "metric_list: [{metric: exact_match, ignore_case: true}]\n");
-  write_text(path("words.jsonl"), "{\"q\": \"the stone\", \"a\": \"walks\"}\n{\"q\": \"bread\", \"a\": \"walks\"}\n");
-  const Json results = json_of(run("words", {"--json", "--gen_kwargs", "max_gen_toks=3"}));
+  write_text(path("words.jsonl"),
+             "{\"q\": \"the stone\", \"a\": \"walks\"}\n{\"q\": \"bread\", \"a\": \"walks\"}\n");
+  const OrderedJson results = json_of(run("words", {"--json", "--gen_kwargs", "max_gen_toks=3"}));
   EXPECT_TRUE(results["results"]["words"].contains("exact_match,word")) << results.dump(1);
   EXPECT_EQ(results["config"]["gen_kwargs"]["max_gen_toks"], 3);
   const std::string letters =
@@ -153,8 +163,9 @@ TEST_F(Eval, ListsTasksAndTheirData) {
 
 TEST_F(Eval, BadInputIsNamed) {
   refuse(run("pica"), "no task 'pica' (did you mean 'piqa'?)");
-  refuse(run("boolq"), "finds no split 'validation' of the data set 'aps/super_glue': expected "
-                       "data/aps/super_glue/boolq/validation.jsonl");
+  refuse(run("boolq"),
+         "finds no split 'validation' of the data set 'aps/super_glue': expected "
+         "data/aps/super_glue/boolq/validation.jsonl");
   refuse(run("piqa", {"--num_fewshot", "12"}), "the task 'piqa' has 12 documents to take 12 shots from");
   refuse(run("piqa", {"--seed", "1,2"}), "--seed: expected one number or four");
   refuse(run("piqa", {"--gen_kwargs", "until"}), "expected NAME=VALUE");
@@ -162,8 +173,9 @@ TEST_F(Eval, BadInputIsNamed) {
   refuse(run("piqa", {"--fewshot_as_multiturn", "perhaps"}), "expected true or false");
   refuse(run("piqa", {"--max_length", "100000"}), "the model has");
   refuse(run("piqa", {"--log_samples"}), "--log_samples needs --output_path");
-  const std::string data = "dataset_path: json\ndataset_kwargs: {data_files: {test: d.jsonl}}\ntest_split: test\n"
-                           "output_type: multiple_choice\n";
+  const std::string data =
+      "dataset_path: json\ndataset_kwargs: {data_files: {test: d.jsonl}}\ntest_split: test\n"
+      "output_type: multiple_choice\n";
   write_text(path("d.jsonl"), "{\"q\": \"a\", \"c\": [\"x\", \"y\"]}\n");
   task("nogold", data + "doc_to_text: q\ndoc_to_choice: c\ndoc_to_target: \"{{gold}}\"\n");
   refuse(run("nogold"), "a value is not defined: 'gold'");
@@ -175,8 +187,9 @@ TEST_F(Eval, BadInputIsNamed) {
   refuse(run("python"), "the function 'utils.text' is Python, which Stoa does not run");
   task("outside", data + "doc_to_text: q\ndoc_to_choice: c\ndoc_to_target: 7\n");
   refuse(run("outside"), "the gold answer is choice 7 of 2");
-  task("long", "dataset_path: json\ndataset_kwargs: {data_files: {test: d.jsonl}}\ntest_split: test\n"
-               "doc_to_text: q\ndoc_to_target: q\ngeneration_kwargs: {max_gen_toks: 9000}\n");
+  task("long",
+       "dataset_path: json\ndataset_kwargs: {data_files: {test: d.jsonl}}\ntest_split: test\n"
+       "doc_to_text: q\ndoc_to_target: q\ngeneration_kwargs: {max_gen_toks: 9000}\n");
   refuse(run("long"), "do not fit the window");
   EXPECT_FALSE(fs::exists(path("out")));
 }
