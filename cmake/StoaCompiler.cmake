@@ -9,10 +9,12 @@ if(STOA_MOLD)
 endif()
 
 add_library(stoa_options INTERFACE)
-target_compile_options(stoa_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fno-math-errno
+target_compile_options(stoa_options INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -fno-math-errno
                        -Wno-restrict  # GCC 12 sees overlaps in std::string that cannot be (GCC bug 105651)
                        # GCC's check takes half a minute per file that derives a backend; clang-tidy has -Wunsequenced.
                        -Wno-sequence-point)
+# Of tests that are compiled together, a local name may shadow one of another file.
+target_compile_options(stoa_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:STOA_TESTS_TOGETHER>>>:-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(stoa_options INTERFACE -Wno-unknown-warning-option)
 endif()

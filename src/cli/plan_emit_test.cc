@@ -66,7 +66,8 @@ train::RunConfig replanned(train::RunConfig run, int variant, bool only_even) {
 class PlanEmit : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = fs::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    directory_ =
+        fs::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::create_directories(directory_);
   }
   void TearDown() override { fs::remove_all(directory_); }

@@ -76,7 +76,7 @@ TEST(SamplingArguments, RefusesAFileThatCannotBe) {
   EXPECT_THAT(
       [] { (void)merged(Use::kText, {}, R"({"do_sample": true, "top_p": 2})"); },
       testing::ThrowsMessage<ConfigError>(::testing::AllOf(::testing::HasSubstr("top-p must be above 0"),
-                                                         ::testing::HasSubstr("--no-generation-config"))));
+                                                           ::testing::HasSubstr("--no-generation-config"))));
   EXPECT_THROW((void)merged(Use::kText, {}, "nothing"), ConfigError);
 }
 

@@ -124,9 +124,10 @@ TEST(ThreadCommunicator, CheckNamesTransfersThatDiffer) {
       comm.receive(view(received), 0, stream)->wait();
   });
   // By the transfer itself, or by the requests where those are compared before the tensors meet.
-  EXPECT_THAT(message, ::testing::AnyOf(::testing::AllOf(HasSubstr("send fp32[5]"), HasSubstr("receive fp32[6]")),
-                                      ::testing::AllOf(HasSubstr("member 0 sends 20 bytes"),
-                                                     HasSubstr("member 1 receives 24"))));
+  EXPECT_THAT(message,
+              ::testing::AnyOf(
+                  ::testing::AllOf(HasSubstr("send fp32[5]"), HasSubstr("receive fp32[6]")),
+                  ::testing::AllOf(HasSubstr("member 0 sends 20 bytes"), HasSubstr("member 1 receives 24"))));
   EXPECT_THAT(received, Each(2.0f));
 }
 
@@ -178,8 +179,8 @@ TEST(ThreadCommunicator, TimeOutNamesWhoIsMissing) {
     if (rank == 0) comms[0]->all_reduce(view(x), ReduceOp::kSum, stream)->wait();
   });
   EXPECT_THAT(message, ::testing::MatchesRegex("rank 0 waits [0-9.]+ s: pp group \\(ranks 0, 1, 3\\): "
-                                             "all_reduce\\(sum\\) fp32\\[4\\] \\(16 bytes\\); "
-                                             "rank 1, rank 3 never arrived"));
+                                               "all_reduce\\(sum\\) fp32\\[4\\] \\(16 bytes\\); "
+                                               "rank 1, rank 3 never arrived"));
 }
 
 // Sizes on both sides of what goes by letters: rank 0 waits for 1, 1 for 2, and only 2 is at fault.

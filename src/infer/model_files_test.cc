@@ -89,7 +89,7 @@ TEST(ModelFiles, RefusesWeightsThatAreNotNumbers) {
     EXPECT_THAT([&] { read_all(ModelFiles(files->directory.path())); },
                 testing::ThrowsMessage<DataError>(
                     ::testing::AllOf(::testing::HasSubstr("tensor 'lm_head.weight': 512 of its 512 weights"),
-                                   ::testing::HasSubstr("the first is element 0"))));
+                                     ::testing::HasSubstr("the first is element 0"))));
 }
 
 // Whoever reads needs host memory for few parameters at a time, and is told once that one is complete.

@@ -187,7 +187,8 @@ TEST(Components, ScoresAreReadAsTheLibraryReadsThem) {
         .encode(std::string(length, 'a'));
   };
   EXPECT_THAT(ids("-11.180774262262787", "-12.884900567554102", 5), ::testing::ElementsAre(2, 2, 1));
-  EXPECT_THAT(ids("-11.773426867993255", "-12.297949106273848", 11), ::testing::ElementsAre(2, 2, 2, 2, 2, 1));
+  EXPECT_THAT(ids("-11.773426867993255", "-12.297949106273848", 11),
+              ::testing::ElementsAre(2, 2, 2, 2, 2, 1));
   EXPECT_THAT(ids("-11.062901806516567", "-11.319208424716077", 7), ::testing::ElementsAre(1, 2, 2, 2));
   EXPECT_EQ(as_tokenizers_reads(-7.2147313217222795), -7.21473132172228);
   EXPECT_EQ(as_tokenizers_reads(-10), -10);

@@ -21,7 +21,7 @@ TextSource lines_of(const std::string& text) {
 class TrainBpe : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 INSTANTIATE_TEST_SUITE_P(PatternsAndWorkers, TrainBpe,
                          ::testing::Combine(::testing::Values("gpt2", "llama3", "qwen2", "bloom"),
-                                          ::testing::Values(1, 3)));
+                                            ::testing::Values(1, 3)));
 
 TEST_P(TrainBpe, VocabularyAndMergesAreThoseOfHuggingFace) {
   const auto& [pattern, workers] = GetParam();

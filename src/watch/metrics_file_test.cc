@@ -45,9 +45,9 @@ TEST(MetricsFile, ExactlyTheFieldsOfTheContract) {
   const auto object = nlohmann::ordered_json::parse(metrics_line(test::step_report(10)));
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ::testing::ElementsAre("step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale",
-                                         "step_seconds", "tokens_per_second", "model_tflops", "mfu",
-                                         "peak_memory_bytes"));
+  EXPECT_THAT(keys, ::testing::ElementsAre("step", "samples", "tokens", "loss", "lr", "grad_norm",
+                                           "loss_scale", "step_seconds", "tokens_per_second", "model_tflops",
+                                           "mfu", "peak_memory_bytes"));
   EXPECT_EQ(metrics_line(validation_at(100)), R"({"step":100,"val_loss":3.01})");
 }
 

@@ -106,8 +106,10 @@ TEST_F(Eval, AnswersAreGeneratedAndFiltered) {
   EXPECT_EQ(results["config"]["gen_kwargs"]["max_gen_toks"], 3);
   const std::string letters =
       "dataset_path: json\ndataset_kwargs: {data_files: {test: letters.jsonl}}\ntest_split: test\n"
-      "doc_to_text: \"{{q}}\"\ndoc_to_target: \"(A)\"\ngeneration_kwargs: {until: [\"\\n\"], max_gen_toks: 3}\n"
-      "filter_list:\n  - {name: letter, filter: [{function: multi_choice_regex, regex_pattern: '(zq)', fallback: '(A)'}, "
+      "doc_to_text: \"{{q}}\"\ndoc_to_target: \"(A)\"\ngeneration_kwargs: {until: [\"\\n\"], max_gen_toks: "
+      "3}\n"
+      "filter_list:\n  - {name: letter, filter: [{function: multi_choice_regex, regex_pattern: '(zq)', "
+      "fallback: '(A)'}, "
       "{function: take_first}]}\nmetric_list: [{metric: exact_match}]\n";
   task("letters", letters);
   write_text(path("letters.jsonl"), "{\"q\": \"the stone\", \"choices\": [\"zqx\", \"zqy\"]}\n");

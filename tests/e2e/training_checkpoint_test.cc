@@ -145,8 +145,8 @@ TEST_F(Workplace, MegatronExportIsReadBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,
-                         ::testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe", "mla",
-                                         "llama3"),
+                         ::testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe",
+                                           "mla", "llama3"),
                          [](const auto& of) { return std::string(of.param); });
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace stoa::keys {
 namespace {
 
 using e2e::Arguments;
+using e2e::joined;
 using e2e::Outcome;
 using e2e::operator+;
 using nlohmann::json;

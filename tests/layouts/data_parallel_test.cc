@@ -49,8 +49,9 @@ TEST(Replicas, TheOneThatDriftsIsNamed) {
       run_layout(run, layout_of(1, 2, 1, 2, 1));
       ADD_FAILURE() << "nothing was said";
     } catch (const std::exception& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("after step 7 the weights of data-parallel copies differ: "
-                                                   "rank 3 differs from the others of ranks 0, 1, 2, 3"));
+      EXPECT_THAT(error.what(),
+                  ::testing::HasSubstr("after step 7 the weights of data-parallel copies differ: "
+                                       "rank 3 differs from the others of ranks 0, 1, 2, 3"));
     }
   }
 }

@@ -78,7 +78,7 @@ TEST(HeldPieces, TileTheCanonicalTensors) {
         for (const int stages : {1, 2})
           for (int stage = 0; stage <= 3; stage += 1 + 2 * (data == 1)) {
             SCOPED_TRACE(::testing::Message() << "tp " << tensor << " dp " << data << " pp " << stages
-                                            << " zero " << stage << " tied " << tied);
+                                              << " zero " << stage << " tied " << tied);
             TestRun run = tiny_run();
             run.config.share_embeddings_and_output_weights = tied;
             run::Layout layout = layout_of(tensor, 1, 1, data, stages);

@@ -26,7 +26,7 @@ void expect_stages_equal(const TestRun& run, run::Layout layout) {
   for (int stage = 0; stage <= 3; ++stage)
     for (const Row& row : kSharing) {
       SCOPED_TRACE(::testing::Message() << "stage " << stage << ", buckets of " << row.bucket_bytes
-                                      << ", overlap " << row.overlap);
+                                        << ", overlap " << row.overlap);
       layout.zero_stage = stage;
       layout.bucket_bytes = row.bucket_bytes;
       layout.overlap_grad_reduce = row.overlap;
