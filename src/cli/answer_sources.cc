@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/timing.h"
@@ -18,28 +19,70 @@ std::string end_of(bool ended) {
   return infer::name_of(ended ? infer::EndReason::kEndToken : infer::EndReason::kLength);
 }
 
+// A target that is shown while it is drawn.
+class WrittenTarget final : public infer::TargetSearch {
+ public:
+  WrittenTarget(const infer::PairModel& model, const infer::GenerateOptions& options,
+                const infer::SearchLimits& limits, const infer::TakeText& take)
+      : target_(options.sampling, limits, model.start()), writer_(model.tokenizer(), options, take) {}
+
+  bool advance(std::span<const float> logits) override {
+    if (result.answer.empty()) result.prompt_seconds = seconds_since(begin_), begin_ = Clock::now();
+    const bool on = target_.advance(logits);
+    const std::vector<std::int32_t>& ids = target_.found().ids;
+    if (target_.found().ended || ids.empty()) return finish(infer::EndReason::kEndToken);
+    if (!std::isfinite(logits[static_cast<std::size_t>(ids.back())]))
+      return finish(infer::EndReason::kNotANumber);
+    result.answer.push_back(ids.back());
+    if (!writer_.push(ids.back()) || !on) return finish(infer::EndReason::kLength);
+    tokens_ = {ids.back()};
+    parents_ = {0};
+    return true;
+  }
+  infer::FoundTarget best() const override { return target_.best(); }
+
+  infer::GenerateResult result;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool finish(infer::EndReason reason) {
+    result.reason = writer_.finish(reason);
+    result.answer_seconds = seconds_since(begin_);
+    return false;
+  }
+
+  infer::DrawnTarget target_;
+  infer::AnswerWriter writer_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+infer::SearchLimits limits_of(infer::PairModel& model, infer::EncoderDecoderRank& rank,
+                              const infer::GenerateOptions& options) {
+  return {rank.options().target_tokens, [ends = infer::end_ids(model.tokenizer(), options)](std::int32_t id) {
+            return std::ranges::find(ends, id) != ends.end();
+          }};
+}
+
 void answer_one(infer::PairModel& model, infer::EncoderDecoderRank& rank, const std::string& prompt,
                 const std::vector<std::int32_t>& source, const AnswerOptions& options,
                 const SamplingArguments::Merged& merged, Context& context) {
-  const infer::TokenFeed feed{.feed =
-                                  [&](std::span<const std::int32_t> tokens) {
-                                    return rank.fed() == 0 ? rank.read({source}, tokens[0])
-                                                           : rank.feed(tokens);
-                                  },
-                              .room = [&] { return rank.options().target_tokens - rank.fed(); }};
   AnswerOutput output(options.json);
-  const auto result = infer::generate_ids(feed, model.tokenizer(), {model.start()}, merged.options,
-                                          [&](std::string_view piece) { return output.write(piece), true; });
-  output.finish(prompt, source, result, merged, context.console);
+  const infer::TakeText take = [&](std::string_view piece) { return output.write(piece), true; };
+  infer::SearchLimits limits = limits_of(model, rank, merged.options);
+  limits.max_tokens = std::min(limits.max_tokens, merged.options.max_tokens);
+  std::vector<std::unique_ptr<infer::TargetSearch>> searches;
+  auto target = std::make_unique<WrittenTarget>(model, merged.options, limits, take);
+  const WrittenTarget& written = *target;
+  searches.push_back(std::move(target));
+  infer::answer_pairs(rank, {source}, model.start(), searches);
+  output.finish(prompt, source, written.result, merged, context.console);
 }
 
 void answer_all(infer::PairModel& model, infer::EncoderDecoderRank& rank,
                 const std::vector<std::string>& prompts,
                 const std::vector<std::vector<std::int32_t>>& sources, const AnswerOptions& options,
                 const SamplingArguments::Merged& merged, Context& context) {
-  const infer::SearchLimits limits{rank.options().target_tokens, [&](std::int32_t id) {
-                                     return infer::ends_answer(id, model.tokenizer(), merged.options);
-                                   }};
+  const infer::SearchLimits limits = limits_of(model, rank, merged.options);
   std::vector<std::unique_ptr<infer::TargetSearch>> searches;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (options.beams > 1) {
@@ -92,7 +135,8 @@ void answer_sources(infer::OpenModel& opened, const std::vector<std::string>& pr
                        "--min-p, --repetition-penalty and --greedy",
                        options.beams);
   infer::PairModel model(opened);
-  const auto merged = options.sampling.merged(opened.generation_directory(), opened.special(), options.beams == 1);
+  const auto merged =
+      options.sampling.merged(opened.generation_directory(), opened.special(), options.beams == 1);
   if (!options.json) merged.say(context.console);
   std::vector<std::vector<std::int32_t>> sources;
   infer::PairModel::Sizes sizes;

@@ -14,7 +14,8 @@
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/paged_decoder.h"
+#include "infer/engine/single_text.h"
 #include "infer/host_window.h"
 #include "infer/token_sampler.h"
 #include "model/init.h"
@@ -34,9 +35,9 @@ struct BenchDecodeArguments {
 constexpr std::int64_t kReadFloats = std::int64_t{1} << 28;  // 1 GiB: no cache holds it
 
 // Initial weights in compute precision.
-std::unique_ptr<infer::DecoderRank> fresh_rank(infer::Machine& machine,
-                                               const infer::DecoderRankOptions& options) {
-  auto rank = infer::make_rank<infer::DecoderRank>(machine, options);
+std::unique_ptr<infer::PagedDecoder> fresh_rank(infer::Machine& machine,
+                                                const infer::PagedModel::Options& options) {
+  auto rank = infer::make_rank<infer::PagedDecoder>(machine, options);
   optim::ParameterStore& parameters = rank->chunk().parameters();
   for (std::size_t p = 0; p < parameters.specs().size(); ++p)
     infer::write_tensor(machine, parameters.get({static_cast<int>(p)}), [&](TensorView host) {
@@ -46,16 +47,16 @@ std::unique_ptr<infer::DecoderRank> fresh_rank(infer::Machine& machine,
   return rank;
 }
 
-void read_prompt(infer::DecoderRank& rank, const BenchDecodeArguments& arguments) {
-  rank.feed(std::vector<std::int32_t>(static_cast<std::size_t>(arguments.prompt)));
+void read_prompt(infer::SingleText& text, const BenchDecodeArguments& arguments) {
+  text.feed(std::vector<std::int32_t>(static_cast<std::size_t>(arguments.prompt)));
 }
 
 // Seconds of an answer after a prompt that has been read, the most likely token every time.
-double answer_seconds(infer::DecoderRank& rank, const BenchDecodeArguments& arguments) {
-  if (rank.decoder().rewind(arguments.prompt) < arguments.prompt) read_prompt(rank, arguments);
+double answer_seconds(infer::SingleText& text, const BenchDecodeArguments& arguments) {
+  if (text.rewind(arguments.prompt) < arguments.prompt) read_prompt(text, arguments);
   std::int32_t token = 0;
   const auto begin = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < arguments.tokens; ++i) token = infer::likeliest(rank.feed({&token, 1}));
+  for (std::int64_t i = 0; i < arguments.tokens; ++i) token = infer::likeliest(text.feed({&token, 1}));
   return seconds_since(begin);
 }
 
@@ -84,8 +85,13 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
                        arguments.tokens, length, shape.max_positions());
   infer::Machine machine = make_machine(arguments.machine);
   const DType type = planned.precision.compute;
-  infer::DecoderRankOptions options{
-      planned.model, {type, type}, {.context = length, .pass_tokens = arguments.prompt}};
+  const bool host = machine.device->kind() == DeviceKind::kHost;
+  const infer::PagedModel::Options options{
+      planned.model,
+      {type, type},
+      infer::pass_limits(planned.model, type, host,
+                         {.context = length, .sequences = 1, .pass_tokens = arguments.prompt, .scored = 1}),
+      host};
   const auto rank = fresh_rank(machine, options);
   const bool cpu = arguments.machine.backend == "cpu";
   Buffer memory;
@@ -93,11 +99,12 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
     memory = machine.device->allocate(kReadFloats * sizeof(float));
     machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);
   }
-  read_prompt(*rank, arguments);
-  answer_seconds(*rank, arguments);  // memory is touched, clocks are warm
+  infer::SingleText text(*rank);
+  read_prompt(text, arguments);
+  answer_seconds(text, arguments);  // memory is touched, clocks are warm
   std::vector<double> rates, reads;
   for (int round = 0; round < arguments.rounds; ++round) {
-    rates.push_back(static_cast<double>(arguments.tokens) / answer_seconds(*rank, arguments));
+    rates.push_back(static_cast<double>(arguments.tokens) / answer_seconds(text, arguments));
     if (cpu)
       reads.push_back(read_rate(arguments, TensorView(memory.data(), DType::kF32, {kReadFloats}), machine));
     context.console.live(

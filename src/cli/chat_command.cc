@@ -14,7 +14,7 @@
 #include "cli/sampling_arguments.h"
 #include "cli/terminal_input.h"
 #include "infer/chat_session.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/paged_decoder.h"
 
 namespace stoa::cli {
 namespace {
@@ -62,8 +62,8 @@ Json to_json(const infer::ChatSession::Reply& reply) {
   return {{"text", reply.text},
           {"ids", reply.result.answer},
           {"end", infer::name_of(reply.result.reason)},
-          {"prompt_tokens", reply.prompt_tokens},
-          {"reused_tokens", reply.reused_tokens},
+          {"prompt_tokens", reply.result.prompt.size()},
+          {"reused_tokens", reply.result.reused},
           {"forgotten", reply.forgotten},
           {"tokens_per_second", rate}};
 }
@@ -79,7 +79,8 @@ void chat(const ChatArguments& a, Context& context) {
   context.interrupt.close();
   InterruptCounter interrupts;
   infer::OpenModel model = a.model.open();
-  const auto rank = infer::load_decoder(model, {.cache = true, .context = a.context});
+  const auto decoder = infer::load_paged_decoder(model, {.context = a.context, .sequences = 1, .scored = 1});
+  infer::Engine engine(*decoder);
   const auto merged = a.sampling.merged(model.generation_directory(), model.special());
   merged.say(context.console);
   options.generate = merged.options;
@@ -87,8 +88,7 @@ void chat(const ChatArguments& a, Context& context) {
       a.template_file.empty() ? model.tokenizer().chat_template() : read_text(a.template_file);
   std::optional<chat::ChatTemplate> chat_template;
   if (!jinja.empty()) chat_template.emplace(jinja);
-  infer::ChatSession session(rank->decoder(), rank->parts(), model.tokenizer(), std::move(chat_template),
-                             options);
+  infer::ChatSession session(engine, model.tokenizer(), std::move(chat_template), options);
   context.console.line(
       session.has_template()
           ? "/reset begins a new conversation, /exit ends; Ctrl-C stops an answer"

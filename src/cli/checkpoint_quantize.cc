@@ -16,6 +16,7 @@
 #include "cli/print.h"
 #include "cli/text_files.h"
 #include "eval/divergence.h"
+#include "infer/engine/paged_decoder.h"
 #include "model/gguf/mixtures.h"
 #include "run/export_gguf.h"
 #include "run/export_quantised.h"
@@ -84,8 +85,9 @@ class Comparison {
 
   eval::Divergence run(Context& context) {
     infer::OpenModel written = open(arguments_.output);
-    const infer::DecoderUse use{.cache = true, .context = arguments_.window, .pass_tokens = 1};
-    const auto first = infer::load_decoder(original_, use), second = infer::load_decoder(written, use);
+    const infer::EngineUse use{.context = arguments_.window, .sequences = 1, .pass_tokens = 1, .scored = 1};
+    const auto first = infer::load_paged_decoder(original_, use),
+               second = infer::load_paged_decoder(written, use);
     Progress progress(context.console, "compare", static_cast<double>(ids_.size() - 1), "tokens");
     const auto out =
         eval::measure_divergence(*first, *second, ids_, arguments_.window,

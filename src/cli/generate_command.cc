@@ -11,7 +11,8 @@
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/paged_decoder.h"
+#include "infer/engine/write_text.h"
 #include "infer/fill_masks.h"
 
 namespace stoa::cli {
@@ -67,14 +68,14 @@ void generate(const GenerateArguments& arguments, Context& context) {
   require<ConfigError>(arguments.prompts.empty() && arguments.beams == 1,
                        "--prompts and --beams are for encoder-decoders (t5, mt5)");
   if (kind == model::ModelKind::kBert) return fill_masks(model, arguments);
-  const auto rank = infer::load_decoder(model, {});
+  const auto decoder = infer::load_paged_decoder(model, {.sequences = 1, .scored = 1});
   const auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
   AnswerOutput output(arguments.json);
   if (!arguments.json) merged.say(context.console);
   if (arguments.echo && !arguments.json) print(arguments.prompt);
-  const auto result =
-      infer::generate(rank->decoder(), rank->parts(), model.tokenizer(), arguments.prompt, merged.options,
-                      [&](std::string_view piece) { return output.write(piece), true; });
+  infer::Engine engine(*decoder);
+  const auto result = infer::write_text(engine, model.tokenizer(), arguments.prompt, merged.options,
+                                        [&](std::string_view piece) { return output.write(piece), true; });
   output.finish(arguments.prompt, result.prompt, result, merged, context.console);
 }
 

@@ -108,7 +108,7 @@ void score_masked(infer::OpenModel& model, bool as_ids, InputLines& in) {
 void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
   const auto rank =
       infer::load_decoder(model, {.cache = false, .context = {}, .pass_tokens = 4096, .tokenizer = !as_ids});
-  const std::int64_t longest = rank->decoder().pass_tokens();
+  const std::int64_t longest = rank->pass_tokens();
   std::int64_t number = 0;
   for (std::string line; in.next(line);) {
     ++number;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "infer/engine/single_text.h"
 
 namespace stoa::eval {
 namespace {
@@ -25,17 +26,18 @@ std::ptrdiff_t top_of(std::span<const float> logits) {
 double Divergence::perplexity() const { return std::exp(loss_sum / static_cast<double>(tokens)); }
 double Divergence::other_perplexity() const { return std::exp(other_loss_sum / static_cast<double>(tokens)); }
 
-Divergence measure_divergence(infer::DecoderRank& original, infer::DecoderRank& other,
+Divergence measure_divergence(infer::PassModel& original, infer::PassModel& other,
                               std::span<const std::int32_t> ids, std::int64_t window,
                               const std::function<void(std::int64_t)>& at) {
   require<DataError>(ids.size() >= 2, "a text of {} tokens has none to predict", ids.size());
   Divergence out;
+  infer::SingleText text(original), other_text(other);
   for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
     if (static_cast<std::int64_t>(i) % window == 0) {
-      original.decoder().rewind();
-      other.decoder().rewind();
+      text.rewind();
+      other_text.rewind();
     }
-    const auto a = original.feed(ids.subspan(i, 1)), b = other.feed(ids.subspan(i, 1));
+    const auto a = text.feed(ids.subspan(i, 1)), b = other_text.feed(ids.subspan(i, 1));
     const double sum_a = log_sum(a), sum_b = log_sum(b);
     const auto label = static_cast<std::size_t>(ids[i + 1]);
     out.loss_sum += sum_a - a[label];

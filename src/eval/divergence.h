@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "infer/decoder_rank.h"
+#include "infer/engine/pass_plan.h"
 
 namespace stoa::eval {
 
@@ -24,7 +24,7 @@ struct Divergence {
 
 // Every token of `ids` from the second on is predicted by both from those before it, in windows of `window`.
 // `at`: called with the tokens done. DataError: fewer than two tokens.
-Divergence measure_divergence(infer::DecoderRank& original, infer::DecoderRank& other,
+Divergence measure_divergence(infer::PassModel& original, infer::PassModel& other,
                               std::span<const std::int32_t> ids, std::int64_t window,
                               const std::function<void(std::int64_t done)>& at);
 

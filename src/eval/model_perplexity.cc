@@ -44,7 +44,7 @@ ModelPerplexity of_decoder(infer::OpenModel& model, const data::TextFile& text, 
   PerplexityOptions options;
   options.window = out.window;
   options.stride = out.stride;
-  options.pass_tokens = rank->decoder().pass_tokens();
+  options.pass_tokens = rank->pass_tokens();
   options.prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eod_id();
   if (options.prefix) out.prefix = tokenizer.id_to_token(*options.prefix);
 

@@ -6,10 +6,9 @@ namespace stoa::infer {
 
 using Json = nlohmann::ordered_json;
 
-ChatSession::ChatSession(Decoder& decoder, Decoder::Parts parts, const token::Tokenizer& tokenizer,
+ChatSession::ChatSession(Engine& engine, const token::Tokenizer& tokenizer,
                          std::optional<chat::ChatTemplate> chat_template, ChatOptions options)
-    : decoder_(decoder),
-      parts_(parts),
+    : engine_(engine),
       tokenizer_(tokenizer),
       template_(std::move(chat_template)),
       options_(std::move(options)) {
@@ -29,13 +28,11 @@ void ChatSession::reset() {
   messages_ = Json::array();
   if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
   transcript_.clear();
-  cached_.clear();
-  decoder_.rewind();
 }
 
 std::int64_t ChatSession::room() const {
-  const std::int64_t answer = std::min(options_.generate.max_tokens, decoder_.context() / 2);
-  return std::max<std::int64_t>(1, decoder_.context() - answer);
+  const std::int64_t answer = std::min(options_.generate.max_tokens, engine_.context() / 2);
+  return std::max<std::int64_t>(1, engine_.context() - answer);
 }
 
 std::vector<std::int32_t> ChatSession::render(const Json& messages) const {
@@ -57,7 +54,7 @@ std::vector<std::int32_t> ChatSession::prompt_of(Json& messages, Reply& reply) c
     require<DataError>(next < messages.size(),
                        "the message takes {} tokens, more than the {} that the context of {} leaves in "
                        "addition to an answer",
-                       ids.size(), room(), decoder_.context());
+                       ids.size(), room(), engine_.context());
     messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(first),
                    messages.begin() + static_cast<std::ptrdiff_t>(next));
     ++reply.forgotten;
@@ -82,8 +79,7 @@ std::vector<std::int32_t> ChatSession::continuation_of(const std::string& messag
   return ids;
 }
 
-ChatSession::Reply ChatSession::say(const std::string& message,
-                                    const std::function<bool(std::string_view)>& emit) {
+ChatSession::Reply ChatSession::say(const std::string& message, const TakeText& take) {
   Reply reply;
   Json messages = messages_;
   std::vector<std::int32_t> ids;
@@ -94,28 +90,17 @@ ChatSession::Reply ChatSession::say(const std::string& message,
   } else {
     ids = continuation_of(message, reply);
   }
-  // The last token is fed in any case: its logits begin the answer.
-  const auto known =
-      std::mismatch(cached_.begin(), cached_.end(), ids.begin(), ids.end()).first - cached_.begin();
-  const auto keep =
-      decoder_.rewind(std::min<std::ptrdiff_t>(known, static_cast<std::ptrdiff_t>(ids.size()) - 1));
-  cached_.resize(static_cast<std::size_t>(keep));
-  reply.prompt_tokens = static_cast<std::int64_t>(ids.size());
-  reply.reused_tokens = keep;
-  reply.result = generate_ids(
-      feed_of(decoder_, parts_), tokenizer_, {ids.begin() + keep, ids.end()}, options_.generate,
-      [&](std::string_view piece) {
+  reply.result =
+      write_text(engine_, tokenizer_, std::move(ids), options_.generate, [&](std::string_view piece) {
         reply.text += piece;
-        return emit(piece);
-      },
-      cached_);
-  ids.insert(ids.end(), reply.result.answer.begin(), reply.result.answer.end());
-  cached_.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(decoder_.fed()));
+        return take(piece);
+      });
   if (template_) {
     messages.push_back({{"role", "assistant"}, {"content", reply.text}});
     messages_ = std::move(messages);
   } else {
-    transcript_ = std::move(ids);
+    transcript_ = reply.result.prompt;
+    transcript_.insert(transcript_.end(), reply.result.answer.begin(), reply.result.answer.end());
   }
   return reply;
 }

@@ -1,5 +1,5 @@
-// A conversation with a loaded model: the keys and values of earlier turns stay in the cache, and a turn
-// feeds only the new tokens.
+// A conversation with an engine's model: the keys and values of earlier turns are still there, and a turn
+// reads only the new tokens.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "chat/chat_template.h"
-#include "infer/generate.h"
+#include "infer/engine/write_text.h"
 
 namespace stoa::infer {
 
@@ -24,19 +24,17 @@ class ChatSession {
  public:
   // Without a template every turn continues the text so far: a base model has no roles. The references must
   // outlive the session.
-  ChatSession(Decoder& decoder, Decoder::Parts parts, const token::Tokenizer& tokenizer,
+  ChatSession(Engine& engine, const token::Tokenizer& tokenizer,
               std::optional<chat::ChatTemplate> chat_template, ChatOptions options);
 
   struct Reply {
-    GenerateResult result;  // its prompt: the tokens that were fed
+    GenerateResult result;  // its prompt: the conversation up to the answer
     std::string text;
-    std::int64_t prompt_tokens = 0;  // of the conversation up to the answer
-    std::int64_t reused_tokens = 0;  // of them, found in the cache
-    std::int64_t forgotten = 0;      // turns dropped now because the context is full (base model: tokens)
+    std::int64_t forgotten = 0;  // turns dropped now because the context is full (base model: tokens)
   };
-  // `emit` as in generate(). DataError if the message alone does not fit or the template rejects it; the
+  // DataError if the message alone does not fit or the template rejects it; the
   // conversation is then unchanged.
-  Reply say(const std::string& message, const std::function<bool(std::string_view)>& emit);
+  Reply say(const std::string& message, const TakeText& take);
   void reset();
   bool has_template() const { return template_.has_value(); }
 
@@ -46,14 +44,12 @@ class ChatSession {
   std::vector<std::int32_t> render(const nlohmann::ordered_json& messages) const;
   std::int64_t room() const;  // tokens of the longest prompt
 
-  Decoder& decoder_;
-  const Decoder::Parts parts_;
+  Engine& engine_;
   const token::Tokenizer& tokenizer_;
   const std::optional<chat::ChatTemplate> template_;
   ChatOptions options_;
   nlohmann::ordered_json messages_;
   std::vector<std::int32_t> transcript_;  // base model: the text so far
-  std::vector<std::int32_t> cached_;      // tokens whose keys and values the decoder holds
 };
 
 }  // namespace stoa::infer

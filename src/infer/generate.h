@@ -1,4 +1,4 @@
-// Text from a prompt, piece by piece.
+// An answer as text: what it may be, and its text while its tokens come.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "infer/decoder.h"
 #include "infer/engine/request.h"
+#include "infer/stop_filter.h"
 #include "infer/token_sampler.h"
+#include "token/stream_decoder.h"
 #include "token/tokenizer.h"
 
 namespace stoa::infer {
@@ -23,31 +24,39 @@ struct GenerateOptions {
 struct GenerateResult {
   std::vector<std::int32_t> prompt, answer;  // ids
   EndReason reason = EndReason::kLength;
+  std::int64_t reused = 0;  // tokens of the prompt whose keys and values were there
   double prompt_seconds = 0, answer_seconds = 0;
 };
 
-// A model from which tokens are sampled.
-struct TokenFeed {
-  // Appends tokens; returns the logits after the last one, over the vocabulary.
-  std::function<std::span<const float>(std::span<const std::int32_t>)> feed;
-  std::function<std::int64_t()> room;  // tokens that may still be fed
+// Takes text as soon as it is final (whole characters, no prefix of a stop text); returns false to end.
+using TakeText = std::function<bool(std::string_view)>;
+
+class AnswerWriter {
+ public:
+  // All live as long as the writer is used.
+  AnswerWriter(const token::Tokenizer& tokenizer, const GenerateOptions& options, const TakeText& take)
+      : stream_(tokenizer), filter_(options.stop), take_(take) {}
+
+  // Whether the answer goes on behind this token.
+  bool push(std::int32_t id) {
+    tell(stream_.push(id));
+    return !stopped_;
+  }
+  // The rest of an answer that ended for `reason`; returns why it ended.
+  EndReason finish(EndReason reason);
+
+ private:
+  void tell(const std::string& text);
+
+  token::StreamDecoder stream_;
+  StopFilter filter_;
+  const TakeText& take_;
+  bool stopped_ = false, refused_ = false;
 };
-TokenFeed feed_of(Decoder& decoder, const Decoder::Parts& parts);
 
-// Whether `id` ends an answer.
-bool ends_answer(std::int32_t id, const token::Tokenizer& tokenizer, const GenerateOptions& options);
-
-// Calls `emit` with text as soon as it is final (whole characters, no prefix of a stop text); `emit` returns
-// false to end. Prompts longer than the context lose their beginning. DataError: an empty prompt, and a
-// tokenizer without bos and eod.
-GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
-                        std::string_view prompt, const GenerateOptions& options,
-                        const std::function<bool(std::string_view)>& emit);
-// The same from ids, appended to the tokens already fed (a conversation continues). `earlier`: those tokens,
-// for the repetition penalty.
-GenerateResult generate_ids(const TokenFeed& model, const token::Tokenizer& tokenizer,
-                            std::vector<std::int32_t> prompt, const GenerateOptions& options,
-                            const std::function<bool(std::string_view)>& emit,
-                            std::span<const std::int32_t> earlier = {});
+// Ids that end an answer.
+std::vector<std::int32_t> end_ids(const token::Tokenizer& tokenizer, const GenerateOptions& options);
+// The ids of a text to continue: one at least. DataError: it is empty, and the tokenizer has no bos and eod.
+std::vector<std::int32_t> prompt_ids(const token::Tokenizer& tokenizer, std::string_view prompt);
 
 }  // namespace stoa::infer

@@ -2,15 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "device/host/host_device.h"
-#include "infer/decoder.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/paged_decoder.h"
+#include "infer/engine/single_text.h"
 #include "model/init.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
 namespace {
 
-DecoderRankOptions hybrid_options() {
+PagedModel::Options hybrid_options() {
   model::ModelConfig c;
   c.num_layers = 4;
   c.hidden_size = 32;
@@ -25,7 +25,11 @@ DecoderRankOptions hybrid_options() {
   c.init_method_std = 0.3;
   c.attention_output_gate = c.qk_layernorm = true;
   c.linear = {4, {}, 2, 4, 8, 8, 4};
-  return {model::resolve_model(c), {DType::kF32, DType::kF32}, {.context = 200, .pass_tokens = 70}};
+  const model::ModelSpec model = model::resolve_model(c);
+  return {model,
+          {DType::kF32, DType::kF32},
+          pass_limits(model, DType::kF32, true,
+                      {.context = 200, .sequences = 1, .pass_tokens = 70, .scored = 1})};
 }
 
 class HybridDecoder : public ::testing::Test {
@@ -35,8 +39,9 @@ class HybridDecoder : public ::testing::Test {
     machine_.device = std::make_unique<HostDevice>();
     machine_.backend = std::make_unique<ops::cpu::CpuBackend>(*machine_.pool);
     machine_.stream = machine_.device->create_stream();
-    const DecoderRankOptions options = hybrid_options();
-    rank_ = make_rank<DecoderRank>(machine_, options);
+    const PagedModel::Options options = hybrid_options();
+    rank_ = make_rank<PagedDecoder>(machine_, options);
+    fed_.emplace(*rank_);
     optim::ParameterStore& parameters = rank_->chunk().parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p)
       model::initialize(parameters.specs()[p], 3, parameters.get({static_cast<int>(p)}), *machine_.pool);
@@ -44,7 +49,7 @@ class HybridDecoder : public ::testing::Test {
   }
 
   std::vector<float> feed(std::int64_t begin, std::int64_t end) {
-    const auto logits = rank_->feed(
+    const auto logits = fed_->feed(
         std::span(text_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
     return {logits.begin(), logits.end()};
   }
@@ -54,28 +59,28 @@ class HybridDecoder : public ::testing::Test {
   }
 
   Machine machine_;
-  std::unique_ptr<DecoderRank> rank_;
+  std::unique_ptr<PagedDecoder> rank_;
+  std::optional<SingleText> fed_;
   std::vector<std::int32_t> text_;
 };
 
 // More tokens than a pass takes, then one by one and in pieces: what all at once give.
 TEST_F(HybridDecoder, ATextInPiecesIsTheText) {
   const std::vector<float> whole = feed(0, 150);
-  rank_->decoder().rewind();
+  fed_->rewind();
   for (std::int64_t at = 0; at < 5; ++at) feed(at, at + 1);
   feed(5, 71);
   expect_near(feed(71, 150), whole);
-  EXPECT_EQ(rank_->decoder().fed(), 150);
+  EXPECT_EQ(fed_->fed(), 150);
 }
 
 TEST_F(HybridDecoder, StatesGoOnOrBeginAnew) {
-  Decoder& decoder = rank_->decoder();
   const std::vector<float> first = feed(0, 40);
   const std::vector<float> next = feed(40, 60);
-  EXPECT_EQ(decoder.rewind(60), 60);  // nothing is forgotten
-  EXPECT_EQ(decoder.rewind(40), 0);
+  EXPECT_EQ(fed_->rewind(60), 60);  // nothing is forgotten
+  EXPECT_EQ(fed_->rewind(40), 0);
   expect_near(feed(0, 40), first);
-  EXPECT_EQ(decoder.rewind(80), 40);
+  EXPECT_EQ(fed_->rewind(80), 40);
   expect_near(feed(40, 60), next);
 }
 

@@ -10,6 +10,7 @@
 #include "device/host/host_device.h"
 #include "infer/decoder_rank.h"
 #include "infer/encoder_rank.h"
+#include "infer/engine/single_text.h"
 #include "infer/pair_model.h"
 #include "ops/cpu/cpu_backend.h"
 
@@ -85,7 +86,7 @@ TEST(OpenModel, GivesItsWeightsOnceToARankThatItOutlives) {
   const DecoderUse use{.cache = true, .context = {}, .pass_tokens = 4, .tokenizer = false};
   const auto rank = load_decoder(model, use);
   EXPECT_EQ(machines.made, 1);
-  EXPECT_EQ(rank->feed(std::vector<std::int32_t>{1, 2, 3}).size(), 32u);
+  EXPECT_EQ(SingleText(rank->passes()).feed(std::vector<std::int32_t>{1, 2, 3}).size(), 32u);
   // Weights that are all equal make all tokens equally likely.
   for (const float loss : rank->text_losses(std::vector<std::int32_t>{1, 2, 3, 4}))
     EXPECT_NEAR(loss, std::log(32.0f), 1e-5f);

@@ -42,6 +42,7 @@ class DrawnTarget final : public TargetSearch {
   DrawnTarget(const SamplingOptions& sampling, SearchLimits limits, std::int32_t start);
   bool advance(std::span<const float> logits) override;
   FoundTarget best() const override { return found_; }
+  const FoundTarget& found() const { return found_; }
 
  private:
   TokenSampler sampler_;

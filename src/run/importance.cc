@@ -70,7 +70,7 @@ Importance measure_importance(const std::function<infer::OpenModel(infer::MakeMa
   });
   const std::vector<std::int32_t> ids = read_ids(model);
   const auto rank = infer::load_decoder(model, {.cache = false, .context = {}, .tokenizer = false});
-  const auto window = static_cast<std::size_t>(rank->decoder().pass_tokens());
+  const auto window = static_cast<std::size_t>(rank->pass_tokens());
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += window)
     rank->text_losses(std::span(ids).subspan(begin, std::min(window + 1, ids.size() - begin)));
   Importance out;

@@ -182,12 +182,19 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
                                 {"evaluation answers", options_.precision.vectors(), Shape{asked, classes}});
     }
   }
-  // Virtual tokens count among those of a row.
-  const std::int64_t context = options_.sample_context - options_.model.config.peft.virtual_count();
-  if (options_.sample_context > 0)
-    decoder_ = std::make_unique<infer::Decoder>(
-        arena_, options_.model, options_.precision,
-        infer::Decoder::Options{context, std::min<std::int64_t>(context, 128)});
+  if (const std::int64_t context = options_.sample_context; context > 0) {
+    infer::PassLimits limits;
+    limits.block_tokens = limits.context = context;
+    limits.blocks = 1;
+    limits.pass_tokens = std::min<std::int64_t>(context, 128);
+    limits.vocabulary = options_.model.vocabulary;
+    limits.shares = false;
+    limits.virtual_tokens = options_.model.config.peft.virtual_count();  // among those of a row
+    passes_ = std::make_unique<infer::PagedModel>(
+        arena_, infer::PagedModel::Options{options_.model, options_.precision, limits, false}, [this] {
+          return infer::PassParts{machine_, *ops_, parallel_, *chunks_.front(), *parameters_};
+        });
+  }
   if (scratch_bytes)
     scratch_memory_ = arena_.declare(MemoryCategory::kScratch, bytes_spec("scratch", *scratch_bytes));
   if (scratch_bytes && options_.memory_limit) require_within(*options_.memory_limit, arena_.declared());
@@ -303,7 +310,7 @@ std::size_t TrainingRank::measure_scratch(std::string* fullest) {
     executor(arena_.view(evaluation_state_), 0, nullptr)
         .evaluate(of_first_microbatch(evaluation_actions(1)), stage, evaluation_losses(),
                   {evaluation_answers(), {}});
-  if (decoder_) decoder_->dry_run(decoder_parts());
+  if (passes_) passes_->dry_run();
   ops_->observer = nullptr;
   if (fullest) *fullest = watch.name();
   return scratch_->high_water();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "infer/decoder.h"
+#include "infer/engine/paged_model.h"
 #include "infer/machine.h"
 #include "model/chunk.h"
 #include "model/model_spec.h"
@@ -100,10 +100,7 @@ class TrainingRank {
   void write_scalars(const StepScalars& scalars);
 
   // For text samples during training; null without sample_context.
-  infer::Decoder* decoder() { return decoder_.get(); }
-  infer::Decoder::Parts decoder_parts() {
-    return {machine_, *ops_, parallel_, *chunks_.front(), *parameters_};
-  }
+  infer::PassModel* passes() { return passes_.get(); }
 
   Arena& arena() { return arena_; }
   // This rank's chunks in model order; all declare their parameters in one list.
@@ -153,7 +150,7 @@ class TrainingRank {
   std::vector<DeviceBatch> batches_;  // microbatches in flight
   std::unique_ptr<Outbox> outbox_;
   Arena::Id state_, evaluation_state_, losses_, answers_, scratch_memory_;
-  std::unique_ptr<infer::Decoder> decoder_;
+  std::unique_ptr<infer::PagedModel> passes_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ops::OpContext> ops_;
   // Cached for the latest numbers of microbatches.

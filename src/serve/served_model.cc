@@ -71,9 +71,9 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
   require<ConfigError>(kind() == model::ModelKind::kGpt,
                        "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
   passes_ = load_passes(*model_, options);
-  context_ = passes_->limits().longest();
   admission_ = std::make_unique<Admission>(options.queue_seconds, options.queue_requests);
   engine_ = std::make_unique<infer::Engine>(*passes_);
+  context_ = engine_->context();
   loop_ = std::make_unique<infer::EngineLoop>(*engine_);
 }
 

@@ -108,7 +108,7 @@ bool Trainer::set_up() {
   if (!first()) return true;
   write_text(directory_->path() / "config.yaml", parts_.config_yaml);
   const bool samples = config_.trainer.val_check_interval > 0 && !config_.trainer.sample_prompts.empty();
-  if (samples && !rank_->decoder())
+  if (samples && !rank_->passes())
     parts_.console.warn(
         "trainer.sample_prompts: no text is sampled, because no rank of this layout holds the whole model");
   announced_ = true;

@@ -8,7 +8,6 @@
 
 #include "base/timing.h"
 #include "infer/chat_session.h"
-#include "infer/generate.h"
 #include "run/over_ranks.h"
 #include "train/answer_score.h"
 
@@ -109,11 +108,12 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
 }
 
 void Validation::draw_samples(std::int64_t step) {
-  if (!parts_.tokenizer() || !rank_.decoder()) return;
+  if (!parts_.tokenizer() || !rank_.passes()) return;
   // Ranks of a context group draw together. All others would draw the same: the one that shows it does.
   const bool alone = parts_.plan().options.layout.grid.degree(grid::Axis::kContext) == 1;
   if (alone && !parts_.seat.first()) return;
   for (const auto& prompt : parts_.config.trainer.sample_prompts) {
+    infer::Engine engine(*rank_.passes());  // nothing is left of other weights
     infer::GenerateOptions options;
     options.max_tokens = parts_.config.trainer.sample_max_tokens;
     options.sampling.temperature = 0.8;
@@ -131,15 +131,14 @@ void Validation::draw_samples(std::int64_t step) {
       options.end_tokens.assign(ends.begin(), ends.end());
       infer::ChatOptions chat;
       chat.generate = options;
-      infer::ChatSession session(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(),
-                                 chat::ChatTemplate(jinja), std::move(chat));
+      infer::ChatSession session(engine, *parts_.tokenizer(), chat::ChatTemplate(jinja), std::move(chat));
       try {
         session.say(prompt, take);
       } catch (const DataError& error) {  // too long, or refused by the template
         text = error.what();
       }
     } else {
-      infer::generate(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(), prompt, options, take);
+      infer::write_text(engine, *parts_.tokenizer(), prompt, options, take);
     }
     for (auto* observer : parts_.observers) observer->on_sample({step, shown, text});
   }

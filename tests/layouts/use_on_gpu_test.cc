@@ -12,6 +12,7 @@
 #include "infer/decoder_rank.h"
 #include "infer/encoder_decoder_rank.h"
 #include "infer/encoder_rank.h"
+#include "infer/engine/single_text.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::layouts {
@@ -154,8 +155,9 @@ Answers continue_text(infer::OpenModel& model) {
   const auto rank = infer::load_decoder(
       model, {.cache = true, .context = {}, .pass_tokens = 8, .text_tokens = {}, .tokenizer = false});
   Answers out = rank->text_losses(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6});
-  append(out, rank->feed(std::vector<std::int32_t>{7, 8, 9}));
-  append(out, rank->feed(std::vector<std::int32_t>{10}));
+  infer::SingleText text(rank->passes());
+  append(out, text.feed(std::vector<std::int32_t>{7, 8, 9}));
+  append(out, text.feed(std::vector<std::int32_t>{10}));
   return out;
 }
 

@@ -6,17 +6,13 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "eval/requests/shared_reading.h"
-#include "infer/generate.h"
+#include "infer/engine/write_text.h"
 
 namespace stoa::eval {
 namespace {
 
 constexpr std::int64_t kPassTokens = 2048;  // of texts that are packed
 constexpr std::int64_t kSequences = 128;    // that are read at once
-
-std::size_t common_beginning(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
-  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-}
 
 }  // namespace
 
@@ -96,6 +92,7 @@ void Scorer::load() {
   use.pass_tokens = kPassTokens;
   use.text_tokens = text;
   rank_ = infer::load_decoder(model_, use);
+  engine_ = std::make_unique<infer::Engine>(rank_->passes());
 }
 
 void Scorer::add(const Request& request, const GenerationOptions* generation, std::size_t number,
@@ -145,22 +142,22 @@ void Scorer::add_pair(std::size_t number, EncodedPair pair, bool rolling) {
   items_.push_back(std::move(item));
 }
 
-std::size_t Scorer::reuse(const std::vector<std::int32_t>& tokens, std::size_t most) {
-  const std::size_t same = std::min(common_beginning(cached_, tokens), most);
-  const auto kept = static_cast<std::size_t>(rank_->decoder().rewind(static_cast<std::int64_t>(same)));
-  cached_.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept));
-  return kept;
-}
-
 bool Scorer::is_greedy(const Item& item, std::span<const float> losses) {
   constexpr float kHalf = 0.69F;  // a loss below ln 2: no other token is as likely
   for (std::size_t i = item.tokens.size() - item.scored; i < item.tokens.size(); ++i) {
     if (losses[i] < kHalf) continue;
-    const std::size_t at = reuse(item.tokens, i);
-    const auto now = std::span(item.tokens).subspan(at, i + 1 - at);
-    const auto logits = rank_->feed(now);
-    cached_.insert(cached_.end(), now.begin(), now.end());
-    if (infer::likeliest(logits) != item.labels[i]) return false;
+    infer::Request request;
+    request.prompt.assign(item.tokens.begin(), item.tokens.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    request.sampling.greedy = true;
+    request.max_tokens = 1;
+    bool same = false;
+    engine_->submit(std::move(request), [&](const infer::Event& event) {
+      if (event.kind == infer::Event::Kind::kToken) same = event.token.token.id == item.labels[i];
+      return true;
+    });
+    while (engine_->step()) {
+    }
+    if (!same) return false;
   }
   return true;
 }
@@ -193,15 +190,11 @@ void Scorer::generate(const Item& item) {
   how.sampling.seed = seed_of(item);
   how.stop = options.until;
   how.end_tokens = end_ids();
-  const std::size_t kept = reuse(item.tokens, item.tokens.size() - 1);
-  const auto result = infer::generate_ids(
-      infer::feed_of(rank_->decoder(), rank_->parts()), model_.tokenizer(),
-      {item.tokens.begin() + static_cast<std::ptrdiff_t>(kept), item.tokens.end()}, how,
-      [](std::string_view) { return true; }, std::span(item.tokens).first(kept));
+  const auto result = infer::write_text(*engine_, model_.tokenizer(), item.tokens, how,
+                                        [](std::string_view) { return true; });
   require<NumericsError>(result.reason != infer::EndReason::kNotANumber,
                          "the model's logits are not numbers");
   answers_[item.request].text = answer_text(model_.tokenizer(), result.answer, options.until);
-  cached_ = item.tokens;
 }
 
 // Each request draws for itself, in whatever order they are answered.
@@ -247,7 +240,7 @@ void Scorer::run_shared(const Done& done) {
 }
 
 void Scorer::run_packed(const Done& done) {
-  const auto pass = static_cast<std::size_t>(rank_->decoder().pass_tokens());
+  const auto pass = static_cast<std::size_t>(rank_->pass_tokens());
   for (std::size_t i = 0; i < items_.size();) {
     std::size_t end = i + 1;
     if (items_[i].generate) {

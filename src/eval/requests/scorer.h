@@ -12,6 +12,7 @@
 #include "eval/requests/generated_answers.h"
 #include "eval/requests/request.h"
 #include "infer/decoder_rank.h"
+#include "infer/engine/engine.h"
 #include "infer/engine/paged_decoder.h"
 
 namespace stoa::eval {
@@ -61,8 +62,6 @@ class Scorer {
   void generate(const Item& item);
   std::uint64_t seed_of(const Item& item) const;
   std::vector<std::int32_t> end_ids();
-  // Drops what differs from `tokens` from the cache; returns how many of them are there, at most `most`.
-  std::size_t reuse(const std::vector<std::int32_t>& tokens, std::size_t most);
 
   infer::OpenModel& model_;
   std::vector<Request> requests_;
@@ -72,8 +71,8 @@ class Scorer {
   std::vector<Item> items_;
   std::vector<Answer> answers_;
   std::unique_ptr<infer::PagedDecoder> paged_;  // shared beginnings, or
-  std::unique_ptr<infer::DecoderRank> rank_;    // packed texts
-  std::vector<std::int32_t> cached_;            // tokens in the decoder's cache
+  std::unique_ptr<infer::DecoderRank> rank_;    // packed texts, and
+  std::unique_ptr<infer::Engine> engine_;       // what is drawn after them
 };
 
 }  // namespace stoa::eval

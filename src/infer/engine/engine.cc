@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -73,10 +74,11 @@ void Engine::check(const Request& r) const {
   const auto tokens = std::ssize(r.prompt);
   require<DataError>(tokens >= 1, "an empty prompt: give at least one token");
   require<DataError>(
-      tokens < limits.longest(),
-      "a prompt of {} tokens leaves no room for an answer: the context is {} tokens, the memory "
-      "for keys and values holds {}",
-      tokens, limits.context, limits.blocks * limits.block_tokens);
+      tokens <= context(),
+      "a prompt of {} tokens is too long: the context is {} tokens, the memory for keys and values "
+      "holds {}",
+      tokens, limits.context - limits.virtual_tokens,
+      limits.blocks * limits.block_tokens - limits.virtual_tokens);
   for (const std::int32_t id : r.prompt)
     require<DataError>(id >= 0 && id < limits.vocabulary,
                        "token {} of a prompt: the vocabulary has {} tokens", id, limits.vocabulary);
@@ -147,8 +149,11 @@ void Engine::submit(RequestId id, Request request, Listener listener) {
   s.request = std::move(request);
   s.listener = std::move(listener);
   s.open = s.request.choices;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(limits().virtual_tokens));
+  std::iota(tokens.begin(), tokens.end(), static_cast<std::int32_t>(limits().vocabulary));
+  tokens.insert(tokens.end(), s.request.prompt.begin(), s.request.prompt.end());
   const SequenceId sequence =
-      scheduler_.add({.tokens = s.request.prompt,
+      scheduler_.add({.tokens = std::move(tokens),
                       .scored = s.request.prompt_logprobs ? std::ssize(s.request.prompt) : 1,
                       .salt = s.request.cache_salt,
                       .tenant = s.request.tenant,
@@ -170,7 +175,8 @@ Engine::Choice& Engine::open(State& state, SequenceId sequence) {
 void Engine::score_prompt(State& state, const PassSegment& segment, std::span<const float> logits) {
   const auto vocabulary = static_cast<std::size_t>(limits().vocabulary);
   const std::vector<std::int32_t>& prompt = state.request.prompt;
-  const std::int64_t first = segment.begin + std::ssize(segment.tokens) - segment.scored + 1;
+  const std::int64_t first =
+      segment.begin + std::ssize(segment.tokens) - segment.scored + 1 - limits().virtual_tokens;
   const std::int64_t count = std::min(segment.scored, std::ssize(prompt) - first);
   if (count <= 0) return;
   const std::size_t before = state.prompt_scores.size();
@@ -181,6 +187,10 @@ void Engine::score_prompt(State& state, const PassSegment& segment, std::span<co
         score_token(logits.subspan(at * vocabulary, vocabulary), prompt[static_cast<std::size_t>(first) + at],
                     *state.request.prompt_logprobs);
   });
+}
+
+std::span<const std::int32_t> Engine::text_of(SequenceId sequence) const {
+  return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(limits().virtual_tokens));
 }
 
 void Engine::draw_from(const PassSegment& segment, std::span<const float> logits) {
@@ -197,7 +207,7 @@ void Engine::draw_from(const PassSegment& segment, std::span<const float> logits
 void Engine::draw(Draw& d) const {
   const Request& request = d.choice->state->request;
   if (request.max_tokens == 0) return;
-  const std::int32_t id = d.choice->sampler.next(d.logits, scheduler_.tokens(d.choice->sequence));
+  const std::int32_t id = d.choice->sampler.next(d.logits, text_of(d.choice->sequence));
   d.token.token.id = id;
   d.finite = std::isfinite(d.logits[static_cast<std::size_t>(id)]);
   if (request.logprobs && d.finite) d.token = score_token(d.logits, id, *request.logprobs);
@@ -247,7 +257,7 @@ bool Engine::step() {
     row += rows;
     State& state = *choices_.at(segment.sequence)->state;
     if (!std::exchange(state.started, true)) {
-      state.cached = scheduler_.cached(segment.sequence);
+      state.cached = std::max<std::int64_t>(0, scheduler_.cached(segment.sequence) - limits().virtual_tokens);
       counters_.prompt_tokens += std::ssize(state.request.prompt);
       counters_.prefix_hit_tokens += state.cached;
     }

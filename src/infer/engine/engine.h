@@ -27,7 +27,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // DataError: an empty prompt, one that leaves no room for an answer, ids outside the vocabulary.
+  // DataError: an empty prompt, one beyond the context, ids outside the vocabulary.
   // ConfigError: options out of range. Any thread may call it.
   void check(const Request& request) const;
   // Checks, and puts it in the queue. The listener is called by step() and cancel().
@@ -43,6 +43,8 @@ class Engine {
   bool step();
 
   const PassLimits& limits() const { return model_.limits(); }
+  // Tokens of the longest text.
+  std::int64_t context() const { return limits().longest() - limits().virtual_tokens; }
   EngineCounters counters() const;
 
  private:
@@ -52,6 +54,8 @@ class Engine {
 
   Choice& open(State& state, SequenceId sequence);
   void score_prompt(State& state, const PassSegment& segment, std::span<const float> logits);
+  // Of a sequence, without virtual ones.
+  std::span<const std::int32_t> text_of(SequenceId sequence) const;
   void draw_from(const PassSegment& segment, std::span<const float> logits);
   void draw(Draw& draw) const;
   void deliver(Draw& draw);

@@ -285,12 +285,91 @@ TEST(Engine, RefusesWhatCannotBeAnswered) {
   EXPECT_THROW(engine.submit({.prompt = {}, .sampling = {}}, none), DataError);
   EXPECT_THROW(engine.submit({.prompt = {50}, .sampling = {}}, none), DataError);
   EXPECT_THROW(engine.submit({.prompt = {-1}, .sampling = {}}, none), DataError);
-  EXPECT_THROW(engine.submit({.prompt = std::vector<std::int32_t>(64, 1), .sampling = {}}, none), DataError);
+  EXPECT_THROW(engine.submit({.prompt = std::vector<std::int32_t>(65, 1), .sampling = {}}, none), DataError);
   EXPECT_THROW(engine.submit({.prompt = {1}, .sampling = {}, .max_tokens = -1}, none), ConfigError);
   Request many{.prompt = {1}, .sampling = {}};
   many.choices = 0;
   EXPECT_THROW(engine.submit(many, none), ConfigError);
   EXPECT_FALSE(engine.step());
+}
+
+// A prompt as long as the context has one token of an answer.
+TEST(Engine, AFullContextGivesOneToken) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  Collected c{.request = {.prompt = std::vector<std::int32_t>(64, 1), .sampling = {}}, .choices = {}};
+  engine.submit(c.request, c.listener());
+  run_out(engine);
+  EXPECT_EQ(c.choices[0].tokens.size(), 1u);
+  EXPECT_EQ(c.choices[0].end.reason, EndReason::kContext);
+}
+
+// Virtual tokens stand before every text: its answers follow from them, and nobody sees them.
+TEST(Engine, PutsVirtualTokensBeforeEveryText) {
+  PassLimits limits = kSmall;
+  limits.virtual_tokens = 3;
+  SimulatedModel model(limits);
+  Engine engine(model);
+  EXPECT_EQ(engine.context(), 61);
+  std::mt19937 random(5);
+  std::vector<Collected> all(6);
+  for (Collected& c : all) {
+    c.request = {.prompt = random_prompt(random, 5 + random() % 30), .sampling = {.repetition_penalty = 1.5}};
+    c.request.prompt[0] = 7;
+    c.request.max_tokens = 8;
+    c.request.prompt_logprobs = &c == &all[0] ? std::optional(0) : std::nullopt;
+    engine.submit(c.request, c.listener());
+  }
+  run_out(engine);
+  for (const Collected& c : all) {
+    TokenSampler sampler(c.request.sampling);
+    std::vector<std::int32_t> text{50, 51, 52}, answer;
+    text.insert(text.end(), c.request.prompt.begin(), c.request.prompt.end());
+    std::vector<float> logits(50);
+    for (int i = 0; i < 8; ++i) {
+      SimulatedModel::logits_of(text, logits);
+      answer.push_back(sampler.next(logits, std::span(text).subspan(3)));
+      text.push_back(answer.back());
+    }
+    EXPECT_EQ(c.choices[0].tokens, answer);
+    EXPECT_EQ(c.choices[0].end.prompt_tokens, std::ssize(c.request.prompt));
+  }
+  const auto& scores = all[0].choices[0].prompt;
+  ASSERT_EQ(scores.size() + 1, all[0].request.prompt.size());
+  for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_EQ(scores[i].token.id, all[0].request.prompt[i + 1]);
+}
+
+// Where one sequence has the only block, what it leaves there serves the next one that begins alike.
+TEST(Engine, ContinuesWhatTheOnlySequenceLeft) {
+  for (const LeftBehind left : {LeftBehind::kNothing, LeftBehind::kBeginning, LeftBehind::kWhole}) {
+    PassLimits limits = kSmall;
+    limits.block_tokens = 64;
+    limits.blocks = limits.sequences = 1;
+    limits.shares = false;
+    limits.left_behind = left;
+    SimulatedModel model(limits);
+    Engine engine(model);
+    const auto ask = [&](std::vector<std::int32_t> prompt, const char* salt) {
+      Collected c{.request = {.prompt = std::move(prompt), .sampling = {}}, .choices = {}};
+      c.request.max_tokens = 4;
+      c.request.cache_salt = salt;
+      engine.submit(c.request, c.listener());
+      run_out(engine);
+      EndReason reason{};
+      EXPECT_EQ(c.choices[0].tokens, alone(c.request, 0, 64, reason));
+      return std::pair(c.choices[0].end.cached_tokens, c.choices[0].tokens);
+    };
+    std::vector<std::int32_t> text{1, 2, 3, 4, 5};
+    auto [cached, answer] = ask(text, "");
+    EXPECT_EQ(cached, 0);
+    text.insert(text.end(), answer.begin(), answer.end());
+    // The last token of the answer was not read, and the last of a prompt always is.
+    EXPECT_EQ(ask(text, "").first, left == LeftBehind::kNothing ? 0 : 8);
+    EXPECT_EQ(ask({1, 2, 3, 9}, "").first, left == LeftBehind::kBeginning ? 3 : 0);
+    EXPECT_EQ(ask({1, 2, 3, 9}, "other").first, 0);
+    EXPECT_EQ(ask({1, 2, 3, 9}, "").first, 0) << "of another salt";
+    EXPECT_EQ(ask({1, 2, 3, 9}, "").first, left == LeftBehind::kBeginning ? 3 : 0);
+  }
 }
 
 TEST(EngineLoop, AnswersManyThreads) {

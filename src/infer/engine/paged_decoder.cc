@@ -1,10 +1,8 @@
 #include "infer/engine/paged_decoder.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
-#include "infer/host_window.h"
 
 namespace stoa::infer {
 namespace {
@@ -12,206 +10,27 @@ namespace {
 constexpr std::int64_t kBlockTokens = 16;
 constexpr double kGigabyte = 1e9;
 
-std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_tokens) {
-  return (tokens + block_tokens - 1) / block_tokens;
-}
-
-// A state or a table of one text cannot serve several.
-bool serves_many(const model::ModelConfig& config) {
+bool keeps_state(const model::ModelConfig& config) {
   for (std::int64_t l = 0; l < config.num_layers; ++l)
-    if (config.linear.is_linear(l)) return false;
-  return !LengthTables(config).any();
+    if (config.linear.is_linear(l)) return true;
+  return false;
 }
 
 }  // namespace
 
-PagedDecoder::PagedDecoder(Machine& machine, const PagedDecoderOptions& options,
+PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
                            std::optional<std::size_t> scratch_bytes)
     : options_(options),
       chunk_(machine, options.model, options.precision, options.limits.pass_tokens, options.limits.context),
-      tables_(options.model.config) {
-  const PassLimits& limits = options.limits;
-  const model::ModelConfig& config = options.model.config;
-  const auto declare = [&](const char* name, DType type, Shape shape) {
-    return chunk_.arena().declare(MemoryCategory::kBatch, {std::string("engine.") + name, type, shape});
-  };
-  tokens_ = declare("tokens", DType::kI32, {limits.pass_tokens});
-  positions_ = declare("positions", DType::kI32, {limits.pass_tokens});
-  q_begin_ = declare("q_begin", DType::kI32, {limits.sequences + 1});
-  k_count_ = declare("k_count", DType::kI32, {limits.sequences});
-  k_begin_ =
-      declare("k_begin", DType::kI32, {limits.sequences * blocks_of(limits.longest(), limits.block_tokens)});
-  logits_ = declare("logits", options.precision.vectors(), {limits.scored, options.model.padded_vocabulary});
-  const model::CacheSizes sizes = model::cache_sizes(config);
-  const model::StateSizes states = model::state_sizes(config);
-  const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
-    return chunk_.arena().declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
-  };
-  const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads, sizes.width}
-                                    : Shape{limits.blocks * limits.block_tokens, sizes.heads, sizes.width};
-  for (std::int64_t l = 0; l < config.num_layers; ++l) {
-    linear_.push_back(config.linear.is_linear(l));
-    const DType type = linear_.back() ? options.precision.vectors() : options.precision.compute;
-    const Arena::Id first = linear_.back() ? cache("convolved", l, type, states.convolved)
-                                           : cache(sizes.shared ? "latents" : "keys", l, type, rows);
-    const Arena::Id second = linear_.back() ? cache("state", l, type, states.state)
-                             : sizes.shared ? first
-                                            : cache("values", l, type, rows);
-    cache_ids_.emplace_back(first, second);
-  }
+      model_(chunk_.arena(), options, [this] {
+        return PassParts{chunk_.machine(), chunk_.ops(),        chunk_.parallel(),
+                         chunk_.chunk(),   chunk_.parameters(), &chunk_.constants()};
+      }) {
   chunk_.commit(scratch_bytes);
-  for (std::size_t l = 0; l < cache_ids_.size(); ++l) {
-    const TensorView first = chunk_.arena().view(cache_ids_[l].first),
-                     second = chunk_.arena().view(cache_ids_[l].second);
-    nn::KvLayer& layer = cache_.layers.emplace_back();
-    (linear_[l] ? layer.convolved : layer.keys) = first;
-    (linear_[l] ? layer.state : layer.values) = second;
-  }
 }
 
 std::size_t PagedDecoder::cache_bytes() {
   return chunk_.arena().declared()[static_cast<std::size_t>(MemoryCategory::kKvCache)];
-}
-
-void PagedDecoder::copy_block(BlockId from, BlockId to) {
-  for (const nn::KvLayer& layer : cache_.layers) {
-    const auto copy = [&](const TensorView& blocks) {
-      const Shape flat{1, blocks.shape.inner()};
-      ops::run(chunk_.ops(), ops::CopyRows{.x = blocks.slice(from, 1).reshape(flat),
-                                           .index = {},
-                                           .y = blocks.slice(to, 1).reshape(flat)});
-    };
-    copy(layer.keys);
-    if (layer.values.data != layer.keys.data) copy(layer.values);
-  }
-}
-
-void PagedDecoder::prepare_alone(const PassSegment& segment) {
-  if (segment.begin == 0)
-    for (const nn::KvLayer& layer : cache_.layers)
-      for (const TensorView& state : {layer.convolved, layer.state})
-        if (state) ops::run(chunk_.ops(), ops::FillZero{state});
-  if (!tables_.any()) return;
-  const auto count = std::ssize(segment.tokens);
-  history_.resize(static_cast<std::size_t>(segment.begin));
-  if (segment.begin > 0 && tables_.remakes_keys(reached_, segment.length)) {
-    for (std::int64_t begin = 0; begin < segment.begin; begin += limits().pass_tokens) {
-      PassSegment again = segment;
-      again.begin = begin;
-      again.tokens = std::span(history_).subspan(
-          static_cast<std::size_t>(begin),
-          static_cast<std::size_t>(std::min(limits().pass_tokens, segment.begin - begin)));
-      again.scored = 0;
-      tables_.write(chunk_.machine(), chunk_.arena(), chunk_.constants(), begin, std::ssize(again.tokens),
-                    segment.length);
-      run_segments(std::span(&again, 1));
-    }
-    reached_ = 0;
-  }
-  if (segment.begin == 0) reached_ = 0;
-  reached_ = std::max(reached_, segment.length);
-  history_.insert(history_.end(), segment.tokens.begin(), segment.tokens.end());
-  tables_.write(chunk_.machine(), chunk_.arena(), chunk_.constants(), segment.begin, count, segment.length);
-}
-
-std::span<const float> PagedDecoder::run(const PassPlan& plan) {
-  for (const auto& [from, to] : plan.copies) copy_block(from, to);
-  if (!limits().shares && limits().sequences == 1) prepare_alone(plan.segments.front());
-  run_segments(plan.segments);
-  const TensorView logits = chunk_.arena().view(logits_);
-  const std::int64_t vocabulary = limits().vocabulary;
-  const auto count = static_cast<std::size_t>(plan.scored * vocabulary);
-  if (chunk_.machine().device->kind() == DeviceKind::kHost && logits.dtype == DType::kF32 &&
-      logits.shape[1] == vocabulary)
-    return {logits.as<float>(), count};
-  host_logits_.resize(count);
-  if (plan.scored > 0) read_floats(chunk_.machine(), logits.slice(0, plan.scored), vocabulary, host_logits_);
-  return host_logits_;
-}
-
-void PagedDecoder::run_segments(std::span<const PassSegment> segments) {
-  std::vector<std::int32_t> tokens, positions, q_begin{0}, k_begin, k_count, blocks, scored;
-  cache_.slots.clear();
-  ops::AttentionSegments s;
-  const std::int64_t size = limits().block_tokens;
-  std::size_t columns = 0;  // of the table of blocks
-  for (const PassSegment& segment : segments) columns = std::max(columns, segment.blocks.size());
-  for (const PassSegment& segment : segments) {
-    const auto count = std::ssize(segment.tokens), end = segment.begin + count;
-    tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
-    for (std::int64_t position = segment.begin; position < end; ++position) {
-      positions.push_back(static_cast<std::int32_t>(position));
-      cache_.slots.push_back(static_cast<std::int32_t>(
-          segment.blocks[static_cast<std::size_t>(position / size)] * size + position % size));
-    }
-    q_begin.push_back(static_cast<std::int32_t>(tokens.size()));
-    k_begin.push_back(static_cast<std::int32_t>(segment.blocks.front() * size));
-    k_count.push_back(static_cast<std::int32_t>(end));
-    blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
-    blocks.resize(k_begin.size() * columns);
-    for (std::int64_t i = std::ssize(tokens) - segment.scored; i < std::ssize(tokens); ++i)
-      scored.push_back(static_cast<std::int32_t>(i));
-    s.longest_q = std::max<std::int64_t>(s.longest_q, count);
-    s.longest_k = std::max<std::int64_t>(s.longest_k, end);
-  }
-  s.count = std::ssize(segments);
-  s.q_begin = stage(q_begin_, q_begin);
-  require<InternalError>(options_.tables || columns == 1, "{} blocks of a sequence without tables", columns);
-  s.k_begin = stage(k_begin_, options_.tables ? blocks : k_begin);
-  if (options_.tables) s.k_begin = s.k_begin.reshape({s.count, static_cast<std::int64_t>(columns)});
-  s.k_count = stage(k_count_, k_count);
-  nn::BatchView view;
-  view.rows = 1;
-  view.length = std::ssize(tokens);
-  view.tokens = stage(tokens_, tokens);
-  view.positions = stage(positions_, positions);
-  view.segments = s;
-  Scratch::Frame frame(chunk_.ops().scratch);
-  nn::Pass pass = chunk_.pass(view, &cache_);
-  model::Chunk::Outputs outputs;
-  if (!scored.empty()) {
-    outputs.rows = scored;
-    outputs.logits = chunk_.arena().view(logits_).slice(0, std::ssize(scored));
-  }
-  chunk_.chunk().infer(pass, {}, outputs);
-}
-
-void PagedDecoder::share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
-  if (WorkerPool* pool = chunk_.machine().pool.get())
-    return pool->run(tasks, [&](std::int64_t task, int) { body(task); });
-  for (std::int64_t task = 0; task < tasks; ++task) body(task);
-}
-
-void PagedDecoder::dry_run() {
-  const PassLimits& l = limits();
-  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(l.pass_tokens), 0);
-  const std::vector<BlockId> blocks(static_cast<std::size_t>(blocks_of(l.longest(), l.block_tokens)), 0);
-  // Workspaces may depend on the numbers of tokens, sequences and logits: their ends are walked, and where
-  // products change their kernels.
-  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}, std::int64_t{128}, l.pass_tokens})
-    for (const std::int64_t sequences : {std::int64_t{1}, l.sequences}) {
-      if (tokens > l.pass_tokens || sequences > tokens) continue;
-      PassPlan plan;
-      for (std::int64_t i = 0; i < sequences; ++i) {
-        PassSegment segment;
-        const std::int64_t others = sequences - 1 - i;  // a token and its logits for each
-        const std::int64_t count = std::min(tokens - plan.tokens - others, l.longest());
-        segment.begin = l.longest() - count;
-        segment.length = l.longest();
-        segment.tokens = std::span(zeros).first(static_cast<std::size_t>(count));
-        segment.blocks = blocks;
-        segment.scored = std::min(count, l.scored - plan.scored - others);
-        plan.tokens += count;
-        plan.segments.push_back(segment);
-        plan.scored += segment.scored;
-      }
-      reached_ = l.longest();  // nothing is recomputed: that takes passes like these
-      history_.assign(static_cast<std::size_t>(plan.segments.front().begin), 0);
-      run(plan);
-    }
-  if (l.shares && l.blocks > 1) copy_block(0, 1);
-  reached_ = 0;
-  history_.clear();
 }
 
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type) {
@@ -225,31 +44,26 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type) {
 
 bool can_share_keys(OpenModel& model) {
   const model::ModelConfig& config = model.model().config;
-  return model.on_host() && serves_many(config) && !config.peft.has_virtual_tokens();
+  return model.on_host() && !keeps_state(config) && !LengthTables(config).any() &&
+         !config.peft.has_virtual_tokens();
 }
 
-std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use) {
-  model.require_kind(model::ModelKind::kGpt);
-  require<ConfigError>(
-      !model.model().config.peft.has_virtual_tokens(),
-      "an adapter of {} virtual tokens in front of every text cannot be served: stoa generate and "
-      "stoa chat use it with --adapter",
-      model.model().config.peft.virtual_count());
-  if (use.tokenizer) model.tokenizer();
-  PagedDecoderOptions options{model.model(), model.precision(), {}, model.on_host()};
-  const model::ModelConfig& config = options.model.config;
-  PassLimits& l = options.limits;
+PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use) {
+  const model::ModelConfig& config = model.config;
+  PassLimits l;
   const std::int64_t positions = usable_positions(config);
-  l.vocabulary = options.model.vocabulary;
-  l.context = std::min(positions, use.context.value_or(positions));
-  const bool alone = !serves_many(config);
+  l.vocabulary = model.vocabulary;
+  l.virtual_tokens = config.peft.virtual_count();
+  l.context = use.context ? std::min(positions, *use.context + l.virtual_tokens) : positions;
+  // A state or a table of one text cannot serve several.
+  const bool state = keeps_state(config), alone = state || LengthTables(config).any();
   l.sequences = alone ? 1 : use.sequences;
-  l.shares = !alone && options.tables;
-  l.block_tokens = alone || !options.tables ? l.context : std::min(kBlockTokens, l.context);
-  const std::size_t per_token = bytes_per_token(config, options.precision.compute);
+  l.shares = !alone && tables;
+  if (!l.shares && l.sequences == 1) l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
+  l.block_tokens = alone || !tables ? l.context : std::min(kBlockTokens, l.context);
+  const std::size_t per_token = bytes_per_token(config, type);
   const double block_bytes = static_cast<double>(per_token) * static_cast<double>(l.block_tokens);
-  const std::int64_t context_blocks = blocks_of(l.context, l.block_tokens),
-                     most = context_blocks * l.sequences;
+  const std::int64_t context_blocks = l.blocks_of(l.context), most = context_blocks * l.sequences;
   const double bytes =
       use.cache_bytes.value_or(std::max(kGigabyte, block_bytes * static_cast<double>(context_blocks)));
   l.blocks = block_bytes == 0 || bytes >= block_bytes * static_cast<double>(most)
@@ -259,8 +73,16 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
                        "{:g} bytes for keys and values hold less than one block of {} tokens ({:.0f} bytes)",
                        bytes, l.block_tokens, block_bytes);
   l.pass_tokens = std::clamp<std::int64_t>(use.pass_tokens, 1, l.context * l.sequences);
-  l.scored = std::max<std::int64_t>(l.sequences, 128);
-  return model.load<PagedDecoder>(options);
+  l.scored = std::max(l.sequences, use.scored);
+  return l;
+}
+
+std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use) {
+  model.require_kind(model::ModelKind::kGpt);
+  if (use.tokenizer) model.tokenizer();
+  return model.load<PagedDecoder>(PagedModel::Options{
+      model.model(), model.precision(),
+      pass_limits(model.model(), model.precision().compute, model.on_host(), use), model.on_host()});
 }
 
 std::string describe_room(PagedDecoder& decoder) {

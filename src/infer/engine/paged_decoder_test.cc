@@ -6,8 +6,8 @@
 #include <random>
 
 #include "device/host/host_device.h"
-#include "infer/decoder_rank.h"
 #include "infer/engine/engine.h"
+#include "infer/engine/single_text.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
@@ -50,7 +50,7 @@ void fill_weights(optim::ParameterStore& parameters) {
 }
 
 std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine) {
-  PagedDecoderOptions options{model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true};
+  PagedModel::Options options{model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true};
   PassLimits& l = options.limits;
   l.blocks = 48;
   l.context = kContext;
@@ -101,23 +101,26 @@ std::vector<Scores> answers_of(PassModel& model, const std::vector<Request>& req
   return out;
 }
 
-// Every token of every answer has the probability that a decoder of one sequence gives it.
-TEST(PagedDecoder, AnswersAsADecoderOfOneSequence) {
+// Every token of every answer has the probability that it has in a text read alone.
+TEST(PagedDecoder, AnswersAsOneTextAlone) {
   const auto requests = some_requests(9);
   Machine machine = cpu_machine();
   const auto paged = paged_decoder(machine);
   const auto answers = answers_of(*paged, requests);
-  const auto rank = make_rank<DecoderRank>(
-      machine, DecoderRankOptions{model::resolve_model(tiny_llama()),
-                                  {DType::kF32, DType::kF32},
-                                  {.context = kContext, .pass_tokens = kContext, .text_tokens = kContext}});
+  // One block: keys are neighbours.
+  const model::ModelSpec model = model::resolve_model(tiny_llama());
+  PassLimits limits =
+      pass_limits(model, DType::kF32, false, {.context = kContext, .sequences = 1, .scored = 1});
+  const auto rank =
+      make_rank<PagedDecoder>(machine, PagedModel::Options{model, {DType::kF32, DType::kF32}, limits, false});
   fill_weights(rank->chunk().parameters());
+  SingleText text(*rank);
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    rank->decoder().rewind();
+    text.rewind();
     std::vector<std::int32_t> next = requests[i].prompt;
     ASSERT_EQ(std::ssize(answers[i]), requests[i].max_tokens);
     for (const auto& scores : answers[i]) {
-      const auto logits = rank->feed(next);
+      const auto logits = text.feed(next);
       double sum = 0, top = *std::max_element(logits.begin(), logits.end());
       for (const float x : logits) sum += std::exp(x - top);
       for (const auto& [id, logprob] : scores)

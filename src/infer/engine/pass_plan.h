@@ -29,6 +29,10 @@ struct PassPlan {
   std::int64_t tokens = 0, scored = 0;  // of all segments
 };
 
+// What the only sequence that runs leaves in memory for the next one that begins alike: nothing, its
+// beginning of any length, or all of it (a state cannot be shortened).
+enum class LeftBehind : std::uint8_t { kNothing, kBeginning, kWhole };
+
 // What a model's memory allows.
 struct PassLimits {
   std::int64_t block_tokens = 16, blocks = 0;  // of the pool of keys and values
@@ -38,7 +42,12 @@ struct PassLimits {
   std::int64_t scored = 1;                     // logits of a pass
   std::int64_t vocabulary = 0;
   bool shares = true;  // whether sequences may share blocks; not where a layer keeps a state
+  LeftBehind left_behind = LeftBehind::kNothing;  // where one sequence with one block runs at a time
+  // Of an adapter: every text begins with so many tokens, whose ids are those from `vocabulary` on. They
+  // count in `context`.
+  std::int64_t virtual_tokens = 0;
 
+  std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
   // Tokens of the longest sequence that the pool holds.
   std::int64_t longest() const { return context < blocks * block_tokens ? context : blocks * block_tokens; }
 };

@@ -90,7 +90,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
   machine.backend =
       std::make_unique<ops::cpu::CpuBackend>(*machine.pool, ops::cpu::best_instruction_set(), true);
   machine.stream = machine.device->create_stream();
-  PagedDecoderOptions options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
+  PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
   options.limits = {.block_tokens = 16,
                     .blocks = way.blocks,
                     .context = 256,

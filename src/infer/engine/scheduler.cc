@@ -94,6 +94,11 @@ void Scheduler::append(SequenceId id, std::span<const std::int32_t> tokens, std:
 }
 
 void Scheduler::free_blocks(Sequence& s) {
+  if (limits_.left_behind != LeftBehind::kNothing && !s.blocks.empty()) {
+    left_salt_ = s.salt;
+    // A pass that was planned and did not end may have changed a state.
+    left_.assign(s.tokens.begin(), s.tokens.begin() + (s.planned ? 0 : s.computed));
+  }
   // The last first: the beginnings of texts are used again the most.
   for (auto block = s.blocks.rbegin(); block != s.blocks.rend(); ++block) pool_.release(*block);
   s.blocks.clear();
@@ -205,6 +210,15 @@ void Scheduler::plan(Sequence& s, std::int64_t count) {
   tenants_.at(s.tenant).served += static_cast<double>(count == 1 && segment.last ? 2 : count);
 }
 
+// How many tokens of a sequence are in memory because the last one began with them.
+std::int64_t Scheduler::left_for(const Sequence& s) const {
+  if (left_.empty() || left_salt_ != s.salt) return 0;
+  const std::int64_t most = std::min(s.scored, std::ssize(s.tokens) - 1);
+  const std::int64_t same = std::ranges::mismatch(left_, s.tokens).in1 - left_.begin();
+  if (limits_.left_behind == LeftBehind::kWhole && (same < std::ssize(left_) || same > most)) return 0;
+  return std::min(same, most);
+}
+
 // Gives a waiting sequence blocks for all its tokens: those known to hold its beginning, and others.
 bool Scheduler::admit(Sequence& s) {
   const std::int64_t size = limits_.block_tokens, length = std::ssize(s.tokens);
@@ -228,7 +242,7 @@ bool Scheduler::admit(Sequence& s) {
     s.blocks.push_back(f.block);
     s.contents.push_back(f.content);
   }
-  s.computed = std::ssize(found) * size;
+  s.computed = std::ssize(found) * size + left_for(s);
   s.cached = std::max(s.cached, s.gave_up ? 0 : s.computed);
   start(s);
   require<InternalError>(reserve(s, length - s.computed), "{} free blocks, needed {}", pool_.free(), needed);

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "infer/engine/block_pool.h"
@@ -71,6 +72,7 @@ class Scheduler {
   bool reserve(Sequence& sequence, std::int64_t count);
   bool make_room(Sequence& sequence, std::int64_t count);
   bool admit(Sequence& sequence);
+  std::int64_t left_for(const Sequence& sequence) const;
   void plan(Sequence& sequence, std::int64_t count);
   std::int64_t share_of_pass(const Sequence& sequence) const;
 
@@ -80,6 +82,9 @@ class Scheduler {
   std::vector<Sequence*> running_;  // by rank
   std::map<std::string, Tenant> tenants_;
   PassPlan plan_;
+  // What PassLimits::left_behind allows: the tokens in the only block, and their salt.
+  std::vector<std::int32_t> left_;
+  std::string left_salt_;
   SequenceId next_id_ = 1;
   std::int64_t preemptions_ = 0;
 };

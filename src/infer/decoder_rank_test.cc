@@ -1,4 +1,4 @@
-#include "infer/decoder.h"
+#include "infer/decoder_rank.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,8 @@
 #include <numeric>
 
 #include "device/host/host_device.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/paged_decoder.h"
+#include "infer/engine/single_text.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
@@ -43,11 +44,13 @@ class Model {
     machine_.device = std::make_unique<HostDevice>();
     machine_.backend = std::make_unique<ops::cpu::CpuBackend>(*machine_.pool);
     machine_.stream = machine_.device->create_stream();
-    const DecoderRankOptions options{
-        model::resolve_model(tiny_decoder(scaling)),
-        {DType::kF32, DType::kF32},
-        {.context = kPositions, .pass_tokens = kPositions, .text_tokens = kPositions}};
+    DecoderRankOptions options{model::resolve_model(tiny_decoder(scaling)),
+                               {DType::kF32, DType::kF32},
+                               {.pass_tokens = kPositions, .text_tokens = kPositions}};
+    options.passes =
+        pass_limits(options.model, DType::kF32, true, {.context = kPositions, .sequences = 1, .scored = 1});
     rank_ = make_rank<DecoderRank>(machine_, options);
+    text_.emplace(rank_->passes());
     auto& parameters = rank_->chunk().parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
       const TensorView weights = parameters.get({static_cast<int>(p)});
@@ -60,16 +63,16 @@ class Model {
   }
 
   DecoderRank& rank() { return *rank_; }
-  Decoder& decoder() { return rank_->decoder(); }
+  SingleText& text() { return *text_; }
   std::vector<float> fed(std::span<const std::int32_t> tokens) {
-    const auto logits = rank_->feed(tokens);
+    const auto logits = text_->feed(tokens);
     return {logits.begin(), logits.end()};
   }
   // Of all at once, from nothing.
   std::vector<float> fresh(std::span<const std::int32_t> tokens) {
-    decoder().rewind();
+    text().rewind();
     auto out = fed(tokens);
-    decoder().rewind();
+    text().rewind();
     return out;
   }
   std::vector<float> losses(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths) {
@@ -83,6 +86,7 @@ class Model {
  private:
   Machine machine_;
   std::unique_ptr<DecoderRank> rank_;
+  std::optional<SingleText> text_;
 };
 
 std::vector<std::int32_t> tokens_of(std::int64_t count) {
@@ -101,7 +105,7 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 
 // Token by token across the original length gives what the whole text at once gives: short factors up to it,
 // long ones for all positions beyond it.
-TEST(Decoder, LongropeFollowsTheLengthReached) {
+TEST(DecoderRank, LongropeFollowsTheLengthReached) {
   Model one(model::RopeScaling::kLongrope), whole(model::RopeScaling::kLongrope);
   const auto tokens = tokens_of(20);
   for (std::size_t n = 1; n <= tokens.size(); ++n) {
@@ -118,17 +122,17 @@ TEST(Decoder, LongropeFollowsTheLengthReached) {
         << n << " tokens";
 }
 
-TEST(Decoder, LongropeReturnsToShortFactors) {
+TEST(DecoderRank, LongropeReturnsToShortFactors) {
   Model model(model::RopeScaling::kLongrope);
   const auto tokens = tokens_of(20);
   const auto expected = model.fresh(std::span(tokens).first(8));
   model.fed(tokens);
-  model.decoder().rewind(7);
+  model.text().rewind(7);
   EXPECT_LT(largest_difference(model.fed(std::span(tokens).subspan(7, 1)), expected), 1e-4);
 }
 
 // Texts of one pass keep the tables of their own lengths.
-TEST(Decoder, LossesFollowTheLengthOfEachText) {
+TEST(DecoderRank, LossesFollowTheLengthOfEachText) {
   for (const auto scaling : {model::RopeScaling::kLongrope, model::RopeScaling::kDynamic}) {
     Model model(scaling);
     const auto tokens = tokens_of(40);
@@ -150,7 +154,7 @@ TEST(Decoder, LossesFollowTheLengthOfEachText) {
 }
 
 // As in transformers: frequencies of a new token are those of the length that it makes, keys before it stay.
-TEST(Decoder, DynamicStretchesBeyondItsPositions) {
+TEST(DecoderRank, DynamicStretchesBeyondItsPositions) {
   Model model(model::RopeScaling::kDynamic);
   const auto tokens = tokens_of(20);
   const auto within = model.fresh(std::span(tokens).first(10));
@@ -161,11 +165,11 @@ TEST(Decoder, DynamicStretchesBeyondItsPositions) {
   EXPECT_GT(largest_difference(stepped, beyond), 1e-6);
   EXPECT_LT(largest_difference(stepped, beyond), 1);
   // Back within them nothing is stretched, though keys were.
-  model.decoder().rewind(9);
+  model.text().rewind(9);
   EXPECT_LT(largest_difference(model.fed(std::span(tokens).subspan(9, 1)), within), 1e-4);
 }
 
-TEST(Decoder, UsablePositionsAreStretchedByDynamic) {
+TEST(DecoderRank, UsablePositionsAreStretchedByDynamic) {
   EXPECT_EQ(usable_positions(tiny_decoder(model::RopeScaling::kDynamic)), 4 * kOriginal);
   EXPECT_EQ(usable_positions(tiny_decoder(model::RopeScaling::kLongrope)), kPositions);
 }

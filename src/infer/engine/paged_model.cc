@@ -1,0 +1,204 @@
+#include "infer/engine/paged_model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "infer/host_window.h"
+
+namespace stoa::infer {
+
+PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassParts()> parts)
+    : arena_(arena), options_(options), parts_(std::move(parts)), tables_(options.model.config) {
+  const PassLimits& limits = options.limits;
+  const model::ModelConfig& config = options.model.config;
+  const auto declare = [&](const char* name, DType type, Shape shape) {
+    return arena.declare(MemoryCategory::kBatch, {std::string("engine.") + name, type, shape});
+  };
+  tokens_ = declare("tokens", DType::kI32, {limits.pass_tokens});
+  positions_ = declare("positions", DType::kI32, {limits.pass_tokens});
+  q_begin_ = declare("q_begin", DType::kI32, {limits.sequences + 1});
+  k_count_ = declare("k_count", DType::kI32, {limits.sequences});
+  k_begin_ = declare("k_begin", DType::kI32, {limits.sequences * limits.blocks_of(limits.longest())});
+  logits_ = declare("logits", options.precision.vectors(), {limits.scored, options.model.padded_vocabulary});
+  const model::CacheSizes sizes = model::cache_sizes(config);
+  const model::StateSizes states = model::state_sizes(config);
+  const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
+    return arena.declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
+  };
+  const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads, sizes.width}
+                                    : Shape{limits.blocks * limits.block_tokens, sizes.heads, sizes.width};
+  for (std::int64_t l = 0; l < config.num_layers; ++l) {
+    linear_.push_back(config.linear.is_linear(l));
+    const DType type = linear_.back() ? options.precision.vectors() : options.precision.compute;
+    const Arena::Id first = linear_.back() ? cache("convolved", l, type, states.convolved)
+                                           : cache(sizes.shared ? "latents" : "keys", l, type, rows);
+    const Arena::Id second = linear_.back() ? cache("state", l, type, states.state)
+                             : sizes.shared ? first
+                                            : cache("values", l, type, rows);
+    cache_ids_.emplace_back(first, second);
+  }
+}
+
+void PagedModel::open_cache() {
+  if (!cache_.layers.empty()) return;
+  for (std::size_t l = 0; l < cache_ids_.size(); ++l) {
+    const TensorView first = arena_.view(cache_ids_[l].first), second = arena_.view(cache_ids_[l].second);
+    nn::KvLayer& layer = cache_.layers.emplace_back();
+    (linear_[l] ? layer.convolved : layer.keys) = first;
+    (linear_[l] ? layer.state : layer.values) = second;
+  }
+}
+
+void PagedModel::copy_block(const PassParts& parts, BlockId from, BlockId to) {
+  for (const nn::KvLayer& layer : cache_.layers) {
+    const auto copy = [&](const TensorView& blocks) {
+      const Shape flat{1, blocks.shape.inner()};
+      ops::run(parts.ops, ops::CopyRows{.x = blocks.slice(from, 1).reshape(flat),
+                                        .index = {},
+                                        .y = blocks.slice(to, 1).reshape(flat)});
+    };
+    copy(layer.keys);
+    if (layer.values.data != layer.keys.data) copy(layer.values);
+  }
+}
+
+void PagedModel::prepare_alone(const PassParts& parts, const PassSegment& segment) {
+  if (segment.begin == 0)
+    for (const nn::KvLayer& layer : cache_.layers)
+      for (const TensorView& state : {layer.convolved, layer.state})
+        if (state) ops::run(parts.ops, ops::FillZero{state});
+  if (!tables_.any() || parts.constants == nullptr) return;
+  const auto count = std::ssize(segment.tokens);
+  history_.resize(static_cast<std::size_t>(segment.begin));
+  if (segment.begin > 0 && tables_.remakes_keys(reached_, segment.length)) {
+    for (std::int64_t begin = 0; begin < segment.begin; begin += limits().pass_tokens) {
+      PassSegment again = segment;
+      again.begin = begin;
+      again.tokens = std::span(history_).subspan(
+          static_cast<std::size_t>(begin),
+          static_cast<std::size_t>(std::min(limits().pass_tokens, segment.begin - begin)));
+      again.scored = 0;
+      tables_.write(parts.machine, arena_, *parts.constants, begin, std::ssize(again.tokens), segment.length);
+      run_segments(parts, std::span(&again, 1));
+    }
+    reached_ = 0;
+  }
+  if (segment.begin == 0) reached_ = 0;
+  reached_ = std::max(reached_, segment.length);
+  history_.insert(history_.end(), segment.tokens.begin(), segment.tokens.end());
+  tables_.write(parts.machine, arena_, *parts.constants, segment.begin, count, segment.length);
+}
+
+std::span<const float> PagedModel::run(const PassPlan& plan) {
+  const PassParts parts = parts_();
+  open_cache();
+  for (const auto& [from, to] : plan.copies) copy_block(parts, from, to);
+  if (!limits().shares && limits().sequences == 1) prepare_alone(parts, plan.segments.front());
+  run_segments(parts, plan.segments);
+  const TensorView logits = arena_.view(logits_);
+  const std::int64_t vocabulary = limits().vocabulary;
+  const auto count = static_cast<std::size_t>(plan.scored * vocabulary);
+  if (parts.machine.device->kind() == DeviceKind::kHost && logits.dtype == DType::kF32 &&
+      logits.shape[1] == vocabulary)
+    return {logits.as<float>(), count};
+  host_logits_.resize(count);
+  if (plan.scored > 0) read_floats(parts.machine, logits.slice(0, plan.scored), vocabulary, host_logits_);
+  return host_logits_;
+}
+
+TensorView PagedModel::stage(const PassParts& parts, Arena::Id id, std::span<const std::int32_t> values) {
+  const TensorView to = arena_.view(id).slice(0, static_cast<std::int64_t>(values.size()));
+  parts.machine.device->copy_from_host(to.data, values.data(), values.size_bytes(), *parts.machine.stream);
+  return to;
+}
+
+void PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments) {
+  std::vector<std::int32_t> tokens, positions, q_begin{0}, k_begin, k_count, blocks, scored;
+  cache_.slots.clear();
+  ops::AttentionSegments s;
+  const std::int64_t size = limits().block_tokens;
+  std::size_t columns = 0;  // of the table of blocks
+  for (const PassSegment& segment : segments) columns = std::max(columns, segment.blocks.size());
+  for (const PassSegment& segment : segments) {
+    const auto count = std::ssize(segment.tokens), end = segment.begin + count;
+    tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
+    for (std::int64_t position = segment.begin; position < end; ++position) {
+      positions.push_back(static_cast<std::int32_t>(position));
+      cache_.slots.push_back(static_cast<std::int32_t>(
+          segment.blocks[static_cast<std::size_t>(position / size)] * size + position % size));
+    }
+    q_begin.push_back(static_cast<std::int32_t>(tokens.size()));
+    k_begin.push_back(static_cast<std::int32_t>(segment.blocks.front() * size));
+    k_count.push_back(static_cast<std::int32_t>(end));
+    blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
+    blocks.resize(k_begin.size() * columns);
+    for (std::int64_t i = std::ssize(tokens) - segment.scored; i < std::ssize(tokens); ++i)
+      scored.push_back(static_cast<std::int32_t>(i));
+    s.longest_q = std::max<std::int64_t>(s.longest_q, count);
+    s.longest_k = std::max<std::int64_t>(s.longest_k, end);
+  }
+  s.count = std::ssize(segments);
+  s.q_begin = stage(parts, q_begin_, q_begin);
+  require<InternalError>(options_.tables || columns == 1, "{} blocks of a sequence without tables", columns);
+  s.k_begin = stage(parts, k_begin_, options_.tables ? blocks : k_begin);
+  if (options_.tables) s.k_begin = s.k_begin.reshape({s.count, static_cast<std::int64_t>(columns)});
+  s.k_count = stage(parts, k_count_, k_count);
+  nn::BatchView view;
+  view.rows = 1;
+  view.length = std::ssize(tokens);
+  view.tokens = stage(parts, tokens_, tokens);
+  view.positions = stage(parts, positions_, positions);
+  view.segments = s;
+  Scratch::Frame frame(parts.ops.scratch);
+  nn::Pass pass{.ops = parts.ops,
+                .parallel = parts.parallel,
+                .params = parts.parameters,
+                .batch = view,
+                .cache = &cache_};
+  model::Chunk::Outputs outputs;
+  if (!scored.empty()) {
+    outputs.rows = scored;
+    outputs.logits = arena_.view(logits_).slice(0, std::ssize(scored));
+  }
+  parts.chunk.infer(pass, {}, outputs);
+}
+
+void PagedModel::share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
+  if (WorkerPool* pool = parts_().machine.pool.get())
+    return pool->run(tasks, [&](std::int64_t task, int) { body(task); });
+  for (std::int64_t task = 0; task < tasks; ++task) body(task);
+}
+
+void PagedModel::dry_run() {
+  const PassLimits& l = limits();
+  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(l.pass_tokens), 0);
+  const std::vector<BlockId> blocks(static_cast<std::size_t>(l.blocks_of(l.longest())), 0);
+  // Workspaces may depend on the numbers of tokens, sequences and logits: their ends are walked, and where
+  // products change their kernels.
+  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}, std::int64_t{128}, l.pass_tokens})
+    for (const std::int64_t sequences : {std::int64_t{1}, l.sequences}) {
+      if (tokens > l.pass_tokens || sequences > tokens) continue;
+      PassPlan plan;
+      for (std::int64_t i = 0; i < sequences; ++i) {
+        PassSegment segment;
+        const std::int64_t others = sequences - 1 - i;  // a token and its logits for each
+        const std::int64_t count = std::min(tokens - plan.tokens - others, l.longest());
+        segment.begin = l.longest() - count;
+        segment.length = l.longest();
+        segment.tokens = std::span(zeros).first(static_cast<std::size_t>(count));
+        segment.blocks = blocks;
+        segment.scored = std::min(count, l.scored - plan.scored - others);
+        plan.tokens += count;
+        plan.segments.push_back(segment);
+        plan.scored += segment.scored;
+      }
+      reached_ = l.longest();  // nothing is recomputed: that takes passes like these
+      history_.assign(static_cast<std::size_t>(plan.segments.front().begin), 0);
+      run(plan);
+    }
+  if (l.shares && l.blocks > 1) copy_block(parts_(), 0, 1);
+  reached_ = 0;
+  history_.clear();
+}
+
+}  // namespace stoa::infer

@@ -1,0 +1,56 @@
+// A model's passes over keys and values in a pool of blocks: rows of many sequences go through it together.
+// Declares its buffers in an arena that someone else commits, and runs with someone else's weights: those of
+// a loaded model, or of a training rank that draws text. The logits of a token have the same bits whatever
+// else is in its pass, as long as the backend keeps rows apart (ops/cpu/gemm.h).
+#pragma once
+
+#include "device/arena.h"
+#include "infer/engine/pass_plan.h"
+#include "infer/length_tables.h"
+#include "infer/pass_parts.h"
+
+namespace stoa::infer {
+
+class PagedModel final : public PassModel {
+ public:
+  struct Options {
+    model::ModelSpec model;
+    nn::Precision precision;
+    PassLimits limits;
+    // Attention finds keys by tables of blocks; otherwise a sequence has one block and its keys are
+    // neighbours.
+    bool tables = true;
+  };
+
+  // `parts`: called in every pass; the arena is committed by then.
+  PagedModel(Arena& arena, const Options& options, std::function<PassParts()> parts);
+
+  const PassLimits& limits() const override { return options_.limits; }
+  std::span<const float> run(const PassPlan& plan) override;
+  void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override;
+
+  // The largest passes, on a meta machine.
+  void dry_run();
+
+ private:
+  void open_cache();
+  void copy_block(const PassParts& parts, BlockId from, BlockId to);
+  // Restores what a table that depends on the length of the text demands of the only sequence.
+  void prepare_alone(const PassParts& parts, const PassSegment& segment);
+  TensorView stage(const PassParts& parts, Arena::Id id, std::span<const std::int32_t> values);
+  void run_segments(const PassParts& parts, std::span<const PassSegment> segments);
+
+  Arena& arena_;
+  const Options options_;
+  const std::function<PassParts()> parts_;
+  const LengthTables tables_;
+  Arena::Id tokens_, positions_, q_begin_, k_begin_, k_count_, logits_;
+  std::vector<bool> linear_;                                // layers of linear attention
+  std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
+  nn::KvCache cache_;
+  std::vector<std::int32_t> history_;  // the tokens of the only sequence, where tables depend on its length
+  std::int64_t reached_ = 0;           // longest text for which a key in the cache was made
+  std::vector<float> host_logits_;
+};
+
+}  // namespace stoa::infer
