@@ -78,7 +78,7 @@ TEST(SharedReading, EveryTextIsScoredOnceWhateverTheMemory) {
   }
   const auto all = views(texts);
   std::vector<double> first;
-  for (const infer::PassLimits limits :
+  for (const infer::PassLimits& limits :
        {infer::PassLimits{16, 2000, 128, 512, 128, 128, kWords, true},
         infer::PassLimits{4, 40, 128, 9, 3, 2, kWords, true},    // answers give their memory up
         infer::PassLimits{16, 8, 128, 64, 16, 5, kWords, true},  // places run out
