@@ -37,7 +37,7 @@ class AnswerWriter {
   AnswerWriter(const token::Tokenizer& tokenizer, const GenerateOptions& options, const TakeText& take)
       : stream_(tokenizer), filter_(options.stop), take_(take) {}
 
-  // Whether the answer goes on behind this token.
+  // Whether the answer continues after this token.
   bool push(std::int32_t id) {
     tell(stream_.push(id));
     return !stopped_;

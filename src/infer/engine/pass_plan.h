@@ -43,8 +43,8 @@ struct PassLimits {
   std::int64_t vocabulary = 0;
   bool shares = true;  // whether sequences may share blocks; not where a layer keeps a state
   LeftBehind left_behind = LeftBehind::kNothing;  // where one sequence with one block runs at a time
-  // Of an adapter: every text begins with so many tokens, whose ids are those from `vocabulary` on. They
-  // count in `context`.
+  // Tokens of an adapter with which every text begins. Their ids are those from `vocabulary` on; they count
+  // in `context`.
   std::int64_t virtual_tokens = 0;
 
   std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
