@@ -47,6 +47,7 @@ struct Arguments {
   std::string format;             // of a GGUF file; empty: as stored
   std::string config, tokenizer;  // of an import
   std::int64_t vocabulary = 0;    // 0: what the checkpoint says
+  std::int64_t expert_ranks = 1;  // of Megatron
   double max_shard_gigabytes = static_cast<double>(ckpt::kDefaultShardBytes) / 1e9;
   bool with_optimizer = false;  // of an import
   bool json = false;
@@ -271,9 +272,12 @@ void export_as_megatron(const Arguments& arguments, Context& context) {
   require<UsageError>(arguments.family.empty(), "--to megatron takes no --family");
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kAll, context);
   WritingProgress progress(context, "export", "nothing is exported");
-  const foreign::MegatronExport out =
-      run::export_megatron(found, dtype_from_name(arguments.dtype), arguments.output, shard_bytes(arguments),
-                           [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  const foreign::MegatronExport out = run::export_megatron(
+      found,
+      {.type = dtype_from_name(arguments.dtype),
+       .max_file_bytes = shard_bytes(arguments),
+       .expert_ranks = arguments.expert_ranks},
+      arguments.output, [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
   progress.finish();
   if (arguments.json)
     return print_json(Json{{"path", arguments.output},
@@ -286,6 +290,8 @@ void export_as_megatron(const Arguments& arguments, Context& context) {
 }
 
 void export_to(const Arguments& arguments, Context& context) {
+  require<UsageError>(arguments.expert_ranks == 1 || arguments.to == "megatron",
+                      "--expert-model-parallel-size is for --to megatron");
   if (arguments.to == "gguf") return export_as_gguf(arguments, context);
   require<UsageError>(
       !arguments.dtype.empty() && arguments.format.empty(),
@@ -388,6 +394,12 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
          "Numbers of a GGUF file: f32, f16, bf16, q8_0, q6_k, q5_k_m, q4_k_m, q4_0 and others (default: as a "
          ".gguf MODEL has them)")
       ->check(CLI::IsMember(model::gguf::mixture_names()));
+  sub->add_option(
+         "--expert-model-parallel-size", arguments->expert_ranks,
+         "That of the Megatron command that loads the optimizer's state of experts, which has one form "
+         "for 1 and another for more")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   sub->add_option("--family", arguments->family,
                   "Write it as a model of this model_type, if it fits; auto: the family that Stoa writes "
                   "(default: names and keys unchanged)");

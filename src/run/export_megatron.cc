@@ -60,8 +60,8 @@ foreign::CanonicalState of_checkpoint(const ckpt::FoundCheckpoint& from) {
 
 }  // namespace
 
-foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, DType type,
-                                        const std::filesystem::path& output, std::uint64_t max_file_bytes,
+foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, const foreign::MegatronForm& form,
+                                        const std::filesystem::path& output,
                                         const ckpt::ExportProgress& progress) {
   const infer::ModelFiles files(from.model);
   foreign::CanonicalState state;
@@ -76,7 +76,7 @@ foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, DType
         "such files: export it with --family auto first",
         from.model.string(), files.description().family->type);
   }
-  return foreign::write_megatron(files.model(), state, type, output, max_file_bytes, progress);
+  return foreign::write_megatron(files.model(), state, form, output, progress);
 }
 
 }  // namespace stoa::run

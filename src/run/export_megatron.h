@@ -6,10 +6,10 @@
 
 namespace stoa::run {
 
-// `type`: of the weights. A checkpoint of Stoa keeps Adam's state, step and samples; what else stands in a
+// A checkpoint of Stoa keeps Adam's state, step and samples; what else stands in a
 // model directory has weights alone. ConfigError: Megatron has no such model, or no such optimizer.
-foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, DType type,
-                                        const std::filesystem::path& output, std::uint64_t max_file_bytes,
+foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, const foreign::MegatronForm& form,
+                                        const std::filesystem::path& output,
                                         const ckpt::ExportProgress& progress);
 
 }  // namespace stoa::run

@@ -2,26 +2,48 @@
 
     stoa checkpoint import tests/fixtures/megatron_training/gpt --with-optimizer --output stoa
     stoa checkpoint export stoa --to megatron --dtype fp32 --output back
-    python tests/oracle/check_megatron_export.py gpt back/iter_0000002      # needs torch and megatron-core; no GPU
+    python tests/oracle/check_megatron_export.py gpt back/iter_0000002 [TP [EP]]      # needs torch and megatron-core; no GPU
 
-Model and optimizer are loaded by dist_checkpointing.load. The log-probabilities and, after one more step, every weight and moment are
-compared with the fixture's; exits with 1 where one differs by more than 1e-4.
+Model and optimizer are loaded by dist_checkpointing.load, on TP x EP processes (default: one); with EP above 1 the export is made with
+--expert-model-parallel-size EP. The log-probabilities and, after one more step, every weight and moment are compared with the fixture's;
+exits with 1 where one differs by more than 1e-4.
 """
 import json
 import sys
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 import make_megatron_training_fixtures as fixtures
 
 
-def main():
-    name, folder = sys.argv[1], sys.argv[2]
-    fixtures.start(0, 1, (1, 1, 1))
+def visit(node, wanted, found):
+    """Adds to `found` how far each tensor of a sharded state is from the one in `wanted` that has its key."""
+    if isinstance(node, dict):
+        for value in node.values():
+            visit(value, wanted, found)
+    elif isinstance(node, (list, tuple)):
+        for value in node:
+            visit(value, wanted, found)
+    elif hasattr(node, "build"):
+        visit(node.build(), wanted, found)
+    elif hasattr(node, "global_offset") and isinstance(node.data, torch.Tensor) and node.key in wanted:
+        there = wanted[node.key]
+        for dimension in range(node.prepend_axis_num):
+            there = there[node.global_offset[dimension]]
+        for dimension, size in enumerate(node.data.shape):
+            there = there.narrow(dimension, node.global_offset[node.prepend_axis_num + dimension], size)
+        found.append((node.data.detach() - there).abs().max().item())
+
+
+def check(rank, name, folder, layout):
+    fixtures.start(rank, layout[0] * layout[2], layout)
     from megatron.core import dist_checkpointing
-    model, optimizer = fixtures.with_optimizer(fixtures.build(fixtures.MODELS[name], (1, 1, 1)), False)
+    a = dict(fixtures.MODELS[name], tensor_model_parallel_size=layout[0], expert_model_parallel_size=layout[2])
+    model, optimizer = fixtures.with_optimizer(fixtures.build(a, layout), False)
     loaded = dist_checkpointing.load(fixtures.sharded(model, optimizer, loading=True), folder)
     model.module.load_state_dict(loaded["model"])
     optimizer.load_state_dict(loaded["optimizer"])
@@ -37,35 +59,23 @@ def main():
     F.cross_entropy(logits.view(-1, fixtures.VOCABULARY), torch.roll(ids, -1, 1).reshape(-1)).backward()
     model.finish_grad_sync()
     optimizer.step()
-    dcp_folder = fixtures.OUTPUT / name / "iter_0000003"
-    reader = dcp.FileSystemReader(dcp_folder)
+    reader = dcp.FileSystemReader(fixtures.OUTPUT / name / "iter_0000003")
     wanted = {key: torch.empty(item.size, dtype=item.properties.dtype) for key, item in reader.read_metadata().state_dict_metadata.items()
               if hasattr(item, "size")}
     dcp.load(wanted, storage_reader=reader, no_dist=True)
-    state = fixtures.sharded(model, optimizer)
-    different, compared = 0.0, 0
+    found = []
+    visit(fixtures.sharded(model, optimizer), wanted, found)
+    print(f"{name}, rank {rank}: log-probabilities differ by {worst:.1e}; after one more step {len(found)} tensors by {max(found):.1e}",
+          flush=True)
+    dist.barrier()
+    if not (worst < 1e-4 and max(found) < 1e-4 and len(found) > 20):
+        sys.exit(1)
 
-    def visit(node):
-        nonlocal different, compared
-        if isinstance(node, dict):
-            for value in node.values():
-                visit(value)
-        elif isinstance(node, (list, tuple)):
-            for value in node:
-                visit(value)
-        elif hasattr(node, "build"):
-            visit(node.build())
-        elif hasattr(node, "global_offset") and isinstance(node.data, torch.Tensor) and node.key in wanted:
-            there = wanted[node.key]
-            for dimension in range(node.prepend_axis_num):
-                there = there[node.global_offset[dimension]]
-            for dimension, size in enumerate(node.data.shape):
-                there = there.narrow(dimension, node.global_offset[node.prepend_axis_num + dimension], size)
-            different = max(different, (node.data.detach() - there).abs().max().item())
-            compared += 1
-    visit(state)
-    print(f"{name}: log-probabilities differ by {worst:.1e}; after one more step {compared} tensors by {different:.1e}")
-    sys.exit(0 if worst < 1e-4 and different < 1e-4 and compared > 20 else 1)
+
+def main():
+    name, folder = sys.argv[1], sys.argv[2]
+    tensor, expert = [int(size) for size in sys.argv[3:]] + [1] * (5 - len(sys.argv))
+    mp.spawn(check, args=(name, folder, (tensor, 1, expert)), nprocs=tensor * expert)
 
 
 if __name__ == "__main__":

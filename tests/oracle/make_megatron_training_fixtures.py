@@ -65,7 +65,21 @@ for name in ("tensor", "zeros", "empty", "ones", "full", "arange", "zeros_like",
     setattr(torch, name, on_cpu(getattr(torch, name)))
 torch.cuda.synchronize = lambda *_: None
 torch.cuda.current_device = lambda: "cpu"
-torch.cuda.Stream = lambda *_, **__: None
+class Stream:
+    def synchronize(self):
+        pass
+
+    def wait_stream(self, _):
+        pass
+
+    def record_event(self, *_):
+        return self
+
+
+torch.cuda.Stream = lambda *_, **__: Stream()
+torch.cuda.current_stream = lambda *_: Stream()
+torch.cuda.stream = lambda _: contextlib.nullcontext()
+torch.Tensor.record_stream = lambda self, _: None
 torch.Tensor.cuda = lambda self, *_, **__: self
 type_of = torch.Tensor.type
 torch.Tensor.type = lambda self, *a, **k: type_of(self, *a, **k) if a or k else type_of(self).replace("torch.", "torch.cuda.")
@@ -97,7 +111,7 @@ def build(a, layout):
     if a.get("num_experts"):
         more = {k: v for k, v in a.items() if k.startswith("moe_")}
         more.update(num_moe_experts=a["num_experts"], moe_router_load_balancing_type="none",
-                    moe_token_dispatcher_type="alltoall" if expert > 1 else "allgather")
+                    moe_token_dispatcher_type="allgather")
     if latent:
         more = {k: a[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "rope_type",
                                   "rotary_scaling_factor", "mscale", "mscale_all_dim", "qk_layernorm", "rotary_base",

@@ -178,12 +178,19 @@ class Stacks {
   bool alike_ = true;
 };
 
-// param_groups of Megatron's optimizers, told apart by four keys: vectors and biases do not decay.
-void write_groups(PickleWriter& out, const CanonicalState& state, bool experts) {
+// Which optimizer of Megatron's: its parameters are those of experts on several ranks, and some do not decay.
+struct OptimizerPart {
+  bool experts = false, undecayed = true;
+};
+
+// param_groups of Megatron's optimizers, told apart by four keys: vectors and biases do not decay. Megatron
+// loads no group that it does not have.
+void write_groups(PickleWriter& out, const CanonicalState& state, OptimizerPart part) {
   out.text("param_groups").begin_list();
   for (const double decays : {1.0, 0.0}) {
+    if (decays == 0 && !part.undecayed) continue;
     out.begin_dict();
-    out.text("wd_mult").real(decays).text("lr_mult").real(1).text("is_expert_parallel").boolean(experts);
+    out.text("wd_mult").real(decays).text("lr_mult").real(1).text("is_expert_parallel").boolean(part.experts);
     out.text("is_decoupled_lr").boolean(false).text("default_config").boolean(true);
     out.text("max_lr")
         .real(state.adam.learning_rate)
@@ -205,9 +212,9 @@ void write_groups(PickleWriter& out, const CanonicalState& state, bool experts) 
 
 // One optimizer in the words of all of Megatron's: of fp32, of 16 bits with fp32 masters, and the distributed
 // one.
-void write_optimizer(PickleWriter& out, const CanonicalState& state, bool experts) {
+void write_optimizer(PickleWriter& out, const CanonicalState& state, OptimizerPart part) {
   const auto inner = [&] {
-    write_groups(out, state, experts);
+    write_groups(out, state, part);
     out.text("state").begin_dict().text("common_step").integer(state.counters.updates).end_dict();
   };
   out.begin_dict();
@@ -219,7 +226,8 @@ void write_optimizer(PickleWriter& out, const CanonicalState& state, bool expert
   out.end_dict();
 }
 
-std::string common_text(const model::ModelSpec& spec, const CanonicalState& state, bool alike) {
+std::string common_text(const model::ModelSpec& spec, const CanonicalState& state, bool alike,
+                        std::int64_t expert_ranks) {
   PickleWriter out;
   out.begin_dict();
   out.text("args");
@@ -232,15 +240,15 @@ std::string common_text(const model::ModelSpec& spec, const CanonicalState& stat
   out.text("chained_optim_avoid_prefix").boolean(true).end_dict();
   if (state.exp_avg) {
     out.text("optimizer");
-    if (spec.config.kind == model::ModelKind::kGpt && spec.config.moe.num_moe_experts) {
+    if (expert_ranks > 1) {
       out.begin_dict();
-      for (const bool experts : {false, true}) {
-        out.integer(experts ? 1 : 0);
-        write_optimizer(out, state, experts);
-      }
+      out.integer(0);
+      write_optimizer(out, state, {});
+      out.integer(1);
+      write_optimizer(out, state, {.experts = true, .undecayed = spec.config.bias == model::BiasKind::kAll});
       out.end_dict();
     } else {
-      write_optimizer(out, state, false);
+      write_optimizer(out, state, {});
     }
   }
   out.end_dict();
@@ -249,11 +257,16 @@ std::string common_text(const model::ModelSpec& spec, const CanonicalState& stat
 
 }  // namespace
 
-MegatronExport write_megatron(const model::ModelSpec& spec, const CanonicalState& state, DType type,
-                              const std::filesystem::path& output, std::uint64_t max_file_bytes,
+MegatronExport write_megatron(const model::ModelSpec& spec, const CanonicalState& state,
+                              const MegatronForm& form, const std::filesystem::path& output,
                               const ckpt::ExportProgress& progress) {
+  const std::int64_t experts =
+      spec.config.kind == model::ModelKind::kGpt ? spec.config.moe.num_moe_experts.value_or(1) : 1;
+  require<ConfigError>(form.expert_ranks >= 1 && experts % form.expert_ranks == 0,
+                       "--expert-model-parallel-size {}: a number that divides the model's {} {} is expected",
+                       form.expert_ranks, experts, experts == 1 ? "expert" : "experts");
   const Stacks stacks(spec);
-  const std::string common = common_text(spec, state, stacks.alike());
+  const std::string common = common_text(spec, state, stacks.alike(), form.expert_ranks);
   const auto tensors = hf::tensors(spec, megatron_family());
   std::vector<std::shared_ptr<const TensorSource>> alive;
   std::vector<WrittenTensor> written;
@@ -268,13 +281,13 @@ MegatronExport write_megatron(const model::ModelSpec& spec, const CanonicalState
     for (WrittenTensor& tensor : stacks.of(tensors, *alive.back(), prefix, storage))
       if (!trained || !tensor.name.ends_with(".expert_bias")) written.push_back(std::move(tensor));
   };
-  add(state.weights, "", ckpt::storage_type(type), false);
+  add(state.weights, "", ckpt::storage_type(form.type), false);
   constexpr auto kWide = ckpt::StorageType::kF32;
   // Under both names: of the distributed optimizer, and of the one with masters of its own.
   if (state.exp_avg) {
     const auto& master = state.master ? state.master : state.weights;
     add(master, "optimizer.state.param.", kWide, true);
-    if (type != DType::kF32) add(master, "optimizer.state.fp32_param.", kWide, true);
+    if (form.type != DType::kF32) add(master, "optimizer.state.fp32_param.", kWide, true);
   }
   add(state.exp_avg, "optimizer.state.exp_avg.", kWide, true);
   add(state.exp_avg_sq, "optimizer.state.exp_avg_sq.", kWide, true);
@@ -287,7 +300,7 @@ MegatronExport write_megatron(const model::ModelSpec& spec, const CanonicalState
       [&](const fs::path& staging) {
         const fs::path folder = staging / name;
         fs::create_directory(folder);
-        ckpt::torch::write_distributed(folder, written, stacks.extra_states(), max_file_bytes,
+        ckpt::torch::write_distributed(folder, written, stacks.extra_states(), form.max_file_bytes,
                                        [&](std::uint64_t done, std::uint64_t total) {
                                          out.bytes = total;
                                          if (progress) progress(done, total);

@@ -15,15 +15,24 @@ struct CanonicalState {
   AdamSettings adam;
 };
 
+struct MegatronForm {
+  DType type = DType::kBF16;  // of the weights
+  std::uint64_t max_file_bytes = ckpt::kDefaultShardBytes;
+  // --expert-model-parallel-size of the command that loads it. Of one expert rank, Megatron's optimizer has
+  // another form than of several, in which the experts have one of their own; it loads either only in its
+  // own.
+  std::int64_t expert_ranks = 1;
+};
+
 struct MegatronExport {
   std::int64_t tensors = 0;
   std::uint64_t bytes = 0;
 };
 // `output`, new or empty, becomes a folder of checkpoints as --save makes them: iter_0000100 and the tracker
-// file; `release` without an optimizer's state. `type`: of the weights. ConfigError: Megatron has no such
-// model.
-MegatronExport write_megatron(const model::ModelSpec& spec, const CanonicalState& state, DType type,
-                              const std::filesystem::path& output, std::uint64_t max_file_bytes,
+// file; `release` without an optimizer's state. ConfigError: Megatron has no such model, or its experts are
+// not divided by `form.expert_ranks`.
+MegatronExport write_megatron(const model::ModelSpec& spec, const CanonicalState& state,
+                              const MegatronForm& form, const std::filesystem::path& output,
                               const ckpt::ExportProgress& progress);
 
 }  // namespace stoa::foreign
