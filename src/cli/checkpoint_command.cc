@@ -271,6 +271,10 @@ void export_as_gguf(const Arguments& arguments, Context& context) {
 void export_as_megatron(const Arguments& arguments, Context& context) {
   require<UsageError>(arguments.family.empty(), "--to megatron takes no --family");
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kAll, context);
+  require<UsageError>(
+      found.state || arguments.expert_ranks == 1,
+      "--expert-model-parallel-size is for the optimizer's state, and '{}' holds weights alone",
+      arguments.model);
   WritingProgress progress(context, "export", "nothing is exported");
   const foreign::MegatronExport out = run::export_megatron(
       found,

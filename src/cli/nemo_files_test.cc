@@ -158,7 +158,13 @@ TEST_F(NemoFiles, KeysWithOtherMeaningsAreTranslated) {
       read(training(), {"+model.fsdp=true", "+model.fsdp_sharding_strategy=full"}).run.layout.zero_stage, 3);
   EXPECT_EQ(read(training(), {"model.zero_stage=0"}).run.layout.zero_stage, 0) << "the user's own word";
   EXPECT_THROW(read(training(), {"+model.fsdp=true", "+model.fsdp_sharding_strategy=hybrid"}), ConfigError);
-  EXPECT_THROW(read(training(), {"+model.optim.dtype=bf16"}), ConfigError);
+  // Of its two optimizers with sharded states, one reads these.
+  for (const char* key : {"+model.optim.dtype=bf16", "+model.do_layer_norm_weight_decay=true"}) {
+    EXPECT_THROW(read(training(), {key, "model.optim.name=distributed_fused_adam"}), ConfigError) << key;
+    EXPECT_THAT(read(training(), {key, "model.optim.name=mcore_distributed_optim"}).notes,
+                testing::Contains(HasSubstr("NeMo does not read it")))
+        << key;
+  }
   const auto fp8 = read(training(), {"+model.fp8=true", "+model.fp8_e4m3=false", "+model.fp8_hybrid=true"});
   EXPECT_EQ(fp8.run.model.fp8.fp8, model::Fp8Format::kHybrid);
   EXPECT_EQ(fp8.run.model.fp8.fp8_recipe, model::Fp8Recipe::kDelayed);

@@ -339,6 +339,12 @@ class Emission {
                        *data = root.find_path("model.data.seq_length");
     if (planned_.layout.pipeline_model_parallel_size > 1 && model && data && model->scalar != data->scalar)
       changed.push_back({"model.encoder_seq_length", std::to_string(planned_.model.encoder_seq_length)});
+    // What mcore_distributed_optim does not read and another optimizer would.
+    const auto optimizer = std::find_if(changed.begin(), changed.end(),
+                                        [](const NemoSetting& s) { return s.path == "model.optim.name"; });
+    if (optimizer != changed.end() && optimizer->value != "mcore_distributed_optim")
+      for (const char* key : {"model.optim.dtype", "model.do_layer_norm_weight_decay"})
+        if (root.find_path(key)) changed.push_back({key, "null"});
     std::vector<std::string> overrides;
     for (const NemoSetting& s : changed) overrides.push_back(fmt::format("{}={}", s.path, s.value));
     const train::RunConfig back = load_run_config(a_.config, overrides);

@@ -139,6 +139,10 @@ TEST_F(Workplace, MegatronExportIsReadBack) {
       EXPECT_NE(common(name + "-split"), common(name + "-megatron"));
     else
       EXPECT_THAT(split.err, HasSubstr("that divides the model's 1 expert"));
+    EXPECT_THAT(stoa({"checkpoint", "export", name + "/checkpoints/step-0000003/model", "--to", "megatron",
+                      "--dtype", "fp32", "--output", name + "-weights", "--expert-model-parallel-size", "2"})
+                    .err,
+                HasSubstr("holds weights alone"));
     stoa_ok({"checkpoint", "import", name + (experts ? "-split" : "-megatron"), "--with-optimizer",
              "--output", name + "-back"});
     const auto compared =

@@ -90,7 +90,11 @@ def class_fields(config):
 
 def model_parallel(recipe):
     strategy = getattr(recipe.trainer.strategy, "__arguments__", {})
-    return math.prod(strategy.get(f"{part}_size", 1) for part in ("tensor_model_parallel", "pipeline_model_parallel", "context_parallel"))
+    def size(part, otherwise=1):
+        return strategy.get(f"{part}_size") or otherwise
+    tensor = size("tensor_model_parallel")
+    experts = size("expert_model_parallel") * size("expert_tensor_parallel", tensor)
+    return size("pipeline_model_parallel") * math.lcm(tensor * size("context_parallel"), experts if size("expert_model_parallel") > 1 else 1)
 
 
 def activation(fields):

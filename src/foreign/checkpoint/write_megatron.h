@@ -18,9 +18,8 @@ struct CanonicalState {
 struct MegatronForm {
   DType type = DType::kBF16;  // of the weights
   std::uint64_t max_file_bytes = ckpt::kDefaultShardBytes;
-  // --expert-model-parallel-size of the command that loads it. Of one expert rank, Megatron's optimizer has
-  // another form than of several, in which the experts have one of their own; it loads either only in its
-  // own.
+  // --expert-model-parallel-size of the command that loads it. With several expert ranks, Megatron has an
+  // optimizer of its own for the experts, and loads neither form in place of the other.
   std::int64_t expert_ranks = 1;
 };
 

@@ -141,8 +141,17 @@ TEST(MegatronArguments, BalancingSaysTheWordOfTheSchema) {
   EXPECT_THAT(read_small(experts + "aux_loss").overrides,
               Contains("model.moe_router_load_balancing_type=seq_aux_loss"))
       << "with one sequence in a microbatch they are one";
-  EXPECT_THAT(message_of(kSmall + experts + "aux_loss --micro-batch-size 2"),
+  for (const std::string& other : {experts + "aux_loss --micro-batch-size 2", experts + "global_aux_loss",
+                                   experts + "none --moe-apply-probs-on-input", std::string("--qk-l2-norm"),
+                                   std::string("--position-embedding-type rope --rotary-interleaved")}) {
+    EXPECT_TRUE(any_with(read_small(other).notes, "The plan is the same; 'stoa train' refuses it")) << other;
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kBench})
+      EXPECT_THAT(message_of(kSmall + other, {{}, {}, purpose, {}}), HasSubstr("Stoa does not do what"))
+          << other;
+  }
+  EXPECT_THAT(message_of(kSmall + experts + "aux_loss --micro-batch-size 2", {{}, {}, Purpose::kTrain, {}}),
               HasSubstr("microbatches of several"));
+  EXPECT_THAT(read_small("--qk-l2-norm").overrides, Contains("model.qk_layernorm=true"));
   EXPECT_THAT(message_of(kSmall + experts + "sinkhorn"), HasSubstr("expected seq_aux_loss"));
 }
 

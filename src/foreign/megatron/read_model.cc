@@ -216,6 +216,8 @@ void MegatronReading::positions() {
   if (take("use-rotary-position-embeddings")) type = "rope";
   const bool disabled = take("no-position-embedding");
   if (disabled && type == "learned_absolute") type = "none";
+  if (has("rotary-interleaved"))
+    trains_differently("rotary-interleaved", "rotary positions of interleaved pairs: Stoa rotates halves");
   const bool yarn = type == "yarn";
   if (yarn) type = "rope";
   if (type == "mrope")
@@ -290,6 +292,11 @@ void MegatronReading::attention() {
   }
   const auto channels = value("kv-channels");
   const bool norms = take("qk-layernorm");
+  if (has("qk-l2-norm")) {
+    trains_differently("qk-l2-norm",
+                       "an L2 norm of queries and keys: the norms of qk_layernorm have weights");
+    set("model.qk_layernorm", "true");
+  }
   if (take("multi-latent-attention"))
     latent_attention();
   else if (channels)
@@ -411,6 +418,9 @@ void MegatronReading::experts() {
       if (*interval > 0 && (i + 1) % *interval != 0) dense.push_back(i);
     set("model.moe_dense_layers", yaml_list(dense));
   }
+  if (has("moe-apply-probs-on-input"))
+    trains_differently("moe-apply-probs-on-input",
+                       "experts' inputs, not outputs, multiplied by the router weight");
   if (const auto score = value("moe-router-score-function")) {
     if (*score == "softmax" || *score == "sigmoid")
       set("model.moe_router_score_function", *score);
@@ -437,10 +447,11 @@ void MegatronReading::balancing() {
     set("model.moe_router_load_balancing_type", "seq_aux_loss");
   } else if (type == "aux_loss" || type == "global_aux_loss") {
     if (weight != 0)
-      refuse(given ? "moe-router-load-balancing-type" : "moe-aux-loss-coeff",
-             type == "aux_loss"
-                 ? "a loss over microbatches of several sequences: Stoa's is per sequence, seq_aux_loss"
-                 : "a loss over the global batch: Stoa's is per sequence, seq_aux_loss");
+      trains_differently(
+          given ? "moe-router-load-balancing-type" : "moe-aux-loss-coeff",
+          type == "aux_loss"
+              ? "a loss over microbatches of several sequences: Stoa's is per sequence, seq_aux_loss"
+              : "a loss over the global batch: Stoa's is per sequence, seq_aux_loss");
   } else {
     refuse("moe-router-load-balancing-type", "expected seq_aux_loss, aux_loss or none");
   }

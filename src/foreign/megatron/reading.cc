@@ -95,6 +95,12 @@ void MegatronReading::refuse(std::string_view name, std::string_view reason) {
   refused_names_.emplace_back(name);
 }
 
+void MegatronReading::trains_differently(std::string_view name, std::string_view reason) {
+  if (!only_looked_at()) return refuse(name, reason);
+  taken_.emplace(name);
+  note(fmt::format("{}: {}. The plan is the same; 'stoa train' refuses it", find(name)->text(), reason));
+}
+
 bool MegatronReading::changed(std::string_view key) const {
   const auto below = [](std::string_view part, std::string_view whole) {
     return part.starts_with(whole) && (part.size() == whole.size() || part[whole.size()] == '.');

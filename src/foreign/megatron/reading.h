@@ -37,6 +37,8 @@ class MegatronReading {
   bool is_set(std::string_view key) const { return values_.contains(std::string(key)); }
   std::int64_t number(std::string_view key, std::int64_t otherwise) const;
   void refuse(std::string_view name, std::string_view reason);
+  // Other numbers in training, but the same memory and time: a plan says so, a run is refused.
+  void trains_differently(std::string_view name, std::string_view reason);
   // Whether the user's key=value set `key`, one above or below it.
   bool changed(std::string_view key) const;
   void note(std::string text) { out_.notes.push_back(std::move(text)); }

@@ -195,7 +195,18 @@ void NemoTranslation::shape() {
     else
       problem("model.embedding_init_method_std", "all weights start with init_method_std");
   }
-  if (text("model.do_layer_norm_weight_decay") == "true")
+  // That optimizer gets rate, decay and betas alone of NeMo, and is Megatron-Core's: fp32 moments, its own
+  // choice of what decays.
+  const bool megatron = text("model.optim.name") == "mcore_distributed_optim";
+  if (const std::string type = text("model.optim.dtype"); megatron && !type.empty()) {
+    notes.push_back(
+        fmt::format("model.optim.dtype {}: NeMo does not read it with mcore_distributed_optim", type));
+    erase("model.optim.dtype");
+  }
+  if (text("model.do_layer_norm_weight_decay") == "true" && megatron)
+    notes.emplace_back(
+        "model.do_layer_norm_weight_decay: NeMo does not read it with mcore_distributed_optim");
+  else if (text("model.do_layer_norm_weight_decay") == "true")
     problem("model.do_layer_norm_weight_decay", "norms and biases have no weight decay");
   erase("model.do_layer_norm_weight_decay");
 }
@@ -270,6 +281,12 @@ void NemoTranslation::experts() {
   if (type == "aux_loss" && (micro == 1 || weight == 0)) {
     put("model.moe_router_load_balancing_type", "seq_aux_loss", "model.moe_router_load_balancing_type");
     if (!find("model.moe_aux_loss_coeff")) put("model.moe_aux_loss_coeff", "0", "model.num_moe_experts");
+  } else if (type == "aux_loss" && (purpose_ == Purpose::kPlan || purpose_ == Purpose::kShow)) {
+    put("model.moe_router_load_balancing_type", "seq_aux_loss", "model.moe_router_load_balancing_type");
+    notes.emplace_back(
+        "model.moe_aux_loss_coeff: a loss over microbatches of several sequences: Stoa's is per sequence. "
+        "The "
+        "plan is the same; 'stoa train' refuses it");
   } else if (type == "aux_loss") {
     problem("model.moe_aux_loss_coeff",
             "a loss over microbatches of several sequences: Stoa's is per sequence, seq_aux_loss");

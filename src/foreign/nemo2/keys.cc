@@ -23,7 +23,7 @@ constexpr Nemo2Key kOwnKeys[] = {
     {S::kModel, "add_lm_head", U::kCode, "model.bert.lm_head"},
     {S::kModel, "add_pooler", U::kNone, "the binary head has its pooler"},
     {S::kModel, "apply_rope_fusion", U::kNone, "a choice of kernels or Python classes: Stoa has its own"},
-    {S::kModel, "attention_chunk_size", U::kRefused, "attention within chunks of tokens"},
+    {S::kModel, "attention_chunk_size", U::kCode, "no effect where a sequence is one chunk"},
     {S::kModel, "attn_logit_softcapping", U::kKey, "model.attn_logit_softcapping"},
     {S::kModel, "autocast_dtype", U::kNone, "types follow the precision"},
     {S::kModel, "barrier_with_L1_time", U::kNone, "an object of the running program"},

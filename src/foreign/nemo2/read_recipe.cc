@@ -119,6 +119,13 @@ void Nemo2Reading::lengths() {
       whole(S::kModel, "max_position_embeddings").value_or(std::max(length, of_model.value_or(0)));
   argument("max-position-embeddings", {std::to_string(std::max(positions, length))},
            fmt::format("model.max_position_embeddings: {}", positions));
+  const auto chunk = whole(S::kModel, "attention_chunk_size");
+  if (!chunk) return;
+  if (length <= *chunk && !changed("model.encoder_seq_length"))
+    note(fmt::format("attention within chunks of {} tokens: a sequence of {} is one", *chunk, length));
+  else
+    refuse(code_.at(std::pair(S::kModel, std::string("attention_chunk_size"))).path, std::to_string(*chunk),
+           "attention within chunks of tokens");
 }
 
 // What NeMo's layers of Gemma are by their class.

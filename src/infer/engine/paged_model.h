@@ -1,6 +1,6 @@
 // A model's passes over keys and values in a pool of blocks: rows of many sequences go through it together.
 // Declares its buffers in an arena that someone else commits, and runs with someone else's weights: those of
-// a loaded model, or of a training rank that draws text. The logits of a token have the same bits whatever
+// a loaded model, or of a training rank that samples text. The logits of a token have the same bits whatever
 // else is in its pass, as long as the backend keeps rows apart (ops/cpu/gemm.h).
 #pragma once
 
