@@ -14,7 +14,7 @@ struct DecoderRankOptions {
   nn::Precision precision;
   TextLosses::Options losses = {};
   std::optional<PassLimits> passes = {};  // none: losses only
-  bool tables = true;                // PagedModel::Options::tables
+  bool tables = true;                     // PagedModel::Options::tables
 };
 
 class DecoderRank {
@@ -49,10 +49,10 @@ class DecoderRank {
 
 // What a model is loaded for.
 struct DecoderUse {
-  bool cache = true;                    // for passes; otherwise losses only
+  bool cache = true;                         // for passes; otherwise losses only
   std::optional<std::int64_t> context = {};  // longest text of the passes; none: the model's positions
-  std::int64_t sequences = 1;           // of the passes
-  std::int64_t pass_tokens = 512;       // at most the model's positions, but for packed texts
+  std::int64_t sequences = 1;                // of the passes
+  std::int64_t pass_tokens = 512;            // at most the model's positions, but for packed texts
   std::optional<std::int64_t> text_tokens =
       std::nullopt;       // longest text of losses(): several are packed into a pass
   bool tokenizer = true;  // is one needed? It is read before the weights

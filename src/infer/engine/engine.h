@@ -54,7 +54,7 @@ class Engine {
 
   Choice& open(State& state, SequenceId sequence);
   void score_prompt(State& state, const PassSegment& segment, std::span<const float> logits);
-  // Of a sequence, without virtual ones.
+  // The tokens of a sequence, without virtual ones.
   std::span<const std::int32_t> text_of(SequenceId sequence) const;
   void draw_from(const PassSegment& segment, std::span<const float> logits);
   void draw(Draw& draw) const;
