@@ -54,7 +54,7 @@ function(stoa_kernels folder)
       target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/ops/cpu/simd_math.h)
     endif()
     target_sources(stoa_${name} PRIVATE $<TARGET_OBJECTS:${target}>)
-    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+    list(APPEND objects $<FILTER:$<TARGET_OBJECTS:${target}>,EXCLUDE,gch$>)  # a precompiled header is none
   endforeach()
 
   if(STOA_TESTS AND NOT STOA_SANITIZE)

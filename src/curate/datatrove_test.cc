@@ -17,7 +17,7 @@ namespace {
 
 std::vector<nlohmann::json> recorded_rows() {
   std::vector<nlohmann::json> rows;
-  std::istringstream lines(read_text(test::source_dir() / "tests/recorded_rows/curate/datatrove.jsonl"));
+  std::istringstream lines(read_text(test::source_dir() / "tests/fixtures/curate/datatrove.jsonl"));
   for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
   EXPECT_GT(rows.size(), 50U);
   return rows;

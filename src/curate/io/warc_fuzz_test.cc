@@ -93,12 +93,12 @@ TEST(Warc, LiesAreRefused) {
     }
     return std::string("no error");
   };
-  EXPECT_THAT(said("hello\n"), HasSubstr("no WARC warc_record"));
+  EXPECT_THAT(said("hello\n"), HasSubstr("no WARC record"));
   EXPECT_THAT(said(warc_record("conversion", "x", "abc", "1000")), HasSubstr("1000 bytes is announced"));
   EXPECT_THAT(said(warc_record("conversion", "x", "abc", "99999999999")), HasSubstr("at most"));
   EXPECT_THAT(said(warc_record("conversion", "x", "abc", "-1")), HasSubstr("without a Content-Length"));
   EXPECT_THAT(said(warc_record("conversion", "x", "abc", "1")),
-              HasSubstr("no WARC warc_record"));  // what follows is no warc_record
+              HasSubstr("no WARC record"));  // what follows is no record
   EXPECT_THAT(said("WARC/1.0\r\nWARC-Type: conversion\r\n"), HasSubstr("within the headers"));
   EXPECT_THAT(said("WARC/1.0\r\n" + std::string(200'000, 'x')), HasSubstr("headers of more than"));
   EXPECT_EQ(said(""), "no error");

@@ -40,7 +40,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-fs::path model_folder() { return test::source_dir() / "tests/model_folder/curate/fasttext"; }
+fs::path model_folder() { return test::source_dir() / "tests/fixtures/curate/fasttext"; }
 
 TEST(FastText, PredictsWhatFastTextPredicts) {
   std::map<std::string, FastTextModel> models;
