@@ -22,7 +22,8 @@ import megatron_facts
 PRESETS = [("gpt-5b", 64, []), ("gpt-175b", 1024, []), ("llama-7b", 16, []), ("llama3-8b", 16, []), ("llama3-70b", 64, []),
            ("mixtral-8x7b", 64, []), ("gpt-20b", 64, ["model.fp8=hybrid", "model.fp8_recipe=delayed"]),
            ("gpt-126m", 8, ["model.optim.name=sgd"]), ("llama-1b", 8, ["model.window_size=1024"]),
-           ("gpt-126m", 8, ["trainer.precision=fp16", "trainer.max_steps=100", "model.optim.sched.name=WSD",
+           ("gpt-126m", 8, ["trainer.precision=fp16", "trainer.max_steps=100", "model.optim.sched.warmup_steps=10",
+                            "model.optim.sched.constant_steps=0", "model.optim.sched.name=WSD",
                             "model.optim.sched.wsd_decay_steps=10"])]
 
 
