@@ -13,7 +13,7 @@ LEVELS = {
     "parallel": 4,
     "nn": 5,
     "model": 6, "optim": 6, "data": 6, "token": 6, "ckpt": 6, "chat": 6,
-    "foreign": 7, "curate": 7,
+    "foreign": 7, "curate": 7, "constraint": 7,
     "infer": 8,
     "run": 9, "watch": 9, "eval": 9, "tune": 9,
     "train": 10, "plan": 10, "serve": 10,
