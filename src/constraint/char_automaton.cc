@@ -99,6 +99,15 @@ void add_edge(State& state, char32_t first, char32_t last, std::int32_t to) {
 
 }  // namespace
 
+bool CharAutomaton::accepts_all() const {
+  const auto& all = CodeSet::all().ranges();
+  return std::all_of(states.begin(), states.end(), [&](const State& s) {
+    return s.final && std::ranges::equal(s.edges, all, [](const Edge& e, const CodeRange& r) {
+             return e.first == r.first && e.last == r.last;
+           });
+  });
+}
+
 bool CharAutomaton::matches(std::string_view text) const {
   const auto chars = characters_of(text);
   if (!chars) return false;

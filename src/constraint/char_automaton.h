@@ -22,6 +22,8 @@ struct CharAutomaton {
   std::vector<State> states;  // 0 is the first; from every other one a final state is reached
 
   bool empty() const { return states.size() == 1 && !states[0].final; }
+  // Whether it is made to accept every text.
+  bool accepts_all() const;
   bool matches(std::string_view text) const;
 };
 
