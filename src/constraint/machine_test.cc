@@ -5,39 +5,15 @@
 #include <algorithm>
 #include <random>
 
-#include "constraint/constraint.h"
-#include "constraint/gbnf.h"
 #include "constraint/reference_matcher.h"
+#include "constraint/test_support.h"
 
 namespace stoa::constraint {
 namespace {
 
-class NoTokens final : public TokenNames {
- public:
-  Node by_id(std::int32_t) const override { return nullptr; }
-  Node by_text(std::string_view) const override { return nullptr; }
-};
-
 Grammar gbnf(std::string_view text) {
   Budget budget;
   return parse_gbnf(text, NoTokens(), budget);
-}
-
-std::shared_ptr<const TokenTrie> letters() {
-  std::vector<std::string> texts;
-  for (int b = 0; b < 256; ++b) texts.emplace_back(1, static_cast<char>(b));
-  return std::make_shared<const TokenTrie>(std::move(texts), std::vector<std::int32_t>{});
-}
-
-Machine machine_of(const Grammar& grammar, std::shared_ptr<const TokenTrie> tokens = letters(),
-                   std::int64_t depth = 256) {
-  Budget budget;
-  return Machine(std::make_shared<const Pushdown>(grammar, budget), std::move(tokens), depth);
-}
-
-bool accepts(Machine& machine, std::string_view text) {
-  const auto state = machine.next(machine.start(), text);
-  return state != Machine::kDead && machine.accepts(state);
 }
 
 // Expressions over a, b and c and a few rules that call each other in every way.
@@ -126,7 +102,7 @@ TEST(Machine, LongRepetitionsCountExactly) {
 }
 
 TEST(Machine, DeepTextsEndWhereTheDepthDoes) {
-  Machine machine = machine_of(gbnf("root ::= \"(\" root \")\" | \"x\""), letters(), 100);
+  Machine machine = machine_of(gbnf("root ::= \"(\" root \")\" | \"x\""), byte_tokens(), 100);
   const auto nested = [](int n) { return std::string(n, '(') + "x" + std::string(n, ')'); };
   EXPECT_TRUE(accepts(machine, nested(90)));
   EXPECT_FALSE(accepts(machine, nested(110)));
@@ -153,7 +129,7 @@ TEST(Machine, CharactersAreWholeUtf8) {
 // A vocabulary of pieces of texts, of all lengths, with broken characters among them.
 std::shared_ptr<const TokenTrie> pieces(std::mt19937& random, const std::vector<std::string>& corpus) {
   std::vector<std::string> texts;
-  for (int b = 0; b < 256; ++b) texts.emplace_back(1, static_cast<char>(b));
+  for (int b = 0; b < 255; ++b) texts.emplace_back(1, static_cast<char>(b));
   for (int i = 0; i < 3000; ++i) {
     const std::string& text = corpus[random() % corpus.size()];
     const std::size_t from = random() % text.size();
@@ -224,20 +200,34 @@ TEST(Machine, SpecialTokensAreAllowedOnlyWhereTheyAreNamed) {
   EXPECT_FALSE(text.push(99));
 }
 
-TEST(Machine, TooLargeAndTooAmbiguousIsRefused) {
-  const auto refused = [](std::string_view source) {
-    Budget budget({.states = 5000, .seconds = 2});
-    try {
-      Pushdown(parse_gbnf(source, NoTokens(), budget), budget);
-      return std::string();
-    } catch (const ConstraintError& error) {
-      return std::string(error.what());
-    }
+TEST(Machine, TooLargeAndEndlessGrammarsAreRefused) {
+  const auto refused = [](std::string text) {
+    return refusal({.kind = Source::Kind::kGrammar, .text = std::move(text)}, {.states = 5000, .seconds = 2});
   };
   EXPECT_NE(refused("root ::= [ab]* \"a\" [ab]{20}").find("too large"), std::string::npos);
-  EXPECT_NE(refused("root ::= root"), "");
-  EXPECT_NE(refused("root ::= \"a\" root"), "");
+  EXPECT_EQ(refused("root ::= root"), "the constraint allows no text at all");
+  EXPECT_EQ(refused("root ::= \"a\" root"), "the constraint allows no text at all");
   EXPECT_EQ(refused("root ::= (\"a\"{1000}){1000}"), "");
+}
+
+// Texts that a machine has read are found again after it forgot them.
+TEST(Machine, WhatWasForgottenIsReadAgain) {
+  const auto tokens = byte_tokens();
+  const auto constraint =
+      std::make_shared<Constraint>(gbnf("root ::= (\"x\" [a-z]{0,100000} \";\")*"), tokens, Limits());
+  ConstrainedText kept(constraint), long_text(constraint);
+  for (const char c : {'x', 'a', 'b'}) ASSERT_TRUE(kept.push(c));
+  // Every character makes new states, until the bounds are passed several times.
+  ASSERT_TRUE(long_text.push('x'));
+  for (int i = 0; i < 100'000; ++i) ASSERT_TRUE(long_text.push('a' + i % 26)) << i;
+  EXPECT_FALSE(long_text.push('a'));
+  EXPECT_TRUE(long_text.push(';'));
+  EXPECT_TRUE(long_text.accepts());
+  EXPECT_FALSE(kept.accepts());
+  EXPECT_TRUE(kept.push('c'));
+  EXPECT_FALSE(kept.push('x' - 32));
+  EXPECT_TRUE(kept.push(';'));
+  EXPECT_TRUE(kept.accepts());
 }
 
 }  // namespace

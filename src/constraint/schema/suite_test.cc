@@ -1,26 +1,17 @@
 // The JSON Schema organisation's own tests, from a folder that STOA_JSON_SCHEMA_SUITE names
 // (tests/slow/json_schema_suite.sh): what a schema's grammar accepts is valid, whatever the schema.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 
 #include "base/file.h"
-#include "constraint/constraint.h"
-#include "constraint/source.h"
+#include "constraint/test_support.h"
 
 namespace stoa::constraint {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-class NoNames final : public TokenNames {
- public:
-  Node by_id(std::int32_t) const override { return nullptr; }
-  Node by_text(std::string_view) const override { return nullptr; }
-};
 
 // Integers as the grammars write them: 1.0 as 1.
 Json normalised(const Json& value) {
@@ -70,11 +61,6 @@ struct Counts {
 TEST(JsonSchemaSuite, WhatIsAcceptedIsValid) {
   const char* folder = std::getenv("STOA_JSON_SCHEMA_SUITE");
   if (folder == nullptr) GTEST_SKIP() << "STOA_JSON_SCHEMA_SUITE names no folder";
-  const auto tokens = [] {
-    std::vector<std::string> texts;
-    for (int b = 0; b < 255; ++b) texts.emplace_back(1, static_cast<char>(b));
-    return std::make_shared<const TokenTrie>(std::move(texts), std::vector<std::int32_t>{});
-  }();
   for (const auto& [draft, dialect] :
        std::map<std::string, std::string>{{"draft4", "http://json-schema.org/draft-04/schema#"},
                                           {"draft7", "http://json-schema.org/draft-07/schema#"},
@@ -94,13 +80,10 @@ TEST(JsonSchemaSuite, WhatIsAcceptedIsValid) {
         const std::string name = file.filename().string() + ": " + group["description"].get<std::string>();
         std::optional<Machine> machine;
         try {
-          Budget budget;
-          const Source source{.kind = Source::Kind::kSchema,
-                              .text = schema.dump(),
-                              .choices = {},
-                              .schema = {.open_objects = true}};
-          machine.emplace(std::make_shared<const Pushdown>(grammar_of(source, NoNames(), budget), budget),
-                          tokens, 256);
+          machine.emplace(machine_of(Source{.kind = Source::Kind::kSchema,
+                                            .text = schema.dump(),
+                                            .choices = {},
+                                            .schema = {.open_objects = true}}));
         } catch (const ConstraintError& error) {
           if (std::string_view(error.what()) != "the constraint allows no text at all") {
             ++all.refused;
@@ -115,10 +98,8 @@ TEST(JsonSchemaSuite, WhatIsAcceptedIsValid) {
         for (const Json& test : group["tests"]) {
           const std::vector<std::string> texts = spellings(normalised(test["data"]));
           const bool accepted =
-              machine && std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
-                const auto state = machine->next(machine->start(), text);
-                return state != Machine::kDead && machine->accepts(state);
-              });
+              machine && std::any_of(texts.begin(), texts.end(),
+                                     [&](const std::string& text) { return accepts(*machine, text); });
           if (test["valid"].get<bool>()) {
             ++all.valid;
             all.valid_accepted += accepted ? 1 : 0;
