@@ -96,12 +96,13 @@ std::int32_t likeliest(std::span<const float> logits) {
 }
 
 std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
-                                              std::span<const std::int32_t> seen) {
+                                              std::span<const std::int32_t> seen,
+                                              const AllowedTokens* allowed) {
   const SamplingOptions& o = options_;
   const bool early = std::ssize(drawn_) < o.min_tokens && !o.ends.empty();
   const bool counts = (o.presence_penalty != 0 || o.frequency_penalty != 0) && !drawn_.empty();
   if (o.repetition_penalty == 1.0 && o.suppressed.empty() && o.suppressed_first.empty() &&
-      o.bad_words.empty() && o.logit_bias.empty() && !early && !counts)
+      o.bad_words.empty() && o.logit_bias.empty() && !early && !counts && allowed == nullptr)
     return logits;
   scores_.assign(logits.begin(), logits.end());
   for (const auto& [id, bias] : o.logit_bias)
@@ -139,12 +140,34 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
     if (seen.size() >= begin.size() && std::ranges::equal(begin, seen.last(begin.size())))
       forbid(word.back());
   }
+  if (allowed != nullptr) keep(*allowed);
   return scores_;
 }
 
-std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen) {
-  drawn_.push_back(draw(adjusted(logits, seen)));
-  return drawn_.back();
+void TokenSampler::keep(const AllowedTokens& allowed) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  order_.clear();
+  for (const std::int32_t id : allowed.ends)
+    if (static_cast<std::size_t>(id) < scores_.size()) order_.push_back(id);
+  std::vector<float> ends;
+  for (const std::int32_t id : order_) ends.push_back(allowed.may_end ? scores_[id] : kNever);
+  for (std::size_t begin = 0; begin < scores_.size(); begin += 64) {
+    const std::uint64_t word = begin / 64 < allowed.bits.size() ? allowed.bits[begin / 64] : 0;
+    if (word == ~std::uint64_t{0}) continue;
+    const std::size_t end = std::min(begin + 64, scores_.size());
+    for (std::size_t i = begin; i < end; ++i)
+      if ((word >> (i - begin) & 1) == 0) scores_[i] = kNever;
+  }
+  for (std::size_t i = 0; i < order_.size(); ++i) scores_[order_[i]] = ends[i];
+}
+
+std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen,
+                                const AllowedTokens* allowed) {
+  const std::span<const float> scores = adjusted(logits, seen, allowed);
+  const std::int32_t id = draw(scores);
+  if (allowed != nullptr && scores[id] == -std::numeric_limits<float>::infinity()) return -1;
+  drawn_.push_back(id);
+  return id;
 }
 
 std::int32_t TokenSampler::draw(std::span<const float> scores) {

@@ -28,6 +28,13 @@ struct SamplingOptions {
   std::vector<std::int32_t> ends = {};
 };
 
+// What a constraint allows next. An id of `ends` is allowed where the text may end, and only there.
+struct AllowedTokens {
+  std::span<const std::uint64_t> bits;  // id i is bit i % 64 of word i / 64; ids beyond are not allowed
+  bool may_end = false;
+  std::span<const std::int32_t> ends = {};
+};
+
 // ConfigError names the option, its value and its range.
 void validate(const SamplingOptions& options);
 
@@ -42,13 +49,17 @@ class TokenSampler {
   // `logits` of the next position, `seen`: prompt and answer so far. Processed in the order of Hugging Face:
   // bias, repetition penalty (positive logits are divided, negative ones multiplied), frequency and presence
   // penalties, forbidden tokens, temperature, top-k, top-p, min-p. The n-th draw of a sequence is a function
-  // of (seed, choice, n) alone. Ids beyond the vocabulary are ignored.
-  std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
+  // of (seed, choice, n) alone. Ids beyond the vocabulary are ignored. Of `allowed` (null: all tokens) no
+  // other token comes; -1: every one of them is forbidden by the options, and nothing was drawn.
+  std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen,
+                    const AllowedTokens* allowed = nullptr);
 
  private:
   // The logits, with what was seen made less likely and what must not come impossible; may be `logits`
   // themselves.
-  std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen);
+  std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen,
+                                  const AllowedTokens* allowed);
+  void keep(const AllowedTokens& allowed);  // makes all other scores impossible
   std::int32_t draw(std::span<const float> scores);
 
   SamplingOptions options_;

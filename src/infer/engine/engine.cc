@@ -35,6 +35,12 @@ ScoredToken score_token(std::span<const float> logits, std::int32_t id, int keep
   return out;
 }
 
+// Waits for masks whatever a pass throws: the worker uses texts of the requests.
+struct MaskWaiter {
+  MaskWorker& worker;
+  ~MaskWaiter() { worker.wait(); }
+};
+
 }  // namespace
 
 struct Engine::Choice {
@@ -42,6 +48,7 @@ struct Engine::Choice {
   int index = 0;
   SequenceId sequence = 0;
   TokenSampler sampler;
+  std::optional<constraint::ConstrainedText> text = {};  // of a request with a constraint
   std::int64_t drawn = 0;
   bool open = true;
 };
@@ -62,8 +69,9 @@ struct Engine::Draw {
   std::shared_ptr<State> state;
   Choice* choice = nullptr;
   std::span<const float> logits;
-  ScoredToken token;
+  ScoredToken token;  // id -1: the constraint leaves none
   bool finite = true;
+  std::string error = {};  // of the constraint
 };
 
 Engine::Engine(PassModel& model) : model_(model), scheduler_(model.limits()) {}
@@ -168,6 +176,7 @@ Engine::Choice& Engine::open(State& state, SequenceId sequence) {
   const int index = static_cast<int>(state.choices.size());
   state.choices.push_back(
       std::make_unique<Choice>(Choice{&state, index, sequence, TokenSampler(state.request.sampling, index)}));
+  if (state.request.constraint) state.choices.back()->text.emplace(state.request.constraint);
   return *(choices_[sequence] = state.choices.back().get());
 }
 
@@ -204,11 +213,35 @@ void Engine::draw_from(const PassSegment& segment, std::span<const float> logits
     draws_.push_back({owner, &open(state, scheduler_.fork(segment.sequence)), logits, {}, true});
 }
 
+// Masks of the tokens that this pass will be followed by.
+void Engine::find_masks(const PassPlan& plan) {
+  std::vector<constraint::ConstrainedText*> texts;
+  for (const PassSegment& segment : plan.segments) {
+    if (!segment.last) continue;
+    Choice& choice = *choices_.at(segment.sequence);
+    if (choice.text) texts.push_back(&*choice.text);
+  }
+  masks_.start(std::move(texts));
+}
+
 void Engine::draw(Draw& d) const {
   const Request& request = d.choice->state->request;
   if (request.max_tokens == 0) return;
-  const std::int32_t id = d.choice->sampler.next(d.logits, text_of(d.choice->sequence));
+  const std::span<const std::int32_t> seen = text_of(d.choice->sequence);
+  std::int32_t id = -1;
+  if (!d.choice->text) {
+    id = d.choice->sampler.next(d.logits, seen);
+  } else {
+    try {
+      const auto bits = d.choice->text->allowed();
+      const AllowedTokens allowed{*bits, d.choice->text->accepts(), request.end_ids};
+      id = d.choice->sampler.next(d.logits, seen, &allowed);
+    } catch (const constraint::ConstraintError& error) {
+      d.error = error.what();
+    }
+  }
   d.token.token.id = id;
+  if (id < 0) return;
   d.finite = std::isfinite(d.logits[static_cast<std::size_t>(id)]);
   if (request.logprobs && d.finite) d.token = score_token(d.logits, id, *request.logprobs);
 }
@@ -228,8 +261,18 @@ void Engine::deliver(Draw& d) {
   if (request.max_tokens == 0) return end(choice, EndReason::kLength);
   if (!d.finite) return end(choice, EndReason::kNotANumber);
   const std::int32_t id = d.token.token.id;
+  if (id < 0) return end_constrained(choice, d.error);
   if (std::find(request.end_ids.begin(), request.end_ids.end(), id) != request.end_ids.end())
     return end(choice, EndReason::kEndToken, id);
+  bool complete = false;
+  if (choice.text) {
+    try {
+      require<constraint::ConstraintError>(choice.text->push(id), "token {} does not fit its constraint", id);
+      complete = choice.text->complete();
+    } catch (const constraint::ConstraintError& error) {
+      return end(choice, EndReason::kFailed, -1, error.what());
+    }
+  }
   ++choice.drawn;
   ++counters_.answer_tokens;
   Event event{.kind = Event::Kind::kToken, .request = state.id, .choice = choice.index};
@@ -237,15 +280,33 @@ void Engine::deliver(Draw& d) {
   const bool on = state.listener(event);
   if (!choice.open) return;
   if (!on) return end(choice, EndReason::kCaller);
+  if (complete) return end(choice, EndReason::kEndToken);
   if (choice.drawn == request.max_tokens) return end(choice, EndReason::kLength);
   if (scheduler_.length(choice.sequence) == limits().longest()) return end(choice, EndReason::kContext);
   scheduler_.append(choice.sequence, id);
 }
 
+// Of a choice for which no token is left: a text that may end does, others fail rather than break their
+// constraint.
+void Engine::end_constrained(Choice& choice, std::string error) {
+  try {
+    if (error.empty() && choice.text->accepts()) return end(choice, EndReason::kEndToken);
+    if (error.empty())
+      error = "the constraint and the other options of the request leave no token that could follow";
+  } catch (const constraint::ConstraintError& again) {
+    error = again.what();
+  }
+  end(choice, EndReason::kFailed, -1, error);
+}
+
 bool Engine::step() {
   const PassPlan& plan = scheduler_.next();
   if (plan.segments.empty()) return !scheduler_.idle();
-  const std::span<const float> logits = model_.run(plan);
+  find_masks(plan);
+  const std::span<const float> logits = [&] {
+    const MaskWaiter waiter{masks_};
+    return model_.run(plan);
+  }();
   scheduler_.complete();
   ++counters_.passes;
   draws_.clear();

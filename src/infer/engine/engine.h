@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "infer/engine/mask_worker.h"
 #include "infer/engine/request.h"
 #include "infer/engine/scheduler.h"
 
@@ -58,7 +59,9 @@ class Engine {
   std::span<const std::int32_t> text_of(SequenceId sequence) const;
   void draw_from(const PassSegment& segment, std::span<const float> logits);
   void draw(Draw& draw) const;
+  void find_masks(const PassPlan& plan);
   void deliver(Draw& draw);
+  void end_constrained(Choice& choice, std::string error);
   void end(Choice& choice, EndReason reason, std::int32_t token = -1, const std::string& message = {});
 
   PassModel& model_;
@@ -68,6 +71,7 @@ class Engine {
   RequestId next_id_ = 1;
   EngineCounters counters_;
   std::vector<Draw> draws_;
+  MaskWorker masks_;
 };
 
 }  // namespace stoa::infer

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "constraint/test_support.h"
 #include "infer/engine/engine_loop.h"
 #include "infer/engine/simulated_model.h"
 
@@ -33,15 +34,28 @@ std::vector<std::int32_t> alone(const Request& r, int choice, std::int64_t longe
   TokenSampler sampler(r.sampling, choice);
   std::vector<std::int32_t> seen = r.prompt, answer;
   std::vector<float> logits(50);
+  std::optional<constraint::ConstrainedText> text;
+  if (r.constraint) text.emplace(r.constraint);
   reason = EndReason::kLength;
   while (std::ssize(answer) < r.max_tokens) {
     SimulatedModel::logits_of(seen, logits);
-    const std::int32_t id = sampler.next(logits, seen);
+    std::int32_t id = -1;
+    if (text) {
+      const auto bits = text->allowed();
+      const AllowedTokens allowed{*bits, text->accepts(), r.end_ids};
+      id = sampler.next(logits, seen, &allowed);
+    } else {
+      id = sampler.next(logits, seen);
+    }
     if (std::ranges::find(r.end_ids, id) != r.end_ids.end()) {
       reason = EndReason::kEndToken;
       break;
     }
     answer.push_back(id);
+    if (text && text->push(id) && text->complete()) {
+      reason = EndReason::kEndToken;
+      break;
+    }
     if (std::ssize(answer) < r.max_tokens && std::ssize(seen) == longest) {
       reason = EndReason::kContext;
       break;
@@ -79,7 +93,23 @@ void run_out(Engine& engine) {
   for (int i = 0; engine.step(); ++i) ASSERT_LT(i, 100000) << "the engine does not end";
 }
 
+// Over tokens that are a letter, two of them, or nothing.
+std::shared_ptr<constraint::Constraint> letters_that_match(std::string_view pattern) {
+  std::vector<std::string> texts;
+  for (int id = 0; id < 50; ++id) {
+    const char a = static_cast<char>('a' + id % 5), b = static_cast<char>('a' + id / 5 % 5);
+    texts.push_back(id < 5 ? std::string{a} : id < 45 ? std::string{a, b} : "");
+  }
+  constraint::Budget budget;
+  const constraint::Source source{.kind = constraint::Source::Kind::kRegex, .text = std::string(pattern)};
+  return std::make_shared<constraint::Constraint>(
+      constraint::grammar_of(source, constraint::NoTokens(), budget),
+      std::make_shared<const constraint::TokenTrie>(std::move(texts), std::vector<std::int32_t>{}),
+      constraint::Limits());
+}
+
 TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
+  const auto pairs = letters_that_match("([ab][cde]){2,6}(e|[^c]*)");
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
     PassLimits limits = kSmall;
@@ -114,6 +144,7 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
       r.cache_salt = random() % 2 ? "x" : "";
       if (random() % 3 == 0) r.prompt_logprobs = 2;
       if (random() % 3 == 0) r.logprobs = 3;
+      if (random() % 3 == 0) r.constraint = pairs;
       ids.push_back(engine.submit(r, c->listener()));
       cancelled.push_back(false);
       all.push_back(std::move(c));
@@ -370,6 +401,75 @@ TEST(Engine, ContinuesWhatTheOnlySequenceLeft) {
     EXPECT_EQ(ask({1, 2, 3, 9}, "").first, 0) << "of another salt";
     EXPECT_EQ(ask({1, 2, 3, 9}, "").first, left == LeftBehind::kBeginning ? 3 : 0);
   }
+}
+
+std::string letters_of(const Answer& answer) {
+  std::string text;
+  for (const std::int32_t id : answer.tokens) {
+    text += static_cast<char>('a' + id % 5);
+    if (id >= 5) text += static_cast<char>('a' + id / 5 % 5);
+  }
+  return text;
+}
+
+TEST(Engine, ConstrainedAnswersEndWhereTheirConstraintsDo) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  const auto ask = [&](Request request) {
+    Collected c;
+    request.prompt = {1, 2, 3};
+    c.request = std::move(request);
+    engine.submit(c.request, c.listener());
+    run_out(engine);
+    for (const Answer& a : c.choices) EXPECT_EQ(a.ends, 1);
+    return c.choices;
+  };
+  const auto three = letters_that_match("(abc|bcd)");
+  for (const Answer& a : ask({.sampling = {.seed = 3}, .choices = 5, .constraint = three})) {
+    EXPECT_TRUE(letters_of(a) == "abc" || letters_of(a) == "bcd") << letters_of(a);
+    EXPECT_EQ(a.end.reason, EndReason::kEndToken);
+    EXPECT_EQ(a.end.token.token.id, -1);
+  }
+  // Token 45 has no text: an end token is no part of the answer.
+  const auto many = letters_that_match("(ab)*");
+  const Answer ended = ask(
+      {.sampling = {.greedy = true, .logit_bias = {{45, 100.F}}}, .end_ids = {45}, .constraint = many})[0];
+  EXPECT_EQ(letters_of(ended), "");
+  EXPECT_EQ(ended.end.token.token.id, 45);
+  // A letter of the text as an end token is drawn only where the text may end.
+  const Answer whole = ask({.sampling = {.greedy = true, .logit_bias = {{0, 100.F}}},
+                            .end_ids = {0},
+                            .constraint = letters_that_match("bab?")})[0];
+  EXPECT_EQ(whole.end.reason, EndReason::kEndToken);
+  EXPECT_EQ(letters_of(whole), "ba");
+  // Too few tokens: the text stays incomplete.
+  EXPECT_EQ(ask({.max_tokens = 2, .constraint = letters_that_match("[ab]{40}")})[0].end.reason,
+            EndReason::kLength);
+}
+
+TEST(Engine, WhereNoTokenIsLeftAnswersFailRatherThanBreakTheirConstraint) {
+  SimulatedModel model(kSmall);
+  Engine engine(model);
+  const auto ask = [&](Request request) {
+    Collected c;
+    request.prompt = {1};
+    c.request = std::move(request);
+    engine.submit(c.request, c.listener());
+    run_out(engine);
+    return c.choices[0];
+  };
+  // No token has an x.
+  const Answer stuck = ask({.constraint = letters_that_match("abx")});
+  EXPECT_EQ(stuck.end.reason, EndReason::kFailed);
+  EXPECT_EQ(letters_of(stuck), "ab");
+  EXPECT_NE(stuck.end.message.find("leave no token"), std::string::npos);
+  // What the options forbid, but the text may end.
+  SamplingOptions options;
+  for (std::int32_t id = 0; id < 50; ++id) options.suppressed.push_back(id);
+  EXPECT_EQ(ask({.sampling = options, .constraint = letters_that_match("(ab)*")}).end.reason,
+            EndReason::kEndToken);
+  EXPECT_EQ(ask({.sampling = options, .constraint = letters_that_match("ab")}).end.reason,
+            EndReason::kFailed);
 }
 
 TEST(EngineLoop, AnswersManyThreads) {

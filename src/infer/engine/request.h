@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "constraint/constraint.h"
 #include "infer/token_sampler.h"
 
 namespace stoa::infer {
 
-// Why an answer ended. kCaller: the listener, or cancel(). kNotANumber: logits are NaN or infinite. kFailed:
-// a pass threw (Event::message).
+// Why an answer ended. kEndToken: also where a constrained text is complete. kCaller: the listener, or
+// cancel(). kNotANumber: logits are NaN or infinite. kFailed: a pass threw, or a constraint left no token
+// (Event::message).
 enum class EndReason : std::uint8_t {
   kLength,
   kEndToken,
@@ -36,6 +38,8 @@ struct Request {
   // gives them, before penalties and temperature; none: not computed. The same for the prompt's tokens after
   // the first, whose prefix is then not taken from the cache.
   std::optional<int> logprobs = {}, prompt_logprobs = {};
+  // What the text of every choice must be (null: anything). An end id is drawn only where the text may end.
+  std::shared_ptr<constraint::Constraint> constraint = {};
   std::string cache_salt = {};  // requests of different salts share no cached keys and values
   std::string tenant = {};      // of those that wait, the tenant that was served least is next
   int priority = 0;             // the highest first
@@ -57,7 +61,7 @@ struct Event {
   Kind kind = Kind::kToken;
   RequestId request = 0;
   int choice = 0;
-  ScoredToken token = {};                // kToken; of kEnd by an end id that id
+  ScoredToken token = {};                // kToken; of kEnd by an end id that id, else -1
   std::vector<ScoredToken> prompt = {};  // kPrompt: of the prompt's tokens after the first
   EndReason reason = EndReason::kLength;
   std::string message = {};  // kFailed

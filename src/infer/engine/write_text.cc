@@ -33,6 +33,7 @@ GenerateResult write_text(Engine& engine, const token::Tokenizer& tokenizer, std
   GenerateResult result;
   AnswerWriter writer(tokenizer, options, take);
   std::exception_ptr thrown;  // a listener must not throw
+  std::string failure;
   const auto guarded = [&](const auto& body) {
     try {
       return body();
@@ -51,6 +52,7 @@ GenerateResult write_text(Engine& engine, const token::Tokenizer& tokenizer, std
     }
     result.reason = event.reason;
     result.reused = event.cached_tokens;
+    if (event.reason == EndReason::kFailed) failure = event.message;
     return true;
   });
   try {
@@ -62,6 +64,7 @@ GenerateResult write_text(Engine& engine, const token::Tokenizer& tokenizer, std
   }
   if (!thrown) guarded([&] { return result.reason = writer.finish(result.reason), true; });
   if (thrown) std::rethrow_exception(thrown);
+  require<DataError>(failure.empty(), "{}", failure);
   result.prompt_seconds = std::chrono::duration<double>(first - begin).count();
   result.answer_seconds = seconds_since(first);
   result.prompt = std::move(prompt);

@@ -14,7 +14,8 @@ Request request_of(std::vector<std::int32_t> prompt, const token::Tokenizer& tok
 std::int64_t shorten_prompt(std::vector<std::int32_t>& prompt, std::int64_t context,
                             const GenerateOptions& options);
 
-// Errors of Engine::check, and what a pass or `take` throws; the engine is empty again then.
+// Errors of Engine::check, and what a pass or `take` throws; the engine is empty again then. DataError: a
+// constraint left no token.
 GenerateResult write_text(Engine& engine, const token::Tokenizer& tokenizer, std::vector<std::int32_t> prompt,
                           const GenerateOptions& options, const TakeText& take);
 // The same of a text, shortened where it is too long.
