@@ -3,17 +3,9 @@
 #include <utility>
 
 namespace stoa::constraint {
-namespace {
-
-std::shared_ptr<const Pushdown> compiled(const Grammar& grammar, const Limits& limits) {
-  Budget budget(limits);
-  return std::make_shared<const Pushdown>(grammar, budget);
-}
-
-}  // namespace
-
-Constraint::Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> tokens, const Limits& limits)
-    : tokens_(std::move(tokens)), machine_(compiled(grammar, limits), tokens_, limits.depth) {}
+Constraint::Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> tokens, Budget& budget)
+    : tokens_(std::move(tokens)),
+      machine_(std::make_shared<const Pushdown>(grammar, budget), tokens_, budget.limits().depth) {}
 
 ConstrainedText::ConstrainedText(std::shared_ptr<Constraint> constraint)
     : constraint_(std::move(constraint)) {}
@@ -28,9 +20,10 @@ void ConstrainedText::find_state() {
 }
 
 std::shared_ptr<const TokenBits> ConstrainedText::allowed() {
+  if (allowed_) return allowed_;
   const std::lock_guard lock(constraint_->mutex_);
   find_state();
-  return constraint_->machine_.mask(state_);
+  return allowed_ = constraint_->machine_.mask(state_);
 }
 
 bool ConstrainedText::push(std::int32_t token) {
@@ -43,6 +36,7 @@ bool ConstrainedText::push(std::int32_t token) {
   if (next == Machine::kDead) return false;
   state_ = next;
   text_ += bytes;
+  allowed_.reset();
   return true;
 }
 

@@ -13,8 +13,8 @@ namespace stoa::constraint {
 // thread may use it.
 class Constraint {
  public:
-  // ConstraintError: beyond the limits, or no text fits.
-  Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> tokens, const Limits& limits);
+  // ConstraintError: beyond the budget, or no text fits.
+  Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> tokens, Budget& budget);
 
  private:
   friend class ConstrainedText;
@@ -29,7 +29,8 @@ class ConstrainedText {
  public:
   explicit ConstrainedText(std::shared_ptr<Constraint> constraint);
 
-  // Tokens that may come next. ConstraintError: the text is too ambiguous to be followed.
+  // Tokens that may come next; found once for each text. ConstraintError: the text is too ambiguous to be
+  // followed.
   std::shared_ptr<const TokenBits> allowed();
   // Appends a token. False: it was not allowed, and nothing changed. Errors as above.
   bool push(std::int32_t token);
@@ -42,7 +43,8 @@ class ConstrainedText {
   void find_state();
 
   std::shared_ptr<Constraint> constraint_;
-  std::string text_;  // bytes of the tokens so far
+  std::string text_;                               // bytes of the tokens so far
+  std::shared_ptr<const TokenBits> allowed_ = {};  // next; none: not found yet
   Machine::StateId state_ = 0;
   std::int64_t clears_ = -1;  // of the machine whose state state_ is
 };

@@ -24,10 +24,9 @@ void follow(const Source& source) {
                                "\xC3", "\xA9", "true", " ", "\\", "x"},
       std::vector<std::int32_t>{1});
   try {
-    const Limits limits{.states = 5000, .seconds = 0.5, .depth = 32};
-    Budget budget(limits);
+    Budget budget({.states = 5000, .seconds = 0.5, .depth = 32});
     const auto constraint =
-        std::make_shared<Constraint>(grammar_of(source, TokenOne(), budget), tokens, limits);
+        std::make_shared<Constraint>(grammar_of(source, TokenOne(), budget), tokens, budget);
     ConstrainedText text(constraint);
     for (int step = 0; step < 20; ++step) {
       const auto mask = text.allowed();

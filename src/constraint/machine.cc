@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace stoa::constraint {
@@ -11,7 +12,11 @@ namespace {
 constexpr std::size_t kMostEntries = 2'000'000, kMostRows = 4'000'000;
 constexpr std::int64_t kMostMasks = 512;
 // Bounds of one state, and of what one token may add beyond the former.
-constexpr std::size_t kMostPlaces = 20'000, kSlack = 4;
+constexpr std::size_t kMostPlaces = 5000, kSlack = 4;
+// Places that are looked at for one byte of a text, and for one mask: a millisecond, a tenth of a second.
+constexpr std::int64_t kMostWorkOfByte = 10'000, kMostWorkOfMask = 1'000'000;
+
+constexpr const char kTooAmbiguous[] = "the constraint is too ambiguous for this text";
 
 template <class Entry>
 std::uint64_t hash_of(std::span<const Entry> entries, std::uint64_t seed) {
@@ -57,9 +62,14 @@ void Machine::clear() {
   start_ = kUnknown;
 }
 
+void Machine::spend(std::int64_t places) {
+  byte_work_ += places;
+  mask_work_ += places;
+  require<ConstraintError>(byte_work_ <= kMostWorkOfByte && mask_work_ <= kMostWorkOfMask, kTooAmbiguous);
+}
+
 Machine::List Machine::keep(std::span<const Entry> list) {
-  require<ConstraintError>(entries_.size() + list.size() < kSlack * kMostEntries,
-                           "the constraint is too ambiguous for this text");
+  require<ConstraintError>(entries_.size() + list.size() < kSlack * kMostEntries, kTooAmbiguous);
   const List out{static_cast<std::int32_t>(entries_.size()), static_cast<std::int32_t>(list.size())};
   entries_.insert(entries_.end(), list.begin(), list.end());
   return out;
@@ -71,9 +81,10 @@ std::int32_t Machine::frame_of(std::vector<Entry>& returns) {
   for (auto [it, end] = known_frames_.equal_range(hash); it != end; ++it)
     if (std::ranges::equal(entries(frames_[static_cast<std::size_t>(it->second)].returns), returns))
       return it->second;
-  std::int32_t depth = 0;
+  // Of several callers the least nested counts: the others are ways to read the same text.
+  std::int32_t depth = std::numeric_limits<std::int32_t>::max();
   for (const Entry& e : returns)
-    depth = std::max(depth, frames_[static_cast<std::size_t>(e.frame)].depth + 1);
+    depth = std::min(depth, frames_[static_cast<std::size_t>(e.frame)].depth + 1);
   if (depth > depth_) return -1;
   const auto number = static_cast<std::int32_t>(frames_.size());
   frames_.push_back({keep(returns), depth});
@@ -91,15 +102,39 @@ void Machine::call(std::int32_t state, std::int32_t frame) {
     }
     if (frame != 0 && pushdown_->ends(edge.to)) {
       const auto own = entries(frames_[static_cast<std::size_t>(frame)].returns);
+      spend(std::ssize(own));
       returns.insert(returns.end(), own.begin(), own.end());
     } else {
       returns.push_back({edge.to, frame});
     }
     if (returns.size() > kMostPlaces) {
       sort_unique(returns);
-      require<ConstraintError>(returns.size() <= kMostPlaces,
-                               "the constraint is too ambiguous for this text");
+      require<ConstraintError>(returns.size() <= kMostPlaces, kTooAmbiguous);
     }
+  }
+}
+
+// Adds the places that rules return to which end at a place.
+void Machine::return_from_rules() {
+  std::vector<Entry> last = places_, next;
+  while (!last.empty()) {
+    next.clear();
+    for (const Entry& at : last) {
+      if (!pushdown_->final(at.state)) continue;
+      if (at.frame == 0) {
+        accepts_ = true;
+        continue;
+      }
+      const auto back = entries(frames_[static_cast<std::size_t>(at.frame)].returns);
+      next.insert(next.end(), back.begin(), back.end());
+    }
+    spend(std::ssize(next));
+    sort_unique(next);
+    last.clear();
+    std::set_difference(next.begin(), next.end(), places_.begin(), places_.end(), std::back_inserter(last));
+    const auto middle = places_.insert(places_.end(), last.begin(), last.end());
+    std::inplace_merge(places_.begin(), middle, places_.end());
+    require<ConstraintError>(places_.size() <= kMostPlaces, kTooAmbiguous);
   }
 }
 
@@ -111,19 +146,7 @@ Machine::StateId Machine::close() {
   }
   accepts_ = false;
   sort_unique(places_);
-  // Rules that end return to their callers. Places are few: those seen are looked for in the list.
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const Entry at = places_[i];
-    if (!pushdown_->final(at.state)) continue;
-    if (at.frame == 0) {
-      accepts_ = true;
-      continue;
-    }
-    const List list = frames_[static_cast<std::size_t>(at.frame)].returns;
-    for (const Entry& back : entries(list))
-      if (std::find(places_.begin(), places_.end(), back) == places_.end()) places_.push_back(back);
-    require<ConstraintError>(places_.size() <= kMostPlaces, "the constraint is too ambiguous for this text");
-  }
+  return_from_rules();
   for (const Entry& at : places_) call(at.state, at.frame);
   while (!called_.empty()) {
     std::pop_heap(called_.begin(), called_.end(), std::greater<>());
@@ -136,6 +159,7 @@ Machine::StateId Machine::close() {
     places_.push_back({pushdown_->start_of(rule), frame});
     call(places_.back().state, frame);
   }
+  spend(std::ssize(places_));
   unfinished_ = false;
   std::erase_if(places_, [&](const Entry& e) { return pushdown_->bytes(e.state).empty(); });
   if (places_.empty() && !accepts_) return kDead;
@@ -145,8 +169,7 @@ Machine::StateId Machine::close() {
     const State& state = states_[static_cast<std::size_t>(it->second)];
     if (state.accepts == accepts_ && std::ranges::equal(entries(state.places), places_)) return it->second;
   }
-  require<ConstraintError>(rows_.size() < kSlack * kMostRows,
-                           "the constraint is too ambiguous for this text");
+  require<ConstraintError>(rows_.size() < kSlack * kMostRows, kTooAmbiguous);
   const auto number = static_cast<StateId>(states_.size());
   states_.push_back({keep(places_), accepts_});
   rows_.resize(rows_.size() + width_, kUnknown);
@@ -157,6 +180,7 @@ Machine::StateId Machine::close() {
 Machine::StateId Machine::start() {
   if (start_ != kUnknown) return start_;
   places_.assign(1, {pushdown_->start_of(pushdown_->root()), 0});
+  byte_work_ = mask_work_ = 0;
   start_ = close();
   if (!pushdown_->accepts_empty()) return start_;
   // The first state accepts only here: it is no other's equal.
@@ -172,6 +196,7 @@ Machine::StateId Machine::start() {
 Machine::StateId Machine::compute(StateId state, int byte_class) {
   const std::uint8_t byte = pushdown_->byte_of(byte_class);
   places_.clear();
+  byte_work_ = 0;
   for (const Entry& at : entries(states_[static_cast<std::size_t>(state)].places))
     if (const std::int32_t to = pushdown_->next(at.state, byte); to >= 0) places_.push_back({to, at.frame});
   const StateId next = places_.empty() ? kDead : close();
@@ -182,6 +207,7 @@ Machine::StateId Machine::compute(StateId state, int byte_class) {
 Machine::StateId Machine::next(StateId state, std::string_view bytes) {
   for (const char c : bytes) {
     if (state == kDead) break;
+    mask_work_ = 0;
     state = next(state, static_cast<std::uint8_t>(c));
   }
   return state;
@@ -192,14 +218,15 @@ bool Machine::complete(StateId state) const {
   return s.accepts && s.places.count == 0;
 }
 
-// How many ordinary characters, whichever they are, a place takes for certain; `enough` at most.
-int Machine::run(const Entry& place, int enough, int depth) {
+// How many ordinary characters, whichever they are, a place takes for certain; `enough` at most. Looks at
+// `steps` places of callers: fewer is right, too.
+int Machine::run(const Entry& place, int enough, int& steps) const {
   const int own = pushdown_->run(place.state), to_end = pushdown_->run_to_end(place.state);
-  if (own >= enough || to_end < 0 || place.frame == 0 || depth == 0) return std::min(own, enough);
+  if (own >= enough || to_end < 0 || place.frame == 0 || --steps < 0) return std::min(own, enough);
   int behind = 0;
   for (const Entry& back : entries(frames_[static_cast<std::size_t>(place.frame)].returns)) {
     if (behind >= enough - to_end) break;
-    behind = std::max(behind, run(back, enough - to_end, depth - 1));
+    behind = std::max(behind, run(back, enough - to_end, steps));
   }
   return std::min(enough, std::max(own, to_end + behind));
 }
@@ -230,9 +257,10 @@ void Machine::walk(const TokenTrie::Tree& tree, StateId from, int known_run, Tok
 
 std::shared_ptr<const TokenBits> Machine::mask(StateId state) {
   if (states_[static_cast<std::size_t>(state)].mask) return states_[static_cast<std::size_t>(state)].mask;
-  int known = 0;
+  mask_work_ = 0;
+  int known = 0, steps = 500;
   for (const Entry& place : entries(states_[static_cast<std::size_t>(state)].places))
-    known = std::max(known, run(place, Pushdown::kMostRun, 32));
+    known = std::max(known, run(place, Pushdown::kMostRun, steps));
   const auto words = static_cast<std::size_t>((tokens_->vocabulary() + 63) / 64);
   auto bits = std::make_shared<TokenBits>(known > 0 ? tokens_->up_to(known) : TokenBits(words));
   walk(tokens_->ordinary(), state, known, *bits);

@@ -35,7 +35,7 @@ class Machine {
   // Whether the text may end here, and whether it must.
   bool accepts(StateId state) const { return states_[static_cast<std::size_t>(state)].accepts; }
   bool complete(StateId state) const;
-  // Tokens that may follow.
+  // Tokens that may follow. ConstraintError: finding them takes too much work.
   std::shared_ptr<const TokenBits> mask(StateId state);
 
   // Whether what is kept has outgrown its bounds. Then clear() forgets all states, and texts must be read
@@ -66,12 +66,14 @@ class Machine {
     return std::span(entries_).subspan(static_cast<std::size_t>(list.begin),
                                        static_cast<std::size_t>(list.count));
   }
+  void spend(std::int64_t places);
   List keep(std::span<const Entry> list);
   StateId compute(StateId state, int byte_class);
   StateId close();
+  void return_from_rules();
   void call(std::int32_t state, std::int32_t frame);
   std::int32_t frame_of(std::vector<Entry>& returns);
-  int run(const Entry& place, int enough, int depth);
+  int run(const Entry& place, int enough, int& steps) const;
   void walk(const TokenTrie::Tree& tree, StateId from, int known_run, TokenBits& bits);
 
   const std::shared_ptr<const Pushdown> pushdown_;
@@ -89,10 +91,11 @@ class Machine {
 
   // Of the state that is being made.
   std::vector<Entry> places_;
-  std::vector<std::vector<Entry>> calls_;      // by rule: returns
-  std::vector<std::int32_t> called_;           // a heap, the lowest rule first
-  bool accepts_ = false, unfinished_ = false;  // unfinished: an error left it
-  std::vector<StateId> path_;                  // of a walk, by depth
+  std::vector<std::vector<Entry>> calls_;       // by rule: returns
+  std::vector<std::int32_t> called_;            // a heap, the lowest rule first
+  bool accepts_ = false, unfinished_ = false;   // unfinished: an error left it
+  std::int64_t byte_work_ = 0, mask_work_ = 0;  // places looked at
+  std::vector<StateId> path_;                   // of a walk, by depth
 };
 
 }  // namespace stoa::constraint

@@ -185,7 +185,8 @@ TEST(Machine, SpecialTokensAreAllowedOnlyWhereTheyAreNamed) {
       std::vector<std::string>{"", "a", "b", "ab", "\xFF", "<s>"}, std::vector<std::int32_t>{0, 5});
   Grammar grammar;
   grammar.add("root", sequence({special_token(5), repeat(characters(CodeSet::all()), 2, 2)}));
-  const auto constraint = std::make_shared<Constraint>(grammar, tokens, Limits());
+  Budget budget;
+  const auto constraint = std::make_shared<Constraint>(grammar, tokens, budget);
   ConstrainedText text(constraint);
   EXPECT_EQ(*text.allowed(), TokenBits{1 << 5});
   EXPECT_FALSE(text.push(0));
@@ -210,11 +211,31 @@ TEST(Machine, TooLargeAndEndlessGrammarsAreRefused) {
   EXPECT_EQ(refused("root ::= (\"a\"{1000}){1000}"), "");
 }
 
+// A text may be read in ever more ways; one request must not stop the others.
+TEST(Machine, AmbiguousTextsAreGivenUpBeforeTheyTakeLong) {
+  Machine sums = machine_of(gbnf("root ::= root root root | root root | \"a\" | \"a\" \"a\""));
+  auto state = sums.start();
+  std::string why;
+  for (int i = 0; i < 3000 && why.empty(); ++i) {
+    try {
+      state = sums.next(state, "a");
+      ASSERT_NE(state, Machine::kDead);
+      (void)sums.mask(state);
+    } catch (const ConstraintError& error) {
+      why = error.what();
+    }
+  }
+  EXPECT_EQ(why, "the constraint is too ambiguous for this text");
+  // After an error the machine still answers.
+  EXPECT_TRUE(accepts(sums, "aaa"));
+}
+
 // Texts that a machine has read are found again after it forgot them.
 TEST(Machine, WhatWasForgottenIsReadAgain) {
   const auto tokens = byte_tokens();
+  Budget budget;
   const auto constraint =
-      std::make_shared<Constraint>(gbnf("root ::= (\"x\" [a-z]{0,100000} \";\")*"), tokens, Limits());
+      std::make_shared<Constraint>(gbnf("root ::= (\"x\" [a-z]{0,100000} \";\")*"), tokens, budget);
   ConstrainedText kept(constraint), long_text(constraint);
   for (const char c : {'x', 'a', 'b'}) ASSERT_TRUE(kept.push(c));
   // Every character makes new states, until the bounds are passed several times.

@@ -105,7 +105,7 @@ std::shared_ptr<constraint::Constraint> letters_that_match(std::string_view patt
   return std::make_shared<constraint::Constraint>(
       constraint::grammar_of(source, constraint::NoTokens(), budget),
       std::make_shared<const constraint::TokenTrie>(std::move(texts), std::vector<std::int32_t>{}),
-      constraint::Limits());
+      budget);
 }
 
 TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
