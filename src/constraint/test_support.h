@@ -27,17 +27,31 @@ inline std::shared_ptr<const TokenTrie> byte_tokens() {
 
 inline Machine machine_of(const Grammar& grammar, std::shared_ptr<const TokenTrie> tokens = byte_tokens(),
                           std::int64_t depth = Limits().depth) {
-  Budget budget;
+  Budget budget({.seconds = 60});
   return Machine(std::make_shared<const Pushdown>(grammar, budget), std::move(tokens), depth);
 }
 inline Machine machine_of(const Source& source) {
-  Budget budget;
+  Budget budget({.seconds = 60});
   return machine_of(grammar_of(source, NoTokens(), budget));
 }
 
 inline bool accepts(Machine& machine, std::string_view text) {
   const auto state = machine.next(machine.start(), text);
   return state != Machine::kDead && machine.accepts(state);
+}
+
+// A regular expression over `vocabulary` tokens that are a letter of a to e (five), two of them, or, the last
+// five, nothing.
+inline std::shared_ptr<Constraint> letters_that_match(std::string_view pattern, int vocabulary = 50) {
+  std::vector<std::string> texts;
+  for (int id = 0; id < vocabulary; ++id) {
+    const char a = static_cast<char>('a' + id % 5), b = static_cast<char>('a' + id / 5 % 5);
+    texts.push_back(id < 5 ? std::string{a} : id < vocabulary - 5 ? std::string{a, b} : "");
+  }
+  Budget budget;
+  return std::make_shared<Constraint>(
+      grammar_of({.kind = Source::Kind::kRegex, .text = std::string(pattern)}, NoTokens(), budget),
+      std::make_shared<const TokenTrie>(std::move(texts), std::vector<std::int32_t>{}), budget);
 }
 
 // The message of the ConstraintError with which a source is refused; "": it is not.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ struct GenerateOptions {
   SamplingOptions sampling;
   std::vector<std::string> stop;         // texts that end the answer; not part of it
   std::vector<std::int32_t> end_tokens;  // ids that end it (the tokenizer's end of text is always among them)
+  std::shared_ptr<constraint::Constraint> constraint = {};  // what the text must be; null: anything
 };
 
 struct GenerateResult {

@@ -131,3 +131,13 @@ write("foreign", ["\0" + a for a in megatron] + ["\1" + script.format(a) for a i
 write("nemo", [json.dumps(entry["values"]) for entry in json.loads((fixtures / "nemo/corpus.json").read_text())][::3],
       ["${multiply:4, ${.hidden_size}}", "${oc.env:HOME,x}", "${data_dir}", "defaults", "_self_", "training", "model", "encoder", "tokenizer", "optim",
        "sched", "data_prefix", "null", "true", "fsdp", "fp8", "window_size"])
+
+write("constraint", [
+    'root ::= "a"{2,} [^b-d\\u00e9] (item | <s> <[1]>)*\nitem ::= root? "x" # end\n',
+    r"(^a|[^\]b]+?|\p{L}\d{2,3})*(?:x|\u00e9)$",
+    json.dumps({"type": "object", "properties": {"a": {"type": ["integer", "null"], "minimum": -1.5, "multipleOf": 3}, "b": {"$ref": "#/$defs/b"}}, "required": ["a"],
+                "$defs": {"b": {"anyOf": [{"type": "array", "items": {"$ref": "#"}, "minItems": 2}, {"enum": ["x", 1, None]}]}}}),
+    json.dumps({"oneOf": [{"const": {"a": [1]}}, {"type": "string", "pattern": "^a", "format": "date"}], "not": {"type": "boolean"}, "if": {"required": ["a"]},
+                "then": {"patternProperties": {"^x": {"minLength": 2}}, "additionalProperties": False}})],
+      ["::=", "{2,}", "[^", "\\p{L}", "(?:", '"type"', '"properties"', '"required"', '"anyOf"', '"allOf"', '"$ref"', '"#/$defs/b"', '"enum"', '"const"', '"pattern"',
+       '"minimum"', '"multipleOf"', '"items"', '"prefixItems"', '"additionalProperties"', '"format"', '"not"', "<[1]>"])

@@ -93,23 +93,8 @@ void run_out(Engine& engine) {
   for (int i = 0; engine.step(); ++i) ASSERT_LT(i, 100000) << "the engine does not end";
 }
 
-// Over tokens that are a letter, two of them, or nothing.
-std::shared_ptr<constraint::Constraint> letters_that_match(std::string_view pattern) {
-  std::vector<std::string> texts;
-  for (int id = 0; id < 50; ++id) {
-    const char a = static_cast<char>('a' + id % 5), b = static_cast<char>('a' + id / 5 % 5);
-    texts.push_back(id < 5 ? std::string{a} : id < 45 ? std::string{a, b} : "");
-  }
-  constraint::Budget budget;
-  const constraint::Source source{.kind = constraint::Source::Kind::kRegex, .text = std::string(pattern)};
-  return std::make_shared<constraint::Constraint>(
-      constraint::grammar_of(source, constraint::NoTokens(), budget),
-      std::make_shared<const constraint::TokenTrie>(std::move(texts), std::vector<std::int32_t>{}),
-      budget);
-}
-
 TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
-  const auto pairs = letters_that_match("([ab][cde]){2,6}(e|[^c]*)");
+  const auto pairs = constraint::letters_that_match("([ab][cde]){2,6}(e|[^c]*)");
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
     PassLimits limits = kSmall;
@@ -424,14 +409,14 @@ TEST(Engine, ConstrainedAnswersEndWhereTheirConstraintsDo) {
     for (const Answer& a : c.choices) EXPECT_EQ(a.ends, 1);
     return c.choices;
   };
-  const auto three = letters_that_match("(abc|bcd)");
+  const auto three = constraint::letters_that_match("(abc|bcd)");
   for (const Answer& a : ask({.sampling = {.seed = 3}, .choices = 5, .constraint = three})) {
     EXPECT_TRUE(letters_of(a) == "abc" || letters_of(a) == "bcd") << letters_of(a);
     EXPECT_EQ(a.end.reason, EndReason::kEndToken);
     EXPECT_EQ(a.end.token.token.id, -1);
   }
   // Token 45 has no text: an end token is no part of the answer.
-  const auto many = letters_that_match("(ab)*");
+  const auto many = constraint::letters_that_match("(ab)*");
   const Answer ended = ask(
       {.sampling = {.greedy = true, .logit_bias = {{45, 100.F}}}, .end_ids = {45}, .constraint = many})[0];
   EXPECT_EQ(letters_of(ended), "");
@@ -439,11 +424,11 @@ TEST(Engine, ConstrainedAnswersEndWhereTheirConstraintsDo) {
   // A letter of the text as an end token is drawn only where the text may end.
   const Answer whole = ask({.sampling = {.greedy = true, .logit_bias = {{0, 100.F}}},
                             .end_ids = {0},
-                            .constraint = letters_that_match("bab?")})[0];
+                            .constraint = constraint::letters_that_match("bab?")})[0];
   EXPECT_EQ(whole.end.reason, EndReason::kEndToken);
   EXPECT_EQ(letters_of(whole), "ba");
   // Too few tokens: the text stays incomplete.
-  EXPECT_EQ(ask({.max_tokens = 2, .constraint = letters_that_match("[ab]{40}")})[0].end.reason,
+  EXPECT_EQ(ask({.max_tokens = 2, .constraint = constraint::letters_that_match("[ab]{40}")})[0].end.reason,
             EndReason::kLength);
 }
 
@@ -459,16 +444,16 @@ TEST(Engine, WhereNoTokenIsLeftAnswersFailRatherThanBreakTheirConstraint) {
     return c.choices[0];
   };
   // No token has an x.
-  const Answer stuck = ask({.constraint = letters_that_match("abx")});
+  const Answer stuck = ask({.constraint = constraint::letters_that_match("abx")});
   EXPECT_EQ(stuck.end.reason, EndReason::kFailed);
   EXPECT_EQ(letters_of(stuck), "ab");
   EXPECT_NE(stuck.end.message.find("leave no token"), std::string::npos);
   // What the options forbid, but the text may end.
   SamplingOptions options;
   for (std::int32_t id = 0; id < 50; ++id) options.suppressed.push_back(id);
-  EXPECT_EQ(ask({.sampling = options, .constraint = letters_that_match("(ab)*")}).end.reason,
+  EXPECT_EQ(ask({.sampling = options, .constraint = constraint::letters_that_match("(ab)*")}).end.reason,
             EndReason::kEndToken);
-  EXPECT_EQ(ask({.sampling = options, .constraint = letters_that_match("ab")}).end.reason,
+  EXPECT_EQ(ask({.sampling = options, .constraint = constraint::letters_that_match("ab")}).end.reason,
             EndReason::kFailed);
 }
 

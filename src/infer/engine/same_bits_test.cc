@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "constraint/test_support.h"
 #include "device/host/host_device.h"
 #include "infer/engine/engine.h"
 #include "infer/engine/paged_decoder.h"
@@ -112,6 +113,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
   RecordedModel recorded(*decoder);
   Engine engine(recorded);
   const auto listener = [](const Event&) { return true; };
+  const auto pairs = constraint::letters_that_match("([abc][de])*", 61);
   SequenceId before = 0;
   for (int turn = 0; turn < (way.twice ? 2 : 1); ++turn) {
     for (std::size_t i = 0; i < 32; ++i) {
@@ -121,6 +123,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
         r.prompt.push_back(static_cast<std::int32_t>((t < 33 ? t * 5 : t * i) % 61));
       r.max_tokens = 40;
       r.sampling.seed = i;
+      if (i % 3 == 1) r.constraint = pairs;
       if (!way.twice) r.prompt_logprobs = 0;
       engine.submit(r, listener);
       if (way.alone)

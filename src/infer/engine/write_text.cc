@@ -16,6 +16,7 @@ Request request_of(std::vector<std::int32_t> prompt, const token::Tokenizer& tok
   request.sampling = options.sampling;
   request.max_tokens = options.max_tokens;
   request.end_ids = end_ids(tokenizer, options);
+  request.constraint = options.constraint;
   return request;
 }
 
