@@ -66,7 +66,7 @@ TokenTrie::Tree tree_of(std::vector<Entry> entries) {
   return tree;
 }
 
-std::vector<std::string> texts_of(const token::Tokenizer& tokenizer, std::int64_t vocabulary) {
+std::vector<std::string> bytes_of_tokens(const token::Tokenizer& tokenizer, std::int64_t vocabulary) {
   std::vector<std::string> texts(static_cast<std::size_t>(vocabulary));
   const std::int64_t known = std::min(vocabulary, tokenizer.vocab_size());
   for (std::int32_t id = 0; id < known; ++id)
@@ -84,7 +84,7 @@ std::vector<std::int32_t> special_of(const token::Tokenizer& tokenizer, std::int
 }  // namespace
 
 TokenTrie::TokenTrie(const token::Tokenizer& tokenizer, std::int64_t vocabulary)
-    : TokenTrie(texts_of(tokenizer, vocabulary), special_of(tokenizer, vocabulary)) {}
+    : TokenTrie(bytes_of_tokens(tokenizer, vocabulary), special_of(tokenizer, vocabulary)) {}
 
 TokenTrie::TokenTrie(std::vector<std::string> texts, const std::vector<std::int32_t>& special)
     : texts_(std::move(texts)) {
