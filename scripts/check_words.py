@@ -91,7 +91,7 @@ def literals(text):
             else: out.append((line, body))
             i, joining = end + 1, True
             continue
-        if text[i] == "'" and (char := re.compile(r"'(\\[^']+|\\'|[^'\\])'").match(text, i)) and not text[i - 1].isalnum():
+        if text[i] == "'" and (char := re.compile(r"'(\\[^']+|\\'|[^'\\])'").match(text, i)) and not re.search(r"\w$", re.sub(r"\b(?:u8|[LuU])$", "", text[max(0, i - 4):i])):
             i, joining = char.end(), False
             continue
         if not text[i].isspace(): joining = False
