@@ -45,7 +45,7 @@ std::shared_ptr<Constraint> ConstraintStore::get(const std::string& key, const M
       return kept_.front().second;
     }
   }
-  // Without the lock: nobody waits for another's grammar.
+  // Without the lock: another grammar need not wait.
   Budget budget(limits_);
   auto made = std::make_shared<Constraint>(make(TokenizerNames(tokenizer_), budget), tokens(), budget);
   const std::lock_guard lock(mutex_);

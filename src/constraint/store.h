@@ -22,7 +22,7 @@ class ConstraintStore {
 
   // ConstraintError: what is wrong with it.
   std::shared_ptr<Constraint> get(const Source& source);
-  // Of a grammar that `make` makes if `key` is not known yet.
+  // As above, for the grammar that `make` returns; it is called if `key` is not known yet.
   using Make = std::function<Grammar(const TokenNames& tokens, Budget& budget)>;
   std::shared_ptr<Constraint> get(const std::string& key, const Make& make);
 

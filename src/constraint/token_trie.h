@@ -24,7 +24,7 @@ class TokenTrie {
   // The text of each id; "": it is never allowed. `special`: ids that stand for no text and are only allowed
   // where a constraint names them.
   TokenTrie(std::vector<std::string> texts, const std::vector<std::int32_t>& special);
-  // Of a tokenizer, whose model has logits of `vocabulary` ids.
+  // The texts of a tokenizer, whose model has logits of `vocabulary` ids.
   TokenTrie(const token::Tokenizer& tokenizer, std::int64_t vocabulary);
 
   std::int32_t vocabulary() const { return static_cast<std::int32_t>(texts_.size()); }

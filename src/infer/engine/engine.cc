@@ -286,7 +286,7 @@ void Engine::deliver(Draw& d) {
   scheduler_.append(choice.sequence, id);
 }
 
-// Of a choice for which no token is left: a text that may end does, others fail rather than break their
+// Ends a choice for which no token is left: a text that may end does so, others fail rather than break their
 // constraint.
 void Engine::end_constrained(Choice& choice, std::string error) {
   try {
