@@ -297,7 +297,7 @@ std::int64_t shortest_text(const CharAutomaton& a) {
 }
 
 std::optional<std::int64_t> longest_text(const CharAutomaton& a) {
-  // Kahn's order: what is left over lies on cycles, or behind them.
+  // Kahn's order: what is left over is on cycles, or behind them.
   std::vector<std::int32_t> incoming(a.states.size());
   for (const State& s : a.states)
     for (const Edge& e : s.edges) ++incoming[static_cast<std::size_t>(e.to)];

@@ -27,7 +27,7 @@ struct CharAutomaton {
   bool matches(std::string_view text) const;
 };
 
-// Of an expression without rules and special tokens. ConstraintError: beyond the budget.
+// For an expression without rules and special tokens. ConstraintError: beyond the budget.
 CharAutomaton automaton_of(const Node& node, Budget& budget);
 CharAutomaton any_text();
 CharAutomaton one_of(const std::vector<std::vector<char32_t>>& texts, Budget& budget);

@@ -8,7 +8,7 @@
 namespace stoa::constraint {
 namespace {
 
-// Bounds of what a machine keeps: when one is passed, it starts anew before the next token.
+// Bounds of what a machine keeps: when one is passed, it starts again before the next token.
 constexpr std::size_t kMostEntries = 2'000'000, kMostRows = 4'000'000;
 constexpr std::int64_t kMostMasks = 512;
 // Bounds of one state, and of what one token may add beyond the former.

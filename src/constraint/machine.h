@@ -21,7 +21,7 @@ class Machine {
   using StateId = std::int32_t;
   static constexpr StateId kDead = -1;
 
-  // `depth`: of nested rules; deeper, a text cannot go on that way.
+  // `depth`: of nested rules; deeper, a text cannot continue that way.
   Machine(std::shared_ptr<const Pushdown> pushdown, std::shared_ptr<const TokenTrie> tokens,
           std::int64_t depth);
 
@@ -89,7 +89,7 @@ class Machine {
   std::int64_t masks_ = 0;
   StateId start_ = kUnknown;
 
-  // Of the state that is being made.
+  // The state that is being made.
   std::vector<Entry> places_;
   std::vector<std::vector<Entry>> calls_;       // by rule: returns
   std::vector<std::int32_t> called_;            // a heap, the lowest rule first

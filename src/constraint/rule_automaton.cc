@@ -125,7 +125,7 @@ class RuleLayout final : public LayoutTarget {
 };
 
 // Merges states that are left by the same edges, from the ends backwards: `order` has the targets of a state
-// that lies on no cycle before it.
+// that is on no cycle before it.
 RuleAutomaton merged(const RuleAutomaton& a) {
   const auto n = static_cast<std::int32_t>(a.states.size());
   // Post-order of a depth-first search; edges to states still open close cycles.

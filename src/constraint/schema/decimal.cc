@@ -18,7 +18,7 @@ void strip(std::string& digits, int& scale) {
   if (digits == "0") scale = 0;
 }
 
-// Digits read so far beside those of a bound: which of both numbers is the smaller.
+// Digits read so far compared with those of a bound: which of both numbers is the smaller.
 struct Comparison {
   int whole = 0;  // of as many digits of the bound
   int all = 0;    // once the point was passed

@@ -165,8 +165,7 @@ std::vector<Shape> SchemaShapes::deny_items(const Shapes& shapes, const Json& sc
       }
     } else if (!goal_of(value).empty()) {
       if (schema.contains("prefixItems"))
-        document_.refuse(schema,
-                         "'items' beside 'prefixItems' within 'not', 'oneOf' or 'if' is not supported");
+        document_.refuse(schema, "'items' with 'prefixItems' within 'not', 'oneOf' or 'if' is not supported");
       out.push_back(shape);
       out.back().contains.push_back(goal_of(value, false));
       out.back().at_least(1);

@@ -12,7 +12,7 @@ using Json = SchemaDocument::Json;
 
 constexpr int kDeepestSchema = 200;
 
-// What a schema may say, beside keywords that begin with x-.
+// What a schema may say, in addition to keywords that begin with x-.
 constexpr auto kKnown = std::to_array<std::string_view>(
     {// Of any value
      "$ref", "type", "enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "then", "else",
@@ -57,7 +57,7 @@ std::string unescaped(std::string_view part) {
   return out;
 }
 
-// The way to `wanted` below `value`; false: it is not there.
+// The way to `wanted` below `value`; false: it does not exist.
 bool find_way(const Json& value, const Json* wanted, std::string& way) {
   if (&value == wanted) return true;
   const auto try_part = [&](const std::string& name, const Json& part) {
@@ -114,7 +114,7 @@ const Json& SchemaDocument::resolve(const std::string& reference) const {
     at = found->second;
   }
   if (fragment.empty()) return *at;
-  require<ConstraintError>(fragment[0] == '/', "the schema: '$ref' names '{}', which is not there", shown);
+  require<ConstraintError>(fragment[0] == '/', "the schema: '$ref' names '{}', which does not exist", shown);
   for (std::size_t begin = 1; begin <= fragment.size();) {
     const std::size_t end = std::min(fragment.find('/', begin), fragment.size());
     const std::string part = unescaped(std::string_view(fragment).substr(begin, end - begin));
@@ -125,7 +125,7 @@ const Json& SchemaDocument::resolve(const std::string& reference) const {
         std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
         std::stoul(part) < at->size())
       next = &(*at)[std::stoul(part)];
-    require<ConstraintError>(next != nullptr, "the schema: '$ref' names '{}', which is not there", shown);
+    require<ConstraintError>(next != nullptr, "the schema: '$ref' names '{}', which does not exist", shown);
     at = next;
   }
   return *at;

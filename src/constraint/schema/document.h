@@ -27,7 +27,7 @@ class SchemaDocument {
   const Json& keep(Json made) { return kept_.emplace_back(std::move(made)); }
   // ConstraintError: `schema` has a keyword that is not supported.
   void check_keywords(const Json& schema);
-  // Whether keywords beside $ref are ignored, as up to draft 7.
+  // Whether keywords in addition to $ref are ignored, as up to draft 7.
   bool reference_stands_alone() const { return old_; }
 
   // "'/properties/a'", for messages.

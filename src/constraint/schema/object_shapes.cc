@@ -24,7 +24,7 @@ void SchemaShapes::apply_objects(Shapes& shapes, const Json& schema) {
     for (const char* key :
          {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies"})
       if (schema.contains(key))
-        document_.refuse(schema, "'unevaluatedProperties' beside '{}' is not supported", key);
+        document_.refuse(schema, "'unevaluatedProperties' together with '{}' is not supported", key);
     if (!rules.tells_others) rules.others = goal_of(*rest);
     rules.tells_others = true;
   }

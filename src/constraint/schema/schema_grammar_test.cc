@@ -135,7 +135,7 @@ TEST(SchemaGrammar, WhatCannotBeHonouredIsNamedWithItsPlace) {
             "at '/properties/a': 'uniqueItems' is not supported"},
            {R"({"type":"objekt"})", "'type' must be one of"},
            {R"({"requird":["a"]})", "the keyword 'requird' is not supported (did you mean 'required'?)"},
-           {R"({"$ref":"#/$defs/a"})", "'#/$defs/a', which is not there"},
+           {R"({"$ref":"#/$defs/a"})", "'#/$defs/a', which does not exist"},
            {R"({"$ref":"other.json"})", "another document"},
            {R"({"$ref":"#"})", "leads back to the same place"},
            {"{\"items\":{\"pattern\":\"(?=a)\"}}", "at '/items': the pattern '(?=a)'"},

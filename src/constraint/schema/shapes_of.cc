@@ -375,7 +375,7 @@ void SchemaShapes::apply_arrays(Shapes& shapes, const Json& schema) {
   };
   if (const Json* rest = get(schema, "unevaluatedItems"); rest != nullptr && !goal_of(*rest).empty()) {
     if (applies_elsewhere())
-      document_.refuse(schema, "'unevaluatedItems' beside other schemas is not supported");
+      document_.refuse(schema, "'unevaluatedItems' together with other schemas is not supported");
     if (items == nullptr) others = goal_of(*rest);
   }
   const Json* contained = get(schema, "contains");

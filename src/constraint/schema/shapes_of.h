@@ -27,8 +27,8 @@ class SchemaShapes {
   bool none_fits(const Goal& goal);
 
   static Goal goal_of(const SchemaDocument::Json& schema, bool holds = true);
-  // Members that an object may have beside those that its shape names: sets of names whose members have to
-  // fit the same.
+  // Members that an object may have in addition to those that its shape names: sets of names whose members
+  // have to fit the same.
   std::vector<std::pair<CharAutomaton, Goal>> other_members(const Shape& shape);
 
  private:
