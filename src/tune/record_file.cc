@@ -1,8 +1,10 @@
 #include "tune/record_file.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "data/byte_source.h"
 
 namespace stoa::tune {
@@ -24,6 +26,19 @@ std::string read_all(const fs::path& path, const std::stop_token& stop) {
     out.resize(size);
     return out;
   }
+}
+
+// Bytes that no JSON begins with, by what they are.
+void refuse_other_bytes(const std::string& name, std::string_view content) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers{{
+      {"\x1F\x8B", "is gzip data: give it a name that ends with .gz"},
+      {"\x28\xB5\x2F\xFD", "is zstd data: give it a name that ends with .zst"},
+      {"PAR1", "is a Parquet file; write its rows as JSON lines"},
+      {"\xFF\xFE", "is UTF-16 text; save it as UTF-8"},
+      {"\xFE\xFF", "is UTF-16 text; save it as UTF-8"},
+  }};
+  for (const auto& [begin, what] : kOthers)
+    require<DataError>(!content.starts_with(begin), "{} {}", name, what);
 }
 
 // Walks over JSON and knows how deep it is; what is within a string does not count.
@@ -67,6 +82,7 @@ RecordFile::RecordFile(std::string name, std::string content)
 }
 
 void RecordFile::find_records() {
+  refuse_other_bytes(name_, *content_);
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   const std::size_t begin = content_->starts_with(kMark) ? kMark.size() : 0;
   const std::size_t first = content_->find_first_not_of(kSpace, begin);
@@ -117,9 +133,16 @@ Json parse_json(std::string_view text, const Place& place) {
   const bool deep =
       std::any_of(text.begin(), text.end(), [&](char c) { return brackets.take(c) > kDeepest; });
   require<DataError>(!deep, "{}: JSON nested more than {} deep", place.text(), kDeepest);
-  Json json = Json::parse(text, nullptr, false);
-  require<DataError>(!json.is_discarded(), "{}: not valid JSON", place.text());
-  return json;
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    std::string_view why =
+        error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+    why.remove_prefix(std::min(why.find("] ") + 2, why.size()));
+    constexpr std::size_t kShown = 300;  // what was read last is quoted, however long
+    fail<DataError>("{}: not valid JSON: {}{}", place.text(), escape_controls(why.substr(0, kShown)),
+                    place.number == 1 ? "; a record is a line, or the file is an array of records" : "");
+  }
 }
 
 }  // namespace stoa::tune

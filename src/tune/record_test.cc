@@ -125,11 +125,29 @@ TEST(Records, ToolCallsBecomeWhatTemplatesTake) {
   EXPECT_EQ(shared.tools[0]["name"], "look");
 }
 
+TEST(Records, FilesOfOtherFormsAreNamed) {
+  const auto fault = [](std::string content) {
+    try {
+      const RecordFile file("chats", std::move(content));
+      parse_json(file.records().front().json, file.place(file.records().front()));
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_THAT(fault("\x1F\x8B\x08"), HasSubstr("chats is gzip data: give it a name that ends with .gz"));
+  EXPECT_THAT(fault("\x28\xB5\x2F\xFD"), HasSubstr("zstd"));
+  EXPECT_THAT(fault("\xFF\xFE{"), HasSubstr("UTF-16"));
+  EXPECT_THAT(fault("{\n  \"data\": []\n}"),
+              HasSubstr("a record is a line, or the file is an array of records"));
+}
+
 TEST(Records, FaultsNameTheRecord) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"question":"Q"})", "chats.jsonl record 3: its keys are question; expected messages"},
       {R"([1])", "record 3: not a JSON object"},
-      {R"({"text": )", "record 3: not valid JSON"},
+      {R"({"text": )", "record 3: not valid JSON: parse error at line 1, column 10"},
+      {"{\"text\": \"caf\xE9\"}", "invalid string: ill-formed UTF-8 byte"},
       {R"({"messages":[]})", "\"messages\" is not a list of messages"},
       {R"({"messages":[{"role":"usr","content":"Q"}]})", "message 1: no role 'usr' (did you mean 'user'?)"},
       {R"({"messages":[{"role":"user","content":7}]})", "\"content\" is number, expected text"},
