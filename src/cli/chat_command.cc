@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/constraint_arguments.h"
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/model_argument.h"
@@ -24,6 +25,7 @@ using Json = nlohmann::ordered_json;
 struct ChatArguments {
   ModelArguments model;
   SamplingArguments sampling;
+  ConstraintArguments constraint;
   infer::ChatOptions options;
   std::string template_file;
   std::vector<std::string> variables;
@@ -84,6 +86,7 @@ void chat(const ChatArguments& a, Context& context) {
   const auto merged = a.sampling.merged(model.generation_directory(), model.special());
   merged.say(context.console);
   options.generate = merged.options;
+  options.generate.constraint = a.constraint.compile(model);
   const std::string jinja =
       a.template_file.empty() ? model.tokenizer().chat_template() : read_text(a.template_file);
   std::optional<chat::ChatTemplate> chat_template;
@@ -159,6 +162,7 @@ void add_chat_command(CLI::App& app, Context& context) {
   c->add_option("--context", a->context, "Context length in tokens (default: the model's positions)")
       ->check(between(1, 1 << 24));
   a->sampling.add_to(*c, SamplingArguments::Use::kChat);
+  a->constraint.add_to(*c);
   c->add_flag("--json", a->json, "One JSON line per answer");
   c->callback([a, &context] { chat(*a, context); });
 }

@@ -42,6 +42,7 @@ void add_bench_decode(CLI::App& bench, Context& context);
 void add_bench_device(CLI::App& bench, Context& context);
 void add_bench_gemm(CLI::App& bench, Context& context);
 void add_bench_ops(CLI::App& bench, Context& context);
+void add_bench_masks(CLI::App& bench, Context& context);
 void add_bench_pipeline(CLI::App& bench, Context& context);
 void add_bench_train(CLI::App& bench, Context& context);
 

@@ -6,6 +6,7 @@
 #include "cli/answer_output.h"
 #include "cli/answer_sources.h"
 #include "cli/command.h"
+#include "cli/constraint_arguments.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
@@ -23,6 +24,7 @@ using Json = nlohmann::ordered_json;
 struct GenerateArguments {
   ModelArguments model;
   SamplingArguments sampling;
+  ConstraintArguments constraint;
   std::string prompt, prompts;  // a text; a file of texts, a line each
   bool echo = false, json = false;
   std::int64_t best = 5, beams = 1;
@@ -61,6 +63,8 @@ void generate(const GenerateArguments& arguments, Context& context) {
   const model::ModelKind kind = model.kind();
   require<ConfigError>(kind != model::ModelKind::kT5 || !arguments.echo,
                        "--echo is for models that continue a text");
+  require<ConfigError>(kind == model::ModelKind::kGpt || arguments.constraint.given().empty(),
+                       "{} is for models that continue a text", arguments.constraint.given());
   if (kind == model::ModelKind::kT5)
     return answer_sources(model, prompts_of(arguments),
                           {arguments.sampling, arguments.beams, arguments.length_penalty, arguments.json},
@@ -69,7 +73,8 @@ void generate(const GenerateArguments& arguments, Context& context) {
                        "--prompts and --beams are for encoder-decoders (t5, mt5)");
   if (kind == model::ModelKind::kBert) return fill_masks(model, arguments);
   const auto decoder = infer::load_paged_decoder(model, {.sequences = 1, .scored = 1});
-  const auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
+  auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
+  merged.options.constraint = arguments.constraint.compile(model);
   AnswerOutput output(arguments.json);
   if (!arguments.json) merged.say(context.console);
   if (arguments.echo && !arguments.json) print(arguments.prompt);
@@ -104,6 +109,7 @@ void add_generate_command(CLI::App& app, Context& context) {
       ->capture_default_str()
       ->check(between(-100, 100));
   arguments->sampling.add_to(*command, SamplingArguments::Use::kText);
+  arguments->constraint.add_to(*command);
   command->add_option("--best", arguments->best, "Encoders with --json: number of tokens per mask")
       ->capture_default_str()
       ->check(between(1, 1e6));

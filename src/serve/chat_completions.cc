@@ -1,11 +1,14 @@
 // Chat completions, in OpenAI's form.
+#include <algorithm>
 #include <ctime>
 
+#include "base/nearest.h"
 #include "serve/chat_messages.h"
+#include "serve/constraint_fields.h"
 #include "serve/handlers.h"
 #include "serve/sampling_fields.h"
 #include "serve/token_text.h"
-#include "serve/tool_calls.h"
+#include "serve/tools/tool_calls.h"
 
 namespace stoa::serve {
 namespace {
@@ -15,7 +18,8 @@ struct ChatForm {
   StreamUsage usage;
   bool logprobs = false, one_call = false;
   std::size_t top = 0;
-  std::optional<ToolFamily> tools;
+  std::optional<ToolFamily> family;  // of the tools, where there are some
+  Json tools;
 };
 
 class ChatTask : public GenerationTask {
@@ -50,7 +54,7 @@ class ChatTask : public GenerationTask {
       for (auto& score : scores) choice.scores.push_back(std::move(score));
       return;
     }
-    const std::size_t held = form_.tools ? held_for_tools(choice.text, *form_.tools) : 0;
+    const std::size_t held = form_.family ? held_for_tools(choice.text, *form_.family) : 0;
     // A call once begun is held to the end, so the bounds only grow.
     const std::size_t end = std::max(choice.given, choice.text.size() - held);
     const std::string text = choice.text.substr(choice.given, end - choice.given);
@@ -64,13 +68,14 @@ class ChatTask : public GenerationTask {
     const bool full = reason == infer::EndReason::kLength || reason == infer::EndReason::kContext;
     choice.reason = full ? "length" : "stop";
     if (!stream()) return;
-    if (form_.tools) {
+    if (form_.family) {
       const AnswerWithTools parsed = read(choice.text);
-      if (parsed.calls.empty()) {
-        if (choice.given < choice.text.size())
-          send_chunk(index, {{"content", choice.text.substr(choice.given)}}, nullptr, Json::array());
-      } else {
-        choice.reason = "tool_calls";
+      // What comes before calls was sent, unless all was held.
+      const bool rest = parsed.calls.empty() || choice.given == 0;
+      if (rest && choice.given < parsed.content.size())
+        send_chunk(index, {{"content", parsed.content.substr(choice.given)}}, nullptr, Json::array());
+      if (!parsed.calls.empty()) {
+        if (!full) choice.reason = "tool_calls";
         for (std::size_t i = 0; i < parsed.calls.size(); ++i) {
           Json call = to_json(parsed.calls[i], index, i);
           call["index"] = i;
@@ -94,12 +99,13 @@ class ChatTask : public GenerationTask {
     Json list = Json::array();
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       Choice& choice = choices_[i];
-      Json message{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
-      if (const AnswerWithTools parsed = read(choice.text); !parsed.calls.empty()) {
-        message["content"] = parsed.content.empty() ? Json() : Json(parsed.content);
+      const AnswerWithTools parsed = read(choice.text);
+      Json message{{"role", "assistant"}, {"content", parsed.content}, {"refusal", nullptr}};
+      if (!parsed.calls.empty()) {
+        if (parsed.content.empty()) message["content"] = nullptr;
         for (std::size_t c = 0; c < parsed.calls.size(); ++c)
           message["tool_calls"].push_back(to_json(parsed.calls[c], i, c));
-        choice.reason = "tool_calls";
+        if (choice.reason == "stop") choice.reason = "tool_calls";
       }
       list.push_back(
           {{"index", i},
@@ -115,8 +121,8 @@ class ChatTask : public GenerationTask {
 
  private:
   AnswerWithTools read(const std::string& text) const {
-    if (!form_.tools) return {text, {}};
-    AnswerWithTools parsed = read_tool_calls(text, *form_.tools);
+    if (!form_.family) return {text, {}};
+    AnswerWithTools parsed = read_tool_calls(text, *form_.family, form_.tools);
     if (form_.one_call && parsed.calls.size() > 1) parsed.calls.resize(1);
     return parsed;
   }
@@ -151,16 +157,11 @@ class ChatTask : public GenerationTask {
   std::vector<Choice> choices_;
 };
 
-// tools and tool_choice, for the template; none where they are not to be used.
+// tools, for the template; none where they are not to be used.
 Json read_tools(const RequestBody& body) {
   const Json* tools = body.find("tools");
-  const Json* choice = body.find("tool_choice");
-  if (choice != nullptr) {
-    const bool none = *choice == "none";
-    check(none || *choice == "auto", "tool_choice",
-          "'tool_choice' must be \"auto\" or \"none\": to force a call takes constraints, which are "
-          "missing");
-    if (none) return {};
+  if (const Json* choice = body.find("tool_choice")) {
+    if (*choice == "none") return {};
     check(tools != nullptr, "tool_choice", "'tool_choice' is used only with 'tools'");
   }
   if (tools == nullptr || (tools->is_array() && tools->empty())) return {};
@@ -172,6 +173,28 @@ Json read_tools(const RequestBody& body) {
     check(good, "tools", R"('tools': each must be {{"type": "function", "function": {{"name": …}}}})");
   }
   return *tools;
+}
+
+// What tool_choice says of a call: none, where the model decides; the name of the tool, or "" for any.
+std::optional<std::string> forced_tool(const RequestBody& body, const Json& tools) {
+  const char* field = "tool_choice";
+  const Json* choice = body.find(field);
+  if (choice == nullptr || *choice == "auto" || *choice == "none") return std::nullopt;
+  check(!tools.is_null(), field, "'tool_choice' forces a call, and 'tools' is empty");
+  if (*choice == "required") return "";
+  const bool named = choice->is_object() && choice->value("type", Json()) == "function" &&
+                     choice->contains("function") && (*choice)["function"].is_object() &&
+                     (*choice)["function"].value("name", Json()).is_string();
+  check(
+      named, field,
+      R"('tool_choice' must be "auto", "none", "required" or {{"type": "function", "function": {{"name": …}}}})");
+  const auto name = (*choice)["function"]["name"].get<std::string>();
+  std::vector<std::string> names;
+  for (const Json& tool : tools) names.push_back(tool["function"]["name"].get<std::string>());
+  check(std::find(names.begin(), names.end(), name) != names.end(), field,
+        "'tool_choice' names '{}', which is not among the tools{}", name.substr(0, 100),
+        did_you_mean(name.substr(0, 100), names));
+  return name;
 }
 
 }  // namespace
@@ -198,12 +221,18 @@ void complete_chat(const Call& call) {
   }
   infer::Request job = read_sampling(body, *model);
   AnswerText::Options text = read_text_options(body);
-  if (Json tools = read_tools(body); !tools.is_null()) {
-    form.tools = tool_family(model->template_text());
-    check(form.tools.has_value(), "tools", "the chat template of '{}' knows no tools", model->name());
-    variables["tools"] = std::move(tools);
+  form.tools = read_tools(body);
+  const auto forced = forced_tool(body, form.tools);
+  if (!form.tools.is_null()) {
+    form.family = tool_family(model->template_text());
+    check(form.family.has_value(), "tools", "the chat template of '{}' knows no tools", model->name());
+    variables["tools"] = form.tools;
     text.skip_special = false;  // some families mark calls by special tokens
   }
+  job.constraint = forced
+                       ? constraint_of({*form.family, form.tools, *forced, form.one_call || !forced->empty()},
+                                       body, *model)
+                       : read_constraint(body, *model);
   job.prompt = model->render(messages, variables, body.boolean("add_generation_prompt", true));
   const char* field = body.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
   job.max_tokens = answer_length(*model, job.prompt.size(),

@@ -1,6 +1,7 @@
 // /v1/completions.
 #include <ctime>
 
+#include "serve/constraint_fields.h"
 #include "serve/handlers.h"
 #include "serve/sampling_fields.h"
 #include "serve/token_text.h"
@@ -207,6 +208,7 @@ void complete_text(const Call& call) {
       if (std::ssize(prompt) > *keep) prompt.erase(prompt.begin(), prompt.end() - *keep);
 
   infer::Request job = read_sampling(body, *model);
+  job.constraint = read_constraint(body, *model);
   AnswerText::Options text = read_text_options(body);
   form.skip_special = text.skip_special;
   text.keep_scores = form.logprobs.has_value();

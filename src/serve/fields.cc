@@ -36,11 +36,18 @@ constexpr Field kMetadata{"metadata", kIgnored};
 constexpr Field kCacheKey{"prompt_cache_key", kIgnored};
 constexpr Field kCacheRetention{"prompt_cache_retention", kIgnored};
 constexpr Field kSafety{"safety_identifier", kIgnored};
-constexpr Field kGuidedJson{"guided_json", kRefused, "no constraints yet"};
-constexpr Field kGuidedRegex{"guided_regex", kRefused, "no constraints yet"};
-constexpr Field kGuidedChoice{"guided_choice", kRefused, "no constraints yet"};
-constexpr Field kGuidedGrammar{"guided_grammar", kRefused, "no constraints yet"};
-constexpr Field kStructured{"structured_outputs", kRefused, "no constraints yet"};
+constexpr Field kBadWords{"bad_words", kHonoured, "texts that the answer never has, up to 64"};
+constexpr Field kResponseFormat{
+    "response_format", kHonoured,
+    "`text`, `json_object`, `json_schema`; `strict` or not, the schema is obeyed"};
+constexpr Field kGuidedJson{"guided_json", kHonoured, "a schema, or its text"};
+constexpr Field kGuidedRegex{"guided_regex", kHonoured, "of the whole answer"};
+constexpr Field kGuidedChoice{"guided_choice", kHonoured, "texts, one of which is the answer"};
+constexpr Field kGuidedGrammar{"guided_grammar", kHonoured, "GBNF"};
+constexpr Field kStructured{"structured_outputs", kHonoured,
+                            "one of `json`, `regex`, `choice`, `grammar`, `json_object`"};
+constexpr Field kGrammar{"grammar", kHonoured, "GBNF, as llama-server takes it"};
+constexpr Field kJsonSchema{"json_schema", kHonoured, "a schema, as llama-server takes it"};
 constexpr Field kBeamSearch{"use_beam_search", kRefused, "", "false"};
 
 constexpr std::array kCompletions{
@@ -62,6 +69,7 @@ constexpr std::array kCompletions{
     kFrequency,
     kRepetition,
     kBias,
+    kBadWords,
     kStream,
     kStreamOptions,
     kMinTokens,
@@ -71,12 +79,14 @@ constexpr std::array kCompletions{
     kIncludeStop,
     Field{"add_special_tokens", kHonoured, "what the tokenizer adds to texts; default true"},
     Field{"truncate_prompt_tokens", kHonoured, "keeps the last ids of a prompt"},
-    Field{"response_format", kRefused, "no constraints yet", R"({"type":"text"})"},
+    kResponseFormat,
     kGuidedJson,
     kGuidedRegex,
     kGuidedChoice,
     kGuidedGrammar,
     kStructured,
+    kGrammar,
+    kJsonSchema,
     kBeamSearch,
     Field{"prompt_embeds", kRefused, "tensors are not taken from requests"},
     kUser,
@@ -106,17 +116,21 @@ constexpr std::array kChat{
     kFrequency,
     kRepetition,
     kBias,
+    kBadWords,
     kStream,
     kStreamOptions,
-    Field{"tools", kHonoured, "rendered by the chat template, calls parsed from the answer"},
-    Field{"tool_choice", kHonoured, "`auto`, `none`; `required` and a name need constraints and are refused"},
+    Field{"tools", kHonoured, "rendered by the chat template, calls read from the answer"},
+    Field{"tool_choice", kHonoured,
+          "`auto`, `none`; of `required` and a named tool the arguments fit its schema"},
     Field{"parallel_tool_calls", kHonoured, "false: the first call only"},
-    Field{"response_format", kRefused, "no constraints yet", R"({"type":"text"})"},
+    kResponseFormat,
     kGuidedJson,
     kGuidedRegex,
     kGuidedChoice,
     kGuidedGrammar,
     kStructured,
+    kGrammar,
+    kJsonSchema,
     Field{"functions", kRefused, "the older form of `tools`", "[]"},
     Field{"function_call", kRefused, "the older form of `tool_choice`", "\"none\""},
     Field{"modalities", kRefused, "text alone", R"(["text"])"},

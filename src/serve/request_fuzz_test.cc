@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "serve/chat_messages.h"
-#include "serve/tool_calls.h"
+#include "serve/tools/tool_calls.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace stoa::serve;
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (void)error.body();
     }
   }
-  for (const ToolFamily family : {ToolFamily::kHermes, ToolFamily::kMistral, ToolFamily::kLlama}) {
+  for (const ToolFamily family : kToolFamilies) {
     (void)read_tool_calls(text.substr(0, 1000), family);
     (void)held_for_tools(text, family);
   }
@@ -42,7 +42,13 @@ TEST(FuzzRequest, BodiesAndMutations) {
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a\u00e9"}]}],"stop":["a","b"],"n":2,"temperature":0.5})",
       R"({"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}],"stop_token_ids":[1,2]})",
       R"(<tool_call>{"name":"f","arguments":{"a":1}}</tool_call>[TOOL_CALLS][{"name":"g"}])",
-      R"({"name":"f","parameters":{"a":"};"}}; {"name":"g","parameters":{}})"};
+      R"({"name":"f","parameters":{"a":"};"}}; {"name":"g","parameters":{}})",
+      R"([f(a='x\'', b=[1, None, {"k": (2.5,)}]), g.h()])",
+      "<tool_call><function=f><parameter=a>\n1\n</parameter></function></tool_call>"
+      "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>[TOOL_CALLS]f[ARGS]{}",
+      "<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>commentary to=functions.f "
+      "<|constrain|>json<|message|>{}<|call|><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function"
+      "<｜tool▁sep｜>f\n```json\n{}\n```<｜tool▁call▁end｜>"};
   std::uint64_t state = 54321;
   const auto below = [&](std::size_t n) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;

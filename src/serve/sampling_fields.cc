@@ -57,6 +57,15 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
   s.suppressed = file.suppressed;
   s.suppressed_first = file.suppressed_first;
   s.bad_words = file.bad_words;
+  for (const std::string& word : body.texts("bad_words", kMostStops)) {
+    check(!word.empty() && word.size() <= kLongestStop, "bad_words",
+          "'bad_words' must have texts of 1 to {} bytes", kLongestStop);
+    // At the beginning of an answer and inside it a word is of other tokens.
+    for (const char* before : {"", " "})
+      if (auto ids = model.tokenizer().encode(before + word, {.plain = true, .add_special = false});
+          !ids.empty())
+        s.bad_words.push_back(std::move(ids));
+  }
   const auto seed = body.integer("seed", std::numeric_limits<std::int64_t>::min(),
                                  std::numeric_limits<std::int64_t>::max());
   s.seed = seed ? static_cast<std::uint64_t>(*seed) : random_seed();

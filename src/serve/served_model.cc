@@ -74,6 +74,7 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
   admission_ = std::make_unique<Admission>(options.queue_seconds, options.queue_requests);
   engine_ = std::make_unique<infer::Engine>(*passes_);
   context_ = engine_->context();
+  constraints_ = std::make_unique<constraint::ConstraintStore>(*tokenizer_, vocabulary());
   loop_ = std::make_unique<infer::EngineLoop>(*engine_);
 }
 

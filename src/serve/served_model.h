@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "chat/chat_template.h"
+#include "constraint/store.h"
 #include "infer/engine/engine_loop.h"
 #include "infer/open_model.h"
 #include "infer/text_embedder.h"
@@ -52,6 +53,8 @@ class ServedModel {
   std::shared_ptr<Metrics> shared_metrics() const { return metrics_; }
   const fs::path& directory() const { return model_->directory(); }
   const model::huggingface::GenerationConfig& defaults() const { return defaults_; }
+  // What answers may have to be, compiled for the tokenizer.
+  constraint::ConstraintStore& constraints() const { return *constraints_; }
   // Ids that end an answer.
   const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
 
@@ -94,6 +97,7 @@ class ServedModel {
   std::unique_ptr<infer::PassModel> passes_;
   std::unique_ptr<infer::Engine> engine_;
   std::unique_ptr<Admission> admission_;
+  std::unique_ptr<constraint::ConstraintStore> constraints_;
   std::atomic<bool> stopped_{false};
   std::mutex requests_mutex_;
   std::set<infer::RequestId> requests_;  // that are open

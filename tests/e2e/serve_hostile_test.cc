@@ -140,6 +140,13 @@ std::vector<std::string> broken_bodies() {
                             "stop_token_ids",
                             "truncate_prompt_tokens",
                             "response_format",
+                            "structured_outputs",
+                            "guided_json",
+                            "guided_regex",
+                            "guided_choice",
+                            "grammar",
+                            "json_schema",
+                            "bad_words",
                             "prompt_embeds",
                             "model",
                             "n_discard",
@@ -152,6 +159,19 @@ std::vector<std::string> broken_bodies() {
   for (int i = 0; i < 100000; ++i) stops += ",\"a\"";
   out.push_back("{\"prompt\":\"a\",\"stop\":" + stops + "]}");
   out.push_back("{\"prompt\":\"a\",\"stop\":\"" + std::string(5000, 's') + "\"}");
+  for (const char* pattern : {"(a|b)*a(a|b){30}", "((a{1000}){1000}){1000}", "(", "(?=a)", "\\\\1", "[^"})
+    out.push_back("{\"prompt\":\"a\",\"guided_regex\":\"" + std::string(pattern) + "\"}");
+  for (const char* grammar : {"root ::= root", "root ::= a\\na ::= root a | \\\"\\\"", "root ::= (",
+                              "root ::= \\\"a\\\"{1000000}{1000000}", "root ::= <[99999999]>"})
+    out.push_back("{\"prompt\":\"a\",\"grammar\":\"" + std::string(grammar) + "\"}");
+  std::string deep = "{}";
+  for (int i = 0; i < 25; ++i) deep = "{\"items\":" + deep + "}";
+  for (const std::string& schema :
+       {deep, std::string(R"({"$ref":"#"})"),
+        std::string(R"({"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#"}}})"),
+        std::string(R"({"not":{}})"), std::string(R"({"type":"object","minProperties":100000})"),
+        std::string(R"({"enum":[]})"), std::string(R"({"type":"string","pattern":"(a|b)*a(a|b){40}"})")})
+    out.push_back("{\"prompt\":\"a\",\"json_schema\":" + schema + "}");
   return out;
 }
 

@@ -74,6 +74,7 @@ Commands about_speed(const Arguments& model) {
   const Arguments sized = model + Arguments{"model.vocab_size=300", "--threads", "1"};
   return {{"bench", "ops", "attention", "--repeat", "1"},
           {"bench", "device", "copy"},
+          {"bench", "masks", "--tokenizer", "tok", "--regex", "[^]*", "--text", "text.txt", "--rounds", "1"},
           {"bench", "collectives", "--largest", "1024", "--seconds", "0.01"},
           Arguments{"bench", "pipeline"} + sized + Arguments{"--rounds", "1", "--schedules", "1f1b"},
           Arguments{"bench", "train", "--steps", "1", "--warmup", "0"} + sized,
@@ -90,6 +91,7 @@ Commands about_a_decoder() {
   return {{"generate", "run", "--prompt", "the", "--max-tokens", "4"},
           {"generate", "run", "--prompt", "the", "--max-tokens", "4", "--json"},
           {"generate", "run", "--prompt", "the", "--max-tokens", "4", "--echo"},
+          {"generate", "run", "--prompt", "the", "--max-tokens", "4", "--choice", "a,b"},
           {"chat", "run", "--max-tokens", "4"},
           {"chat", "run", "--max-tokens", "4", "--json"},
           {"serve", "run", "--port", "0"},
@@ -154,7 +156,8 @@ class StandardOutput : public Workplace {
                "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
     write_text(path("recipe.yaml"), "sources: [{path: data}]\n");
     write_text(path("lines.yaml"),
-               "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
+               "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: "
+               "lines.jsonl}}\ntest_split: test\n"
                "output_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: \"{{' ' + text}}\"\n");
     write_text(path("lines.jsonl"), "{\"text\": \"bread\"}\n");
     write_text(path("pairs.txt"), "the stone\twalks\n");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that people use against `stoa serve`: openai-python (streams, embeddings off, errors, retries), LangChain, litellm and
+"""Clients that people use against `stoa serve`: openai-python (streams, embeddings off, errors, retries, classes as schemas, tools), LangChain, litellm and
 lm-eval's local-completions beside `stoa score`.  tests/slow/serve_clients.py STOA MODEL
 MODEL: a directory with a chat template. Needs the packages openai, langchain-openai and litellm; those that are missing are named.
 LM_EVAL=path of lm-eval's program, where it lives in another environment."""
@@ -25,6 +25,7 @@ work = pathlib.Path(tempfile.mkdtemp())
 server = subprocess.Popen([program, "serve", f"served={model}", "--port", "0", "--dtype", "fp32", "--api-key-file", str(work / "keys.txt")],
                           stdout=subprocess.PIPE, text=True)
 url = server.stdout.readline().split()[-1]
+knows_tools = "tools" in "".join(f.read_text() for f in pathlib.Path(model).glob("*") if f.name in ("chat_template.jinja", "tokenizer_config.json"))
 print("server", url)
 os.environ["OPENAI_API_KEY"] = "a-key-for-tests"
 
@@ -53,7 +54,8 @@ def openai_python():
     for name, error, call in [
             ("unknown model", openai.NotFoundError, lambda: client.completions.create(model="nothing", prompt="a")),
             ("too long", openai.BadRequestError, lambda: client.completions.create(model="served", prompt="a", max_tokens=10**8)),
-            ("response_format", openai.BadRequestError, lambda: client.chat.completions.create(**asked, response_format={"type": "json_object"})),
+            ("schema that cannot be honoured", openai.BadRequestError, lambda: client.chat.completions.create(**asked, response_format={"type": "json_schema", "json_schema": {
+                "name": "bad", "schema": {"type": "array", "uniqueItems": True}}})),
             ("wrong key", openai.AuthenticationError, lambda: openai.OpenAI(base_url=url + "/v1", api_key="wrong").models.list()),
             ("no embeddings", openai.BadRequestError, lambda: client.embeddings.create(model="served", input="a"))]:
         try:
@@ -66,12 +68,81 @@ def openai_python():
     expect("answers after a stream was left", client.chat.completions.create(**asked).choices[0].message.content == chat.choices[0].message.content)
 
 
+def classes():
+    """What people ask for as classes of pydantic."""
+    import enum
+    from typing import List, Optional, Union
+
+    import pydantic
+
+    class Colour(str, enum.Enum):
+        red, green = "red", "green"
+
+    class Place(pydantic.BaseModel):
+        city: str = pydantic.Field(max_length=20)
+        zip: Optional[str] = pydantic.Field(pattern="^[0-9]{5}$")
+
+    class Person(pydantic.BaseModel):
+        name: str = pydantic.Field(max_length=20)
+        age: int = pydantic.Field(ge=0, le=150)
+        colour: Colour
+        tags: List[Union[int, bool]] = pydantic.Field(max_length=3)
+        place: Place
+
+    return Person
+
+
+def openai_structured():
+    import openai
+
+    client = openai.OpenAI(base_url=url + "/v1")
+    Person = classes()
+    asked = dict(model="served", messages=[{"role": "user", "content": "Who barked?"}], max_completion_tokens=600, temperature=1.5)
+    parsed = [client.chat.completions.parse(**asked, seed=seed, response_format=Person).choices[0].message.parsed for seed in range(4)]
+    expect("parse of a class", all(isinstance(p, Person) for p in parsed), repr(parsed[0]))
+    with client.chat.completions.stream(**asked, seed=0, response_format=Person) as stream:
+        for _ in stream: pass
+        expect("parse of a stream", stream.get_final_completion().choices[0].message.parsed == parsed[0])
+    some = client.chat.completions.create(**{**asked, "temperature": 0}, response_format={"type": "json_object"}).choices[0]
+    expect("json_object", some.message.content.lstrip().startswith("{") and (some.finish_reason == "length" or isinstance(json.loads(some.message.content), dict)), some.finish_reason)
+    for form, good in [({"choice": ["yes", "no"]}, lambda t: t in ("yes", "no")), ({"regex": "[0-9]{4}-[0-9]{2}"}, lambda t: len(t) == 7 and t[4] == "-"),
+                       ({"grammar": 'root ::= "a" [bc]{2}'}, lambda t: t[0] == "a" and len(t) == 3)]:
+        text = client.chat.completions.create(**asked, extra_body={"structured_outputs": form}).choices[0].message.content
+        expect(f"structured_outputs {form}", good(text), repr(text))
+    try:
+        client.chat.completions.parse(**{**asked, "max_completion_tokens": 4}, response_format=Person)
+        expect("parse of an answer that is cut", False, "no error")
+    except openai.LengthFinishReasonError:
+        expect("parse of an answer that is cut", True)
+
+    if not knows_tools: return print("SKIPPED tools: the chat template knows none")
+    tool = openai.pydantic_function_tool(Person, name="remember", description="Remembers a person")
+    other = {"type": "function", "function": {"name": "forget", "strict": True, "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}
+    called = client.chat.completions.parse(**asked, seed=1, tools=[tool, other], tool_choice={"type": "function", "function": {"name": "remember"}}).choices[0]
+    [call] = called.message.tool_calls
+    expect("a named tool", call.function.name == "remember" and isinstance(call.function.parsed_arguments, Person) and called.finish_reason == "tool_calls", call.function.arguments)
+    required = client.chat.completions.create(**asked, seed=2, tools=[tool, other], tool_choice="required", parallel_tool_calls=False).choices[0].message
+    expect("a required tool", len(required.tool_calls) == 1 and required.tool_calls[0].function.name in ("remember", "forget") and required.content is None)
+    with client.chat.completions.stream(**asked, seed=1, tools=[tool, other], tool_choice={"type": "function", "function": {"name": "remember"}}) as stream:
+        for _ in stream: pass
+        [streamed] = stream.get_final_completion().choices[0].message.tool_calls
+        expect("a named tool, streamed", streamed.function.parsed_arguments == call.function.parsed_arguments)
+    turns = [*asked["messages"], required.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": required.tool_calls[0].id, "content": "done"}]
+    after = client.chat.completions.create(**{**asked, "messages": turns, "max_completion_tokens": 8}, tools=[tool, other]).choices[0]
+    expect("an answer after a call", after.finish_reason in ("stop", "length", "tool_calls"))
+
+
 def langchain():
     from langchain_openai import ChatOpenAI
 
     chat = ChatOpenAI(model="served", base_url=url + "/v1", temperature=0, max_tokens=12)
     whole = chat.invoke("What barked?").content
     expect("langchain", "".join(p.content for p in chat.stream("What barked?")) == whole, repr(whole))
+    Person = classes()
+    longer = ChatOpenAI(model="served", base_url=url + "/v1", temperature=1.5, max_tokens=600, seed=3)
+    for method in ("json_schema", *(["function_calling"] if knows_tools else [])):
+        person = longer.with_structured_output(Person, method=method).invoke("Who barked?")
+        expect(f"langchain: structured output by {method}", isinstance(person, Person), repr(person))
 
 
 def litellm():
@@ -114,7 +185,7 @@ metric_list: [{{metric: acc}}]
 
 
 try:
-    for test in (openai_python, langchain, litellm, *([lm_eval] if os.environ.get("LM_EVAL") else [])):
+    for test in (openai_python, openai_structured, langchain, litellm, *([lm_eval] if os.environ.get("LM_EVAL") else [])):
         try:
             test()
         except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-#include "serve/tool_calls.h"
+#include "serve/tools/tool_calls.h"
 
 #include <gtest/gtest.h>
 
@@ -46,10 +46,96 @@ TEST(ToolCalls, Llama) {
   EXPECT_EQ(held_for_tools("{\"na", ToolFamily::kLlama), 4u);
 }
 
+Json tools_with_texts() {
+  return Json::parse(R"([{"type": "function", "function": {"name": "find", "parameters":
+      {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "a/~b": {}}}}}])");
+}
+
+TEST(ToolCalls, MistralWithNames) {
+  const AnswerWithTools read =
+      read_tool_calls("Well.[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[ARGS]{}", ToolFamily::kMistralNames);
+  ASSERT_EQ(read.calls.size(), 2u);
+  EXPECT_EQ(read.content, "Well.");
+  EXPECT_EQ(read.calls[0].name, "f");
+  EXPECT_EQ(read.calls[0].arguments, "{\"a\": 1}");
+  EXPECT_EQ(read.calls[1].name, "g");
+  EXPECT_TRUE(read_tool_calls("[TOOL_CALLS]f[ARGS]{\"a\"", ToolFamily::kMistralNames).calls.empty());
+}
+
+TEST(ToolCalls, Pythonic) {
+  const AnswerWithTools read = read_tool_calls(
+      "[find(q='it\\'s', n=-2, x=[True, None, {\"k\": (1.5,)}]), a.now()]", ToolFamily::kPythonic);
+  ASSERT_EQ(read.calls.size(), 2u);
+  EXPECT_EQ(read.calls[0].arguments, R"({"q":"it's","n":-2,"x":[true,null,{"k":[1.5]}]})");
+  EXPECT_EQ(read.calls[1].name, "a.now");
+  const AnswerWithTools lines = read_tool_calls(
+      "<function_calls>\nfind(q=\"a\\u00e9\")\nnow()\n</function_calls>", ToolFamily::kPythonic);
+  ASSERT_EQ(lines.calls.size(), 2u);
+  EXPECT_EQ(lines.calls[0].arguments, "{\"q\":\"a\xC3\xA9\"}");
+  for (const char* text :
+       {"Rome (Italy) is warm.", "[1, 2]", "[find(q=open('x'))]", "[find(q=)]", "[find(", ""})
+    EXPECT_EQ(read_tool_calls(text, ToolFamily::kPythonic).content, text);
+}
+
+TEST(ToolCalls, DeepSeek) {
+  const AnswerWithTools read = read_tool_calls(
+      "Wait.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```"
+      "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+      ToolFamily::kDeepSeek);
+  ASSERT_EQ(read.calls.size(), 2u);
+  EXPECT_EQ(read.content, "Wait.");
+  EXPECT_EQ(read.calls[0].name, "f");
+  EXPECT_EQ(read.calls[0].arguments, "{\"a\": 1}");
+  EXPECT_EQ(read.calls[1].name, "g");
+}
+
+TEST(ToolCalls, TagsWithArgumentsByTheirSchemas) {
+  const Json tools = tools_with_texts();
+  const AnswerWithTools qwen = read_tool_calls(
+      "Look:\n<tool_call>\n<function=find>\n<parameter=q>\n12\nand "
+      "13\n</parameter>\n<parameter=n>\n5\n</parameter>\n"
+      "<parameter=a/~b>\n[1]\n</parameter>\n</function>\n</tool_call>",
+      ToolFamily::kQwenXml, tools);
+  ASSERT_EQ(qwen.calls.size(), 1u);
+  EXPECT_EQ(qwen.content, "Look:");
+  EXPECT_EQ(qwen.calls[0].arguments, R"({"q":"12\nand 13","n":5,"a/~b":[1]})");
+  const AnswerWithTools glm = read_tool_calls(
+      "<tool_call>find\n<arg_key>q</arg_key>\n<arg_value>12</arg_value>\n<arg_key>n</arg_key>\n"
+      "<arg_value>5</arg_value>\n</tool_call><tool_call>find</tool_call>",
+      ToolFamily::kGlm, tools);
+  ASSERT_EQ(glm.calls.size(), 2u);
+  EXPECT_EQ(glm.calls[0].arguments, R"({"q":"12","n":5})");
+  EXPECT_EQ(glm.calls[1].arguments, "{}");
+}
+
+TEST(ToolCalls, Harmony) {
+  const AnswerWithTools read = read_tool_calls(
+      "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>commentary to=functions.f "
+      "<|constrain|>json<|message|>{\"a\": 1}<|call|>",
+      ToolFamily::kHarmony);
+  ASSERT_EQ(read.calls.size(), 1u);
+  EXPECT_EQ(read.content, "");
+  EXPECT_EQ(read.calls[0].name, "f");
+  EXPECT_EQ(read.calls[0].arguments, "{\"a\": 1}");
+  const AnswerWithTools plain = read_tool_calls(
+      "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>final<|message|>Rome.",
+      ToolFamily::kHarmony);
+  EXPECT_TRUE(plain.calls.empty());
+  EXPECT_EQ(plain.content, "Rome.");
+  EXPECT_EQ(read_tool_calls("Rome.", ToolFamily::kHarmony).content, "Rome.");
+}
+
 TEST(ToolCalls, FamiliesByTheirTemplates) {
   EXPECT_EQ(tool_family("{{ messages }}"), std::nullopt);
   EXPECT_EQ(tool_family("{% if tools %}<tool_call>"), ToolFamily::kHermes);
   EXPECT_EQ(tool_family("{% if tools %}[TOOL_CALLS]"), ToolFamily::kMistral);
+  EXPECT_EQ(tool_family("{% if tools %}[TOOL_CALLS]{{ name }}[ARGS]"), ToolFamily::kMistralNames);
+  EXPECT_EQ(tool_family("{% if tools %}<tool_call><function=f><parameter=k>"), ToolFamily::kQwenXml);
+  EXPECT_EQ(tool_family("{% if tools %}<tool_call>f<arg_key>"), ToolFamily::kGlm);
+  EXPECT_EQ(tool_family("{% if tools %}<｜tool▁calls▁begin｜>```json"), ToolFamily::kDeepSeek);
+  EXPECT_EQ(tool_family("{% if tools %}<｜tool▁calls▁begin｜>"), ToolFamily::kDeepSeekBare);
+  EXPECT_EQ(tool_family("{% if tools %}<|channel|>commentary to=functions.x"), ToolFamily::kHarmony);
+  EXPECT_EQ(tool_family("{% if tools %}[func_name1(params_name1=1)]"), ToolFamily::kPythonic);
   EXPECT_EQ(tool_family("{% if tools %}{\"name\": f, \"parameters\": p}"), ToolFamily::kLlama);
 }
 
