@@ -37,6 +37,11 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
                                         "Above 1: tokens seen before become less likely")
                             ->capture_default_str()
                             ->check(between(1e-3, 1000));
+  command
+      .add_option("--sampler-order", order_,
+                  "Order of penalties, temperature and cuts: that of Hugging Face, vLLM or llama.cpp")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"hf", "vllm", "llama.cpp"}));
   command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)");
   command.add_option("--seed", s.seed, "Seed of the random numbers")
       ->capture_default_str()
@@ -53,6 +58,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
   Merged out;
   out.options = options;
   auto& s = out.options.sampling;
+  s.order = infer::sampler_order_of(order_);
   const std::filesystem::path path = directory / hf::GenerationConfig::kFile;
   hf::GenerationConfig file;
   if (!ignore_file_ && std::filesystem::exists(path)) {

@@ -50,7 +50,16 @@ class Ranking {
   std::size_t sorted_ = 0;
 };
 
+constexpr std::size_t kLlamaCppWindow = 64;
+
 }  // namespace
+
+SamplerOrder sampler_order_of(std::string_view name) {
+  const auto* const found = std::find(std::begin(kSamplerOrderNames), std::end(kSamplerOrderNames), name);
+  require<ConfigError>(found != std::end(kSamplerOrderNames),
+                       "unknown order of samplers '{}': hf, vllm and llama.cpp are known", name);
+  return static_cast<SamplerOrder>(found - std::begin(kSamplerOrderNames));
+}
 
 void validate(const SamplingOptions& o) {
   require<ConfigError>(o.temperature >= 0 && std::isfinite(o.temperature),
@@ -100,33 +109,18 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
                                               const AllowedTokens* allowed) {
   const SamplingOptions& o = options_;
   const bool early = std::ssize(drawn_) < o.min_tokens && !o.ends.empty();
-  const bool counts = (o.presence_penalty != 0 || o.frequency_penalty != 0) && !drawn_.empty();
+  const bool llama = o.order == SamplerOrder::kLlamaCpp;
+  const bool counts =
+      (o.presence_penalty != 0 || o.frequency_penalty != 0) && (llama ? !seen.empty() : !drawn_.empty());
   if (o.repetition_penalty == 1.0 && o.suppressed.empty() && o.suppressed_first.empty() &&
       o.bad_words.empty() && o.logit_bias.empty() && !early && !counts && allowed == nullptr)
     return logits;
   scores_.assign(logits.begin(), logits.end());
   for (const auto& [id, bias] : o.logit_bias)
     if (static_cast<std::size_t>(id) < scores_.size()) scores_[id] += bias;
-  if (o.repetition_penalty != 1.0) {
-    const auto penalty = static_cast<float>(o.repetition_penalty);
-    order_.assign(seen.begin(), seen.end());  // a repeated id is penalised once
-    std::sort(order_.begin(), order_.end());
-    order_.erase(std::unique(order_.begin(), order_.end()), order_.end());
-    for (const std::int32_t id : order_) {
-      const float x = scores_[id];
-      scores_[id] = x > 0 ? x / penalty : x * penalty;
-    }
-  }
-  if (counts) {
-    order_ = drawn_;
-    std::sort(order_.begin(), order_.end());
-    for (auto from = order_.begin(); from != order_.end();) {
-      const auto to = std::upper_bound(from, order_.end(), *from);
-      scores_[*from] -=
-          static_cast<float>(o.presence_penalty + o.frequency_penalty * static_cast<double>(to - from));
-      from = to;
-    }
-  }
+  const auto recent = llama ? seen.last(std::min(seen.size(), kLlamaCppWindow)) : seen;
+  if (o.repetition_penalty != 1.0) repeat_less(recent);
+  if (counts) count_against(llama ? recent : std::span<const std::int32_t>(drawn_));
   const auto forbid = [&](std::int32_t id) {
     if (static_cast<std::size_t>(id) < scores_.size()) scores_[id] = -std::numeric_limits<float>::infinity();
   };
@@ -142,6 +136,28 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
   }
   if (allowed != nullptr) keep(*allowed);
   return scores_;
+}
+
+void TokenSampler::repeat_less(std::span<const std::int32_t> seen) {
+  const auto penalty = static_cast<float>(options_.repetition_penalty);
+  order_.assign(seen.begin(), seen.end());  // a repeated id is penalised once
+  std::sort(order_.begin(), order_.end());
+  order_.erase(std::unique(order_.begin(), order_.end()), order_.end());
+  for (const std::int32_t id : order_) {
+    const float x = scores_[id];
+    scores_[id] = x > 0 ? x / penalty : x * penalty;
+  }
+}
+
+void TokenSampler::count_against(std::span<const std::int32_t> tokens) {
+  order_.assign(tokens.begin(), tokens.end());
+  std::sort(order_.begin(), order_.end());
+  for (auto from = order_.begin(); from != order_.end();) {
+    const auto to = std::upper_bound(from, order_.end(), *from);
+    scores_[*from] -= static_cast<float>(options_.presence_penalty +
+                                         options_.frequency_penalty * static_cast<double>(to - from));
+    from = to;
+  }
 }
 
 void TokenSampler::keep(const AllowedTokens& allowed) {
@@ -175,33 +191,42 @@ std::int32_t TokenSampler::draw(std::span<const float> scores) {
   if (options_.greedy || options_.temperature == 0) return best;
 
   const double highest = scores[best];
+  // What is cut off depends on probabilities at this temperature.
+  const bool llama = options_.order == SamplerOrder::kLlamaCpp;
+  const double cut = llama ? 1 : options_.temperature;
   // Tokens less likely than e^-80 of the best cannot be drawn with 32 random bits.
-  const double floor = highest - 80.0 * options_.temperature;
+  const double floor = highest - 80.0 * std::max(cut, options_.temperature);
   order_.clear();
   for (std::size_t i = 0; i < scores.size(); ++i)
     if (scores[i] >= floor) order_.push_back(static_cast<std::int32_t>(i));
   if (order_.empty()) return best;  // not numbers
+  const auto weight = [&](std::int32_t id, double temperature) {
+    return static_cast<double>(std::exp(static_cast<float>((scores[id] - highest) / temperature)));
+  };
+  if (options_.order == SamplerOrder::kVllm && options_.min_p > 0)
+    std::erase_if(order_, [&](std::int32_t id) { return weight(id, cut) < options_.min_p; });
   Ranking ranking(order_, scores);
   if (options_.top_k > 0) ranking.keep(static_cast<std::size_t>(options_.top_k));
-  const auto weight = [&](std::int32_t id) {
-    return static_cast<double>(std::exp(static_cast<float>((scores[id] - highest) / options_.temperature)));
-  };
   double sum = 0;  // of what may be drawn
-  for (const std::int32_t id : order_) sum += weight(id);
+  for (const std::int32_t id : order_) sum += weight(id, cut);
   std::size_t kept = order_.size();
   if (options_.top_p < 1 || options_.min_p > 0) {
     const double enough = options_.top_p < 1 ? options_.top_p * sum : std::numeric_limits<double>::infinity();
     sum = 0;
     for (kept = 0; kept < order_.size() && sum < enough; ++kept) {
-      const double next = weight(ranking[kept]);
+      const double next = weight(ranking[kept], cut);
       if (kept > 0 && next < options_.min_p) break;  // the best one weighs 1
       sum += next;
     }
   }
+  if (llama) {
+    sum = 0;
+    for (std::size_t i = 0; i < kept; ++i) sum += weight(ranking[i], options_.temperature);
+  }
   const double draw = static_cast<double>(philox_word(key_, draws_++)) * 0x1p-32 * sum;
   double reached = 0;
   for (std::size_t i = 0; i < kept; ++i) {
-    reached += weight(ranking[i]);
+    reached += weight(ranking[i], options_.temperature);
     if (draw < reached) return ranking[i];
   }
   return ranking[kept - 1];

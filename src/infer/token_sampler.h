@@ -3,12 +3,21 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/philox.h"
 
 namespace stoa::infer {
+
+// Whose order of steps. kHuggingFace: penalties, temperature, top-k, top-p, min-p. kVllm: min-p comes before
+// top-k and top-p. kLlamaCpp: penalties count the last 64 tokens of prompt and answer; top-k, top-p and min-p
+// cut at temperature 1, and the temperature divides what is left.
+enum class SamplerOrder : std::uint8_t { kHuggingFace, kVllm, kLlamaCpp };
+inline constexpr const char* kSamplerOrderNames[] = {"hf", "vllm", "llama.cpp"};
+// ConfigError: not one of the names.
+SamplerOrder sampler_order_of(std::string_view name);
 
 struct SamplingOptions {
   bool greedy = false;              // the most likely token; ties go to the lower id
@@ -26,6 +35,7 @@ struct SamplingOptions {
   std::vector<std::pair<std::int32_t, float>> logit_bias = {};  // added to the logits of these ids
   std::int64_t min_tokens = 0;                                  // none of `ends` is drawn before these many
   std::vector<std::int32_t> ends = {};
+  SamplerOrder order = SamplerOrder::kHuggingFace;
 };
 
 // What a constraint allows next. An id of `ends` is allowed where the text may end, and only there.
@@ -46,11 +56,11 @@ class TokenSampler {
   // `choice`: of several answers to one prompt, each draws its own numbers.
   explicit TokenSampler(const SamplingOptions& options, int choice = 0);
 
-  // `logits` of the next position, `seen`: prompt and answer so far. Processed in the order of Hugging Face:
-  // bias, repetition penalty (positive logits are divided, negative ones multiplied), frequency and presence
-  // penalties, forbidden tokens, temperature, top-k, top-p, min-p. The n-th draw of a sequence is a function
-  // of (seed, choice, n) alone. Ids beyond the vocabulary are ignored. Of `allowed` (null: all tokens) no
-  // other token comes; -1: every one of them is forbidden by the options, and nothing was drawn.
+  // `logits` of the next position, `seen`: prompt and answer so far. Bias comes
+  // first, then repetition penalty (positive logits are divided, negative ones multiplied), frequency and
+  // presence penalties, forbidden tokens, and what the options' order says. The n-th draw of a sequence is a
+  // function of (seed, choice, n) alone. Ids beyond the vocabulary are ignored. Of `allowed` (null: all
+  // tokens) no other token comes; -1: every one of them is forbidden by the options, and nothing was drawn.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen,
                     const AllowedTokens* allowed = nullptr);
 
@@ -59,7 +69,9 @@ class TokenSampler {
   // themselves.
   std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen,
                                   const AllowedTokens* allowed);
-  void keep(const AllowedTokens& allowed);  // makes all other scores impossible
+  void repeat_less(std::span<const std::int32_t> seen);      // the repetition penalty
+  void count_against(std::span<const std::int32_t> tokens);  // presence and frequency penalties
+  void keep(const AllowedTokens& allowed);                   // makes all other scores impossible
   std::int32_t draw(std::span<const float> scores);
 
   SamplingOptions options_;

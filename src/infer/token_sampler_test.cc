@@ -93,6 +93,41 @@ TEST(TokenSampler, TopKTopPMinPCutTheTail) {
   EXPECT_EQ(draw({.min_p = 0.25}, logits).size(), 3u);
 }
 
+TEST(TokenSampler, OrdersOfOtherPrograms) {
+  const std::vector<float> logits{std::log(0.4f), std::log(0.3f), std::log(0.2f), std::log(0.1f)};
+  const auto kept = [&](SamplingOptions o) { return draw(o, logits).size(); };
+  // min-p 0.6 leaves 0.4 and 0.3; of these, 57 % are the first.
+  EXPECT_EQ(kept({.top_p = 0.5, .min_p = 0.6}), 2u);
+  EXPECT_EQ(kept({.top_p = 0.5, .min_p = 0.6, .order = SamplerOrder::kVllm}), 1u);
+  // At temperature 10 the tokens are nearly equal: 0.4 of the mass are two of them, at temperature 1 one.
+  EXPECT_EQ(kept({.temperature = 10, .top_p = 0.4}), 2u);
+  EXPECT_EQ(kept({.temperature = 10, .top_p = 0.39, .order = SamplerOrder::kLlamaCpp}), 1u);
+  EXPECT_EQ(kept({.temperature = 10, .min_p = 0.6}), 4u);
+  EXPECT_EQ(kept({.temperature = 10, .min_p = 0.6, .order = SamplerOrder::kLlamaCpp}), 2u);
+  // What is left is drawn at the temperature.
+  const auto counts =
+      draw({.temperature = 0.5, .top_k = 2, .order = SamplerOrder::kLlamaCpp}, logits, {}, 20000);
+  EXPECT_NEAR(counts.at(0) / 20000.0, 16.0 / 25, 0.01);
+
+  // Penalties: of the answer alone, or of the last 64 tokens.
+  const std::vector<std::int32_t> prompt(3, 0);
+  const std::vector<float> near{1.0f, 0.9f};
+  EXPECT_EQ(TokenSampler({.greedy = true, .frequency_penalty = 0.1}).next(near, prompt), 0);
+  EXPECT_EQ(TokenSampler({.greedy = true, .frequency_penalty = 0.1, .order = SamplerOrder::kLlamaCpp})
+                .next(near, prompt),
+            1);
+  std::vector<std::int32_t> long_ago(65, 1);
+  long_ago[0] = 0;
+  EXPECT_EQ(TokenSampler({.greedy = true, .repetition_penalty = 1.2})
+                .next(std::vector<float>{1.0f, 0.5f, 0.9f}, long_ago),
+            2);
+  EXPECT_EQ(TokenSampler({.greedy = true, .repetition_penalty = 1.2, .order = SamplerOrder::kLlamaCpp})
+                .next(std::vector<float>{1.0f, 0.5f, 0.9f}, long_ago),
+            0);
+  EXPECT_EQ(sampler_order_of("llama.cpp"), SamplerOrder::kLlamaCpp);
+  EXPECT_THROW(sampler_order_of("ggml"), ConfigError);
+}
+
 TEST(TokenSampler, SeedDecidesTheDraws) {
   const std::vector<float> logits(50, 0.0f);
   TokenSampler a({.seed = 7}), b({.seed = 7}), c({.seed = 8});

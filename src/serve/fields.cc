@@ -36,6 +36,9 @@ constexpr Field kMetadata{"metadata", kIgnored};
 constexpr Field kCacheKey{"prompt_cache_key", kIgnored};
 constexpr Field kCacheRetention{"prompt_cache_retention", kIgnored};
 constexpr Field kSafety{"safety_identifier", kIgnored};
+constexpr Field kSamplerOrder{
+    "sampler_order", kHonoured,
+    "`hf` (default), `vllm`, `llama.cpp`: order of penalties, temperature and cuts"};
 constexpr Field kBadWords{"bad_words", kHonoured, "texts that the answer never has, up to 64"};
 constexpr Field kResponseFormat{
     "response_format", kHonoured,
@@ -70,6 +73,7 @@ constexpr std::array kCompletions{
     kRepetition,
     kBias,
     kBadWords,
+    kSamplerOrder,
     kStream,
     kStreamOptions,
     kMinTokens,
@@ -117,6 +121,7 @@ constexpr std::array kChat{
     kRepetition,
     kBias,
     kBadWords,
+    kSamplerOrder,
     kStream,
     kStreamOptions,
     Field{"tools", kHonoured, "rendered by the chat template, calls read from the answer"},

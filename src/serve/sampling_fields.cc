@@ -53,6 +53,13 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
       body.number("repetition_penalty", 1e-3, 1000).value_or(file.repetition_penalty.value_or(1.0));
   s.presence_penalty = body.number("presence_penalty", -2, 2).value_or(0);
   s.frequency_penalty = body.number("frequency_penalty", -2, 2).value_or(0);
+  if (const auto order = body.text("sampler_order")) {
+    try {
+      s.order = infer::sampler_order_of(*order);
+    } catch (const ConfigError& error) {
+      reject("sampler_order", "'sampler_order': {}", error.what());
+    }
+  }
   s.logit_bias = read_bias(body, model.vocabulary());
   s.suppressed = file.suppressed;
   s.suppressed_first = file.suppressed_first;

@@ -256,5 +256,25 @@ TEST_F(ServeCompletions, ManyClientsGetTheAnswersOfOne) {
   for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(together[i], alone[i]) << "client " << i;
 }
 
+// At temperature 100 all tokens are nearly equal: min-p 0.995 leaves some of them, at temperature 1 the best.
+TEST_F(ServeCompletions, OrdersOfSamplers) {
+  serve();
+  json request{{"prompt", "the stone"}, {"max_tokens", 20}, {"temperature", 0}};
+  const std::string best = ask("/v1/completions", request)["choices"][0]["text"];
+  request.update({{"temperature", 100}, {"min_p", 0.995}, {"seed", 1}});
+  EXPECT_NE(ask("/v1/completions", request)["choices"][0]["text"], best);
+  request["sampler_order"] = "llama.cpp";
+  EXPECT_EQ(ask("/v1/completions", request)["choices"][0]["text"], best);
+  request["sampler_order"] = "ggml";
+  const HttpAnswer refused = post("/v1/completions", request);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"], "sampler_order");
+  const Arguments hot{"generate", "chat",          "--prompt", "the stone", "--max-tokens",
+                      "20",       "--temperature", "100",      "--min-p",   "0.995",
+                      "--json",   "--threads",     "1",        "--dtype",   "fp32"};
+  EXPECT_NE(json_of(hot)["text"], best);
+  EXPECT_EQ(json_of(hot + Arguments{"--sampler-order", "llama.cpp"})["text"], best);
+}
+
 }  // namespace
 }  // namespace stoa::e2e
