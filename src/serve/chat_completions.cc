@@ -32,8 +32,9 @@ class ChatTask : public GenerationTask {
 
  protected:
   struct Choice {
-    std::string text;       // of the answer so far
-    std::size_t given = 0;  // bytes of it that the stream has sent
+    std::string text;                      // of the answer so far
+    std::size_t given = 0;                 // bytes of it that the stream has sent
+    std::vector<std::size_t> called = {};  // bytes of the arguments of each call that the stream has sent
     Json scores = Json::array();
     std::string reason;
   };
@@ -59,8 +60,8 @@ class ChatTask : public GenerationTask {
     const std::size_t end = std::max(choice.given, choice.text.size() - held);
     const std::string text = choice.text.substr(choice.given, end - choice.given);
     choice.given = end;
-    if (text.empty() && scores.empty()) return;
-    send_chunk(index, {{"content", text}}, nullptr, scores);
+    if (!text.empty() || !scores.empty()) send_chunk(index, {{"content", text}}, nullptr, scores);
+    if (held > 0) send_calls(index, begun_calls(choice.text, *form_.family));
   }
 
   void on_choice_end(std::size_t index, infer::EndReason reason) override {
@@ -69,19 +70,13 @@ class ChatTask : public GenerationTask {
     choice.reason = full ? "length" : "stop";
     if (!stream()) return;
     if (form_.family) {
-      const AnswerWithTools parsed = read(choice.text);
+      const AnswerWithTools parsed = read(choice);
       // What comes before calls was sent, unless all was held.
-      const bool rest = parsed.calls.empty() || choice.given == 0;
+      const bool rest = (parsed.calls.empty() && choice.called.empty()) || choice.given == 0;
       if (rest && choice.given < parsed.content.size())
         send_chunk(index, {{"content", parsed.content.substr(choice.given)}}, nullptr, Json::array());
-      if (!parsed.calls.empty()) {
-        if (!full) choice.reason = "tool_calls";
-        for (std::size_t i = 0; i < parsed.calls.size(); ++i) {
-          Json call = to_json(parsed.calls[i], index, i);
-          call["index"] = i;
-          send_chunk(index, {{"tool_calls", Json::array({call})}}, nullptr, Json::array());
-        }
-      }
+      send_calls(index, all_calls(choice, parsed));
+      if (!choice.called.empty() && !full) choice.reason = "tool_calls";
     }
     send_chunk(index, Json::object(), choice.reason, Json::array());
   }
@@ -99,7 +94,7 @@ class ChatTask : public GenerationTask {
     Json list = Json::array();
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       Choice& choice = choices_[i];
-      const AnswerWithTools parsed = read(choice.text);
+      const AnswerWithTools parsed = read(choice);
       Json message{{"role", "assistant"}, {"content", parsed.content}, {"refusal", nullptr}};
       if (!parsed.calls.empty()) {
         if (parsed.content.empty()) message["content"] = nullptr;
@@ -120,11 +115,46 @@ class ChatTask : public GenerationTask {
   }
 
  private:
-  AnswerWithTools read(const std::string& text) const {
-    if (!form_.family) return {text, {}};
-    AnswerWithTools parsed = read_tool_calls(text, *form_.family, form_.tools);
+  AnswerWithTools read(const Choice& choice) const {
+    if (!form_.family) return {choice.text, {}};
+    AnswerWithTools parsed = read_tool_calls(choice.text, *form_.family, form_.tools);
+    // A call that the answer's length cut off is given as far as it goes.
+    if (choice.reason == "length")
+      if (auto begun = begun_calls(choice.text, *form_.family); begun.size() > parsed.calls.size()) {
+        parsed.content =
+            choice.text.substr(0, choice.text.size() - held_for_tools(choice.text, *form_.family));
+        parsed.calls = std::move(begun);
+      }
     if (form_.one_call && parsed.calls.size() > 1) parsed.calls.resize(1);
     return parsed;
+  }
+  // The calls of an answer that is complete, where a stream may have sent some that turned out to be broken.
+  std::vector<ToolCall> all_calls(const Choice& choice, const AnswerWithTools& parsed) const {
+    if (choice.called.empty()) return parsed.calls;
+    std::vector<ToolCall> begun = begun_calls(choice.text, *form_.family);
+    const bool same =
+        parsed.calls.size() >= begun.size() &&
+        std::equal(begun.begin(), begun.end(), parsed.calls.begin(),
+                   [](const ToolCall& a, const ToolCall& b) { return a.arguments == b.arguments; });
+    return same ? parsed.calls : begun;
+  }
+  // What the stream has not sent of calls: id and name first, then arguments as they grow.
+  void send_calls(std::size_t index, const std::vector<ToolCall>& calls) {
+    std::vector<std::size_t>& sent = choices_[index].called;
+    const auto send = [&](std::size_t i, Json call) {
+      call["index"] = i;
+      send_chunk(index, {{"tool_calls", Json::array({std::move(call)})}}, nullptr, Json::array());
+    };
+    for (std::size_t i = 0; i < calls.size() && !(form_.one_call && i > 0); ++i) {
+      if (i == sent.size()) {
+        send(i, to_json({calls[i].name, ""}, index, i));
+        sent.push_back(0);
+      }
+      const std::string& arguments = calls[i].arguments;
+      if (arguments.size() <= sent[i]) continue;
+      send(i, {{"function", {{"arguments", arguments.substr(sent[i])}}}});
+      sent[i] = arguments.size();
+    }
   }
   // The id is a call's alone in this conversation; templates of Mistral want nine letters and digits.
   Json to_json(const ToolCall& call, std::size_t choice, std::size_t index) const {

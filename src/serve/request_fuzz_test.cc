@@ -25,6 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const ToolFamily family : kToolFamilies) {
     (void)read_tool_calls(text.substr(0, 1000), family);
     (void)held_for_tools(text, family);
+    (void)begun_calls(text.substr(0, 1000), family);
   }
   return 0;
 }

@@ -162,7 +162,7 @@ TEST_F(Constraints, CallsThatAreForcedFitTheirSchemas) {
         {"function",
          {{"name", "now"}, {"parameters", {{"type", "object"}, {"properties", json::object()}}}}}}});
   request["tool_choice"] = {{"type", "function"}, {"function", {{"name", "greet"}}}};
-  const json answer = ask("/v1/chat/completions", request)["choices"][0];
+  const json whole = ask("/v1/chat/completions", request), answer = whole["choices"][0];
   EXPECT_EQ(answer["finish_reason"], "tool_calls");
   EXPECT_EQ(answer["message"]["content"], nullptr);
   ASSERT_EQ(answer["message"]["tool_calls"].size(), 1u) << answer;
@@ -173,13 +173,26 @@ TEST_F(Constraints, CallsThatAreForcedFitTheirSchemas) {
   json streamed = request;
   streamed["stream"] = true;
   std::string name, arguments;
+  int pieces = 0;
   for (const json& event : post("/v1/chat/completions", streamed).events())
     for (const json& delta : event["choices"][0]["delta"].value("tool_calls", json::array())) {
       name += delta["function"].value("name", "");
+      ++pieces;
       arguments += delta["function"].value("arguments", "");
     }
   EXPECT_EQ(name, "greet");
   EXPECT_EQ(arguments, call["arguments"]);
+  EXPECT_GT(pieces, 5);  // arguments come as they are written
+
+  // A call that is cut off is given as far as it goes.
+  json cut = request;
+  cut["max_tokens"] = whole["usage"]["completion_tokens"].get<int>() - 18;
+  const json part = ask("/v1/chat/completions", cut)["choices"][0];
+  EXPECT_EQ(part["finish_reason"], "length");
+  ASSERT_EQ(part["message"]["tool_calls"].size(), 1u) << part;
+  std::string begun = part["message"]["tool_calls"][0]["function"]["arguments"];
+  while (begun.ends_with("\uFFFD")) begun.resize(begun.size() - 3);  // of a character that was cut
+  EXPECT_TRUE(arguments.starts_with(begun)) << begun << "\n" << arguments;
 
   request["tool_choice"] = "required";
   for (int seed = 0; seed < 3; ++seed) {

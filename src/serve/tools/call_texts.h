@@ -22,6 +22,10 @@ std::string_view trimmed(std::string_view text);
 
 // The calls of a JSON text: an object or a list of them; none where it is anything else.
 std::vector<ToolCall> json_calls(std::string_view text);
+// The parts of the JSON list that a text begins with; the last one may end too early.
+std::vector<std::string_view> json_items(std::string_view text);
+// The call that the object at the beginning of a JSON text makes, once its arguments have begun.
+std::optional<ToolCall> begun_call(std::string_view text);
 // Calls as Python writes them, with literals as arguments, separated by commas or lines; none: it is
 // anything else.
 std::vector<ToolCall> python_calls(std::string_view text);

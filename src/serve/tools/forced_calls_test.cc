@@ -49,6 +49,21 @@ TEST(ForcedCalls, AreReadBackInEveryFamily) {
     ASSERT_EQ(read.calls.size(), 1u) << answer;
     EXPECT_EQ(read.calls[0].name, "weather");
     EXPECT_EQ(Json::parse(read.calls[0].arguments), Json::parse(city));
+    EXPECT_EQ(read.calls[0].arguments, city);
+    // As it comes, arguments only grow.
+    std::string before;
+    for (std::size_t size = 0; size <= answer.size(); ++size) {
+      const auto begun = begun_calls(std::string_view(answer).substr(0, size), family);
+      ASSERT_LE(begun.size(), 1u);
+      if (begun.empty()) {
+        EXPECT_EQ(before, "");
+        continue;
+      }
+      EXPECT_EQ(begun[0].name, "weather");
+      EXPECT_TRUE(begun[0].arguments.starts_with(before)) << answer.substr(0, size);
+      before = begun[0].arguments;
+    }
+    EXPECT_EQ(before, city);
     // Beyond the schema.
     std::string wrong = answer;
     wrong.replace(wrong.find(": 3}"), 3, ": 10");

@@ -141,11 +141,13 @@ std::vector<ToolCall> json_calls(std::string_view text) {
   } catch (const ApiError&) {
     return {};
   }
-  const Json list = value.is_array() ? value : Json::array({value});
-  for (const Json& item : list) {
-    const auto call = call_of(item);
+  const bool several = value.is_array();
+  const Json list = several ? value : Json::array({value});
+  const auto texts = several ? json_items(trimmed(text)) : std::vector<std::string_view>{text};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto call = call_of(list[i]);
     if (!call) return {};
-    out.push_back(*call);
+    out.push_back(begun_call(texts[i]).value_or(*call));
   }
   return out;
 }

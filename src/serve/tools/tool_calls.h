@@ -32,7 +32,7 @@ std::optional<ToolFamily> tool_family(std::string_view chat_template);
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  // JSON text
+  std::string arguments;  // JSON text, as the model wrote it where it did
 };
 
 struct AnswerWithTools {
@@ -43,6 +43,10 @@ struct AnswerWithTools {
 // What is no proper call stays in the content. `tools`: those of the request, whose schemas say which
 // arguments of kQwenXml and kGlm are texts.
 AnswerWithTools read_tool_calls(std::string_view answer, ToolFamily family, const Json& tools = {});
+
+// Calls of an answer that may still grow: those whose names are complete and whose arguments have begun, as
+// far as the text goes. Only arguments in JSON are seen. A longer answer has longer arguments.
+std::vector<ToolCall> begun_calls(std::string_view answer, ToolFamily family);
 
 // How many bytes at the end of an answer that grows may belong to a call, and are held back.
 std::size_t held_for_tools(std::string_view answer, ToolFamily family);

@@ -13,7 +13,7 @@ TEST(ToolCalls, Hermes) {
   ASSERT_EQ(read.calls.size(), 2u);
   EXPECT_EQ(read.content, "Let me look.");
   EXPECT_EQ(read.calls[0].name, "find");
-  EXPECT_EQ(read.calls[0].arguments, "{\"q\":\"Rome\"}");
+  EXPECT_EQ(read.calls[0].arguments, "{\"q\": \"Rome\"}");
   EXPECT_EQ(read.calls[1].arguments, "{}");
   const std::string broken = "<tool_call>{\"name\": 5}</tool_call> rest";
   EXPECT_TRUE(read_tool_calls(broken, ToolFamily::kHermes).calls.empty());
@@ -28,14 +28,14 @@ TEST(ToolCalls, Mistral) {
       read_tool_calls("[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}}]", ToolFamily::kMistral);
   ASSERT_EQ(read.calls.size(), 1u);
   EXPECT_EQ(read.content, "");
-  EXPECT_EQ(read.calls[0].arguments, "{\"a\":1}");
+  EXPECT_EQ(read.calls[0].arguments, "{\"a\": 1}");
 }
 
 TEST(ToolCalls, Llama) {
   const AnswerWithTools one =
       read_tool_calls("<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": \"};\"}}", ToolFamily::kLlama);
   ASSERT_EQ(one.calls.size(), 1u);
-  EXPECT_EQ(one.calls[0].arguments, "{\"a\":\"};\"}");
+  EXPECT_EQ(one.calls[0].arguments, "{\"a\": \"};\"}");
   const AnswerWithTools two =
       read_tool_calls("{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {\"b\": 2}}",
                       ToolFamily::kLlama);
