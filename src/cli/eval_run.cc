@@ -8,13 +8,21 @@
 #include "base/console.h"
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/timing.h"
+#include "cli/app.h"
 #include "cli/command.h"
 #include "cli/eval_task_options.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "cli/rank_machine.h"
+#include "cli/rank_options.h"
+#include "eval/requests/api_answerer.h"
+#include "eval/requests/scorer.h"
 #include "eval/results/result_files.h"
+#include "run/over_ranks.h"
+#include "serve/http/client.h"
 
 namespace stoa::cli {
 namespace {
@@ -23,6 +31,10 @@ using eval::Json;
 
 struct EvalArguments {
   ModelArguments model;
+  RankOptions ranks;
+  std::string api, tokenizer, api_key_file;
+  std::int64_t api_requests = 8;
+  bool api_chat = false;
   TaskPlaces places;
   std::string tasks, output, seed = "0,1234,1234,1234", gen_kwargs, system, multiturn = "true",
                              add_bos = "auto";
@@ -85,12 +97,9 @@ bool truth_of(const std::string& text, const char* option) {
   fail<ConfigError>("{}: expected true or false, got '{}'", option, text);
 }
 
-void run_tasks(const EvalArguments& a, Context& context) {
-  const double start =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const auto begin = std::chrono::steady_clock::now();
+// What the command line says of an evaluation. ConfigError: what is wrong with it.
+eval::EvaluationOptions evaluation_options(const EvalArguments& a, const std::vector<std::uint64_t>& seeds) {
   eval::EvaluationOptions options;
-  const auto seeds = seeds_of(a.seed);
   options.fewshot_seed = seeds[3];
   options.sampling_seed = seeds[2];
   options.num_fewshot = a.shots;
@@ -105,39 +114,148 @@ void run_tasks(const EvalArguments& a, Context& context) {
   options.scoring.max_length = a.max_length;
   if (a.add_bos != "auto") options.scoring.add_bos = truth_of(a.add_bos, "--add_bos_token");
   options.data = a.places.data_folders();
+  for (const auto& [name, given] : {std::pair("--tokenizer", !a.tokenizer.empty()),
+                                    {"--api-chat", a.api_chat},
+                                    {"--api-key-file", !a.api_key_file.empty()}})
+    require<ConfigError>(!given || !a.api.empty(), "{} is for --api", name);
+  require<ConfigError>(!a.log_samples || !a.output.empty(), "--log_samples needs --output_path");
+  if (!a.output.empty()) options.journal = eval::results_folder(a.output, a.model.model);
+  return options;
+}
+
+eval::Selection selection_of(const EvalArguments& a) {
   const std::vector<std::string> names = parts_of(a.tasks);
   require<ConfigError>(!names.empty(), "--tasks names no task");
-  require<ConfigError>(!a.log_samples || !a.output.empty(), "--log_samples needs --output_path");
-  const eval::Selection selection = a.places.index().select(names);
-  // What is missing is reported before the model is read.
+  eval::Selection selection = a.places.index().select(names);
   for (const auto& task : selection.tasks) eval::Task::check(task);
-  infer::OpenModel model = a.model.open();
-  if (!a.output.empty()) {
-    const fs::path folder = eval::results_folder(a.output, a.model.model);
-    fs::create_directories(folder);
-    options.journal = folder / "unfinished_answers.jsonl";
+  return selection;
+}
+
+// The evaluation as one of the ranks that divide it. `told`: told of its progress.
+eval::Evaluation evaluate_as(train::Seat& seat, eval::Answerer& answerer, const eval::Selection& selection,
+                             const eval::EvaluationOptions& options, const eval::Division& division,
+                             Console& console) {
+  try {
+    Progress progress(console, "eval", 100, "%");
+    eval::Evaluation out = eval::evaluate(answerer, selection, options, division,
+                                          [&](double share) { progress.update(100 * share); });
+    progress.finish();
+    return out;
+  } catch (const std::exception& error) {
+    seat.on_failure(error.what());
+    throw;
   }
-  Progress progress(context.console, "eval", 100, "%");
+}
+
+eval::Evaluation evaluate_on_ranks(const EvalArguments& a, train::Launch& launch,
+                                   const eval::Selection& selection, const eval::EvaluationOptions& options,
+                                   Console& console, std::string* chat_template) {
+  const auto ranks = static_cast<int>(launch.agreed_ranks(a.ranks.count).value_or(1));
+  MachineOptions machine = a.model.machine;
+  machine.ranks = launch.threads_on_host(ranks);
+  machine.threads = threads_of(machine);
+  if (a.ranks.bind_cores) launch.require_bindable();
+  run::Layout layout;
+  layout.grid = grid::RankGrid({1, 1, 1, ranks, 1});
+  eval::Evaluation out;
+  Console quiet(Console::Level::kQuiet);
+  launch.run(layout.grid, a.ranks.launch_options(layout), [&](train::Seat& seat) {
+    std::optional<parallel::ParallelContext> parallel;  // exists when the machine does
+    Stream* stream = nullptr;
+    infer::OpenModel model = a.model.open([&] {
+      infer::Machine made = make_machine(machine, seat);
+      parallel.emplace(seat.context(*made.device));
+      stream = made.stream.get();
+      return made;
+    });
+    const eval::Division division{seat.rank, ranks, [&](std::string own) {
+                                    return run::gather_texts(parallel->along(parallel::Group::kWorld),
+                                                             std::move(own), *stream);
+                                  }};
+    if (seat.first() && a.chat) *chat_template = model.tokenizer().chat_template();
+    eval::Evaluation mine =
+        evaluate_as(seat, std::move(model), selection, options, division, seat.first() ? console : quiet);
+    if (seat.first()) out = std::move(mine);
+  });
+  return out;
+}
+
+Json model_arguments(const EvalArguments& a, const eval::Evaluation& evaluation) {
+  if (!a.api.empty()) return {{"model", a.model.model}, {"base_url", a.api}};
+  return {{"pretrained", a.model.model}, {"dtype", evaluation.dtype}};
+}
+
+// The first line of a file; "": none is given.
+std::string key_of(const std::string& file) {
+  if (file.empty()) return "";
+  const std::string text = read_text(file);
+  return std::string(eval::strip(text.substr(0, text.find('\n'))));
+}
+
+eval::Evaluation evaluate_server(const EvalArguments& a, const eval::Selection& selection,
+                                 const eval::EvaluationOptions& options, Console& console) {
+  const serve::http::Address address = serve::http::parse_address(a.api);
+  serve::http::Headers headers;
+  if (const std::string key = key_of(a.api_key_file); !key.empty())
+    headers.emplace_back("authorization", "Bearer " + key);
+  eval::ApiOptions api{a.api, a.model.model, a.api_chat, static_cast<int>(a.api_requests)};
+  std::optional<token::Tokenizer> tokenizer;
+  if (!a.tokenizer.empty()) tokenizer = token::Tokenizer::load(a.tokenizer);
+  eval::ApiAnswerer answerer(std::move(api), std::move(tokenizer), [&] {
+    return [client = std::make_shared<serve::http::Client>(address), headers](const std::string& path,
+                                                                              const Json* body) {
+      try {
+        const serve::http::Reply reply =
+            body ? client->post(path, body->dump(), headers) : client->get(path, headers);
+        return eval::ApiReply{reply.status, reply.body};
+      } catch (const IoError& error) {
+        return eval::ApiReply{0, error.what()};
+      }
+    };
+  });
+  train::Seat seat = train::only_seat();
+  return evaluate_as(seat, answerer, selection, options, {}, console);
+}
+
+void run_tasks(const EvalArguments& a, Context& context) {
+  const double start =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto begin = std::chrono::steady_clock::now();
+  train::Launch launch(build_name());
+  Console quiet(Console::Level::kQuiet);
+  Console& console = launch.first_process() ? context.console : quiet;
+  std::vector<std::uint64_t> seeds;
+  eval::EvaluationOptions options;
+  eval::Selection selection;
+  launch.prepare([&] {  // what is missing is reported before a model is read
+    seeds = seeds_of(a.seed);
+    options = evaluation_options(a, seeds);
+    require<ConfigError>(
+        a.api.empty() || launch.agreed_ranks(a.ranks.count).value_or(1) == 1,
+        "several ranks divide the work of a model in files: with --api give --api-requests instead");
+    selection = selection_of(a);
+    if (!options.journal.empty()) fs::create_directories(options.journal);
+  });
+  eval::ResultContext result;
   const eval::Evaluation evaluation =
-      eval::evaluate(model, selection, options, [&](double share) { progress.update(100 * share); });
-  progress.finish();
+      a.api.empty() ? evaluate_on_ranks(a, launch, selection, options, console, &result.chat_template)
+                    : evaluate_server(a, selection, options, console);
+  if (!launch.first_process()) return;
   if (evaluation.resumed > 0)
-    context.console.line(
+    console.line(
         fmt::format("{} of {} answers are those of the killed run", evaluation.resumed, evaluation.requests));
   if (evaluation.truncated > 0)
-    context.console.warn(
+    console.warn(
         fmt::format("{} of {} requests are longer than the window of {} tokens and lost their "
                     "beginning, as in lm-evaluation-harness",
                     evaluation.truncated, evaluation.requests, evaluation.window));
-  eval::ResultContext result;
   result.model = a.model.model;
   result.system = a.system;
   result.multiturn = options.multiturn;
-  result.chat_template = a.chat ? model.tokenizer().chat_template() : "";
   result.start = start;
   result.seconds = seconds_since(begin);
   result.config = {{"model", "stoa"},
-                   {"model_args", {{"pretrained", a.model.model}, {"dtype", evaluation.dtype}}},
+                   {"model_args", model_arguments(a, evaluation)},
                    {"limit", a.limit ? Json(*a.limit) : Json()},
                    {"bootstrap_iters", a.bootstrap},
                    {"gen_kwargs", options.generation.empty() ? Json() : options.generation},
@@ -150,7 +268,7 @@ void run_tasks(const EvalArguments& a, Context& context) {
   if (!a.output.empty()) written = eval::write_results(a.output, evaluation, result, a.log_samples);
   if (a.json) return print_json_line(eval::results_json(evaluation, result));
   print(eval::results_table(evaluation));
-  if (!written.empty()) context.console.line("written: " + written.string());
+  if (!written.empty()) console.line("written: " + written.string());
 }
 
 }  // namespace
@@ -164,7 +282,17 @@ void add_eval_run(CLI::App& eval, Context& context) {
                                     "~/eval-data --output_path results");
   a->model.add_to(*c);
   c->add_option("--tasks", a->tasks, "Tasks, groups, tags or YAML files, separated by commas")->required();
+  c->add_option("--api", a->api,
+                "Evaluate the model MODEL of an OpenAI-compatible server: http://HOST:PORT/v1");
+  c->add_option("--tokenizer", a->tokenizer, "With --api: directory with that model's tokenizer");
+  c->add_flag("--api-chat", a->api_chat,
+              "With --api: ask /chat/completions, for tasks whose answers are generated");
+  c->add_option("--api-key-file", a->api_key_file, "With --api: file whose first line is the key");
+  c->add_option("--api-requests", a->api_requests, "With --api: requests at the same time")
+      ->capture_default_str()
+      ->check(between(1, 1024));
   a->places.add_to(*c);
+  a->ranks.add_to(*c, "1");
   c->add_option("--num_fewshot,--shots", a->shots, "Examples in the prompt (default: as each task says)")
       ->check(between(0, 1000));
   c->add_option("--limit", a->limit, "Only the first N documents of each task; below 1: that share of them")

@@ -257,6 +257,10 @@ void add_run(List& list) {
            [](const RunConfig& c) { return validates(c) && is_kind(c, ModelKind::kGpt); });
   list.add("trainer", {"sample_max_tokens"}, {"trainer.sample_prompts"}, "sample_prompts",
            [](const RunConfig& c) { return !c.trainer.sample_prompts.empty(); });
+  list.add(
+      "trainer",
+      {"eval_interval", "eval_limit", "eval_shots", "eval_chat_template", "eval_data", "eval_include_path"},
+      {"trainer.eval_tasks"}, "eval_tasks", [](const RunConfig& c) { return !c.trainer.eval_tasks.empty(); });
   list.add("exp_manager", {"name"}, {"exp_manager.exp_dir"}, "exp_manager.exp_dir",
            [](const RunConfig& c) { return c.exp_manager.exp_dir.has_value(); });
   list.add("exp_manager", {"resume_ignore_no_checkpoint"}, {"exp_manager.resume_if_exists"},

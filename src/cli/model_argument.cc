@@ -32,8 +32,11 @@ std::optional<DType> ComputeArguments::type() const {
 }
 
 infer::OpenModel ModelArguments::open() const {
-  return {model, type(), [options = machine] { return make_machine(options); },
-          adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter)};
+  return open([options = machine] { return make_machine(options); });
+}
+
+infer::OpenModel ModelArguments::open(infer::MakeMachine make) const {
+  return {model, type(), std::move(make), adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter)};
 }
 
 }  // namespace stoa::cli

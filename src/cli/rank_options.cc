@@ -4,12 +4,14 @@
 
 namespace stoa::cli {
 
-void RankOptions::add_to(CLI::App& command) {
+void RankOptions::add_to(CLI::App& command, const std::string& otherwise) {
   command
       .add_option("--ranks,--gpus", count,
                   "Number of ranks, as threads of this process, each with its own GPU if there are enough; "
-                  "default: trainer.devices x num_nodes. Under mpirun, srun or a launcher that sets RANK and "
-                  "WORLD_SIZE the ranks are the processes")
+                  "default: " +
+                      otherwise +
+                      ". Under mpirun, srun or a launcher that sets RANK and "
+                      "WORLD_SIZE the ranks are the processes")
       ->check(rank_count());
   command.add_flag(
       "--check-communication,!--no-check-communication", check,

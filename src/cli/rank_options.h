@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "run/layout.h"
 #include "train/launch.h"
@@ -23,7 +24,8 @@ struct RankOptions {
   bool bind_cores = false;
 
   // Options whose values are written here: this must outlive `command`.
-  void add_to(CLI::App& command);
+  // `otherwise`: how many ranks run where neither they nor a launcher say.
+  void add_to(CLI::App& command, const std::string& otherwise = "trainer.devices x num_nodes");
   train::LaunchOptions launch_options(const run::Layout& layout) const;
 };
 

@@ -6,18 +6,22 @@
 #include <memory>
 
 #include "base/console.h"
+#include "base/cores.h"
 #include "ckpt/find_checkpoint.h"
 #include "cli/app.h"
+#include "cli/eval_task_options.h"
 #include "cli/interrupt.h"
 #include "cli/launch_patience.h"
 #include "cli/number_checks.h"
 #include "cli/preset_changes.h"
 #include "cli/rank_machine.h"
 #include "cli/schema.h"
+#include "eval/requests/chat_prompt.h"
 #include "train/adapter_run.h"
 #include "train/layout_plan.h"
 #include "train/rank_view.h"
 #include "train/restore_training.h"
+#include "train/task_evaluation.h"
 #include "train/trainer.h"
 #include "watch/observers.h"
 
@@ -80,6 +84,32 @@ InterruptScope::Manner manner_in_training(const train::RunConfig& config, bool t
   return manner;
 }
 
+// The documents and prompts of trainer.eval_tasks; null: none.
+std::shared_ptr<const eval::PreparedEvaluation> prepare_tasks(const train::RunConfig& config,
+                                                              const train::RunInputs& inputs) {
+  const train::TrainerConfig& t = config.trainer;
+  const std::string monitor = config.exp_manager.checkpoint.best_by();
+  require<ConfigError>(!t.eval_tasks.empty() || monitor == train::kValidationLoss,
+                       "exp_manager.checkpoint_callback_params.monitor: '{}' is not {}, and there are no "
+                       "tasks (trainer.eval_tasks) whose figure it could be",
+                       monitor, train::kValidationLoss);
+  if (t.eval_tasks.empty()) return nullptr;
+  require<ConfigError>(inputs.tokenizer.has_value(),
+                       "trainer.eval_tasks needs a tokenizer: give model.tokenizer");
+  TaskPlaces places{t.eval_include_path, t.eval_data};
+  eval::EvaluationOptions options;
+  options.num_fewshot = t.eval_shots;
+  options.limit = t.eval_limit;
+  options.chat = t.eval_chat_template;
+  options.threads = available_cores();
+  options.data = places.data_folders();
+  auto tasks = std::make_shared<const eval::PreparedEvaluation>(
+      places.index().select(t.eval_tasks), options,
+      t.eval_chat_template ? eval::chat_function(*inputs.tokenizer) : nullptr);
+  train::rises(*tasks, monitor);  // it is one of their figures
+  return tasks;
+}
+
 }  // namespace
 
 void TrainingJob::add_to(CLI::App& command) {
@@ -122,6 +152,7 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
   Console& console = told ? context.console : quiet;
   train::RunConfig config;
   std::shared_ptr<const train::RunInputs> inputs;
+  std::shared_ptr<const eval::PreparedEvaluation> tasks;
   MachineOptions machine = arguments.machine;
   train::TrainerParts::Dump dump = arguments.dump;
   launch.prepare([&] {
@@ -142,6 +173,7 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
     train::complete_adapter_config(config, start);
     inputs = train::read_inputs(
         config, start, [&](std::string_view note) { console.line(note); }, interrupt.token());
+    tasks = prepare_tasks(config, *inputs);
     machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
   });
   launch.agree("configuration", [common = config]() mutable {
@@ -188,6 +220,7 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
                               arguments.stop_after,
                               [&] { interrupt.set(manner_in_training(config, told)); },
                               began};
+    parts.tasks = tasks;
     if (parts.seat.first())
       for (const auto& observer : owned) parts.observers.push_back(observer.get());
     const bool first = parts.seat.first();

@@ -6,6 +6,7 @@
 #include "device/arena.h"
 #include "device/native_stream.h"
 #include "infer/constants.h"
+#include "infer/engine/paged_decoder.h"
 #include "infer/host_window.h"
 #include "model/freeze.h"
 #include "model/init.h"
@@ -64,6 +65,19 @@ schedule::Holdings held(const schedule::Schedule& step, const std::optional<sche
   schedule::Holdings most = schedule::holdings_of(step, stage);
   if (evaluation) most.enlarge(schedule::holdings_of(*evaluation, stage));
   return most;
+}
+
+// Of the passes over texts that are drawn or scored between steps.
+infer::PassLimits sample_limits(const TrainingOptions& o, bool tables) {
+  const std::int64_t virtual_tokens = o.model.config.peft.virtual_count();  // among those of a row
+  infer::EngineUse use;
+  use.context = o.sample_context - virtual_tokens;
+  use.sequences = tables ? o.sample_texts : 1;
+  use.pass_tokens = tables ? 512 : 128;
+  use.scored = tables ? 128 : 1;
+  infer::PassLimits limits = infer::pass_limits(o.model, o.precision.compute, tables, use);
+  limits.context = o.sample_context;
+  return limits;
 }
 
 // The actions of a dry run: those of the first microbatch, so that every kind occurs once.
@@ -182,16 +196,14 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
                                 {"evaluation answers", options_.precision.vectors(), Shape{asked, classes}});
     }
   }
-  if (const std::int64_t context = options_.sample_context; context > 0) {
-    infer::PassLimits limits;
-    limits.block_tokens = limits.context = context;
-    limits.blocks = 1;
-    limits.pass_tokens = std::min<std::int64_t>(context, 128);
-    limits.vocabulary = options_.model.vocabulary;
-    limits.shares = false;
-    limits.virtual_tokens = options_.model.config.peft.virtual_count();  // among those of a row
+  if (options_.sample_context > 0) {
+    // Ranks of a context group share a text's keys, which no table of blocks describes.
+    const bool tables = options_.sample_texts > 1 && parallel_.degree(parallel::Axis::kContext) == 1;
     passes_ = std::make_unique<infer::PagedModel>(
-        arena_, infer::PagedModel::Options{options_.model, options_.precision, limits, false}, [this] {
+        arena_,
+        infer::PagedModel::Options{options_.model, options_.precision, sample_limits(options_, tables),
+                                   tables},
+        [this] {
           return infer::PassParts{machine_, *ops_, parallel_, *chunks_.front(), *parameters_};
         });
   }
@@ -250,7 +262,8 @@ void TrainingRank::make_chunks() {
   }
   require<ConfigError>(traits.untrainable.empty(), "{}", traits.untrainable);
   require<ConfigError>(options_.sample_context == 0 || traits.continues_text,
-                       "encoders and classifiers do not continue text: leave out trainer.sample_prompts");
+                       "encoders and classifiers do not continue text: leave out trainer.sample_prompts and "
+                       "trainer.eval_tasks");
   require<ConfigError>(
       options_.sample_context == 0 || placed.size() == 1,
       "text is sampled during training on one pipeline stage of one chunk only, the layout has "

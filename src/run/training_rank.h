@@ -37,7 +37,8 @@ struct TrainingOptions {
   ops::LossScale loss_scale;
   double initial_loss_scale = 1;
   bool evaluation = true;           // declare memory for validation
-  std::int64_t sample_context = 0;  // cache tokens for generating text samples; 0: no samples
+  std::int64_t sample_context = 0;  // cache tokens for a text that is drawn or scored; 0: none
+  std::int64_t sample_texts = 1;    // so many at once; more than one only in host memory
   // Device bytes that a rank may use; none: all that the device has.
   std::optional<std::size_t> memory_limit = {};
 };
@@ -99,7 +100,7 @@ class TrainingRank {
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
 
-  // For text samples during training; null without sample_context.
+  // For text samples and tasks during training; null without sample_context.
   infer::PassModel* passes() { return passes_.get(); }
 
   Arena& arena() { return arena_; }

@@ -88,9 +88,15 @@ void declare_checkpoint(Section<CheckpointConfig>& s) {
   s.field("keep_last", &C::keep_last).range(1, 1e6).help("Newest checkpoints that are kept.");
   s.field("save_top_k", &C::save_top_k)
       .range(-1, 1e6)
+      .help("Best checkpoints by monitor that are kept in addition to the newest; -1: nothing is deleted.");
+  s.field("monitor", &C::monitor)
+      .derived("val_loss")
       .help(
-          "Best checkpoints by validation loss that are kept in addition to the newest; -1: nothing is "
-          "deleted.");
+          "What makes a checkpoint the best: val_loss, or a figure of trainer.eval_tasks as metrics.jsonl "
+          "names it (piqa/acc). Whether more of it is better follows from the metric.");
+  s.resolve([](C& c) {
+    if (c.monitor == "reduced_val_loss") c.monitor = kValidationLoss;  // NeMo's name
+  });
 }
 
 }  // namespace
@@ -167,6 +173,32 @@ void declare(Section<TrainerConfig>& s) {
       .range(1, 1e6)
       .unit("tokens")
       .help("Length of those continuations.");
+  s.field("eval_tasks", &C::eval_tasks)
+      .help(
+          "Benchmark tasks, groups or YAML files that the model is asked between steps (see 'stoa eval "
+          "run'); "
+          "their figures are in metrics.jsonl, TensorBoard and the report. Every rank must hold the whole "
+          "model.");
+  s.field("eval_interval", &C::eval_interval)
+      .range(0, kMaxCount)
+      .unit("steps")
+      .derived("val_check_interval")
+      .help("Steps between evaluations of tasks; 0: only at the end.");
+  s.field("eval_limit", &C::eval_limit)
+      .above(0)
+      .range(0, 1e9)
+      .derived("all")
+      .unit("documents")
+      .help("Only the first documents of each task; below 1: that share of them.");
+  s.field("eval_shots", &C::eval_shots)
+      .range(0, 1000)
+      .derived("as each task says")
+      .help("Examples in a task's prompt.");
+  s.field("eval_chat_template", &C::eval_chat_template)
+      .help("Tasks are asked through the tokenizer's chat template.");
+  s.field("eval_data", &C::eval_data)
+      .help("Folders of the tasks' data sets; none: $STOA_EVAL_DATA, $HF_DATASETS_CACHE.");
+  s.field("eval_include_path", &C::eval_include_path).help("Folders of further tasks.");
 }
 
 void declare(Section<ExpManagerConfig>& s) {

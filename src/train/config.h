@@ -44,14 +44,28 @@ struct TrainerConfig {
   std::optional<std::int64_t> num_threads;         // null: one per core, divided among the ranks of a host
   std::vector<std::string> sample_prompts;         // continued at each validation, shown in the report
   std::int64_t sample_max_tokens = 64;
+  std::vector<std::string> eval_tasks;         // benchmark tasks, asked at intervals
+  std::optional<std::int64_t> eval_interval;   // steps; null: task_interval()
+  std::optional<double> eval_limit;            // documents of each task; below 1: a share
+  std::optional<std::int64_t> eval_shots;      // null: as each task says
+  bool eval_chat_template = false;             // asked through the tokenizer's chat template
+  std::vector<std::string> eval_data;          // folders of data sets; none: as `stoa eval run`
+  std::vector<std::string> eval_include_path;  // folders of further tasks
+
+  // Steps between evaluations of tasks; 0: only at the end.
+  std::int64_t task_interval() const { return eval_interval.value_or(val_check_interval); }
 };
+
+inline constexpr const char* kValidationLoss = "val_loss";
 
 struct CheckpointConfig {                           // exp_manager.checkpoint_callback_params
   std::optional<std::int64_t> every_n_train_steps;  // null: val_check_interval; always at the end of a run
   std::optional<Duration> train_time_interval;      // between two saves; null: time_interval()
   std::int64_t keep_last = 2;                       // newest checkpoints kept
-  std::int64_t save_top_k = 1;                      // best by validation loss, kept in addition; -1: keep all
+  std::int64_t save_top_k = 1;                      // best by `monitor`, kept in addition; -1: keep all
+  std::optional<std::string> monitor;               // val_loss, or a figure of a task: "piqa/acc"
 
+  std::string best_by() const { return monitor.value_or(kValidationLoss); }
   // Seconds; 0: no saves by time.
   double time_interval() const {
     return train_time_interval ? train_time_interval->seconds : every_n_train_steps ? 0 : 600;

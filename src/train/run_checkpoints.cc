@@ -11,6 +11,7 @@
 #include "run/replicas.h"
 #include "train/generation_file.h"
 #include "train/layout_plan.h"
+#include "train/task_evaluation.h"
 #include "train/tokenizer_choice.h"
 
 namespace stoa::train {
@@ -45,6 +46,8 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
   ckpt::WriterOptions options;
   options.retention.keep_last = kept.save_top_k < 0 ? 0 : static_cast<int>(kept.keep_last);
   options.retention.keep_best = kept.save_top_k < 0 ? 0 : static_cast<int>(kept.save_top_k);
+  options.retention.metric = kept.best_by();
+  if (parts.tasks) options.retention.lower_is_better = !rises(*parts.tasks, kept.best_by());
   writer_ = std::make_unique<ckpt::CheckpointWriter>(directory_, options);
   if (parts.tokenizer()) texts_.files = tokenizer_files(*parts.tokenizer());
   if (rank.options().model.adapters) {
@@ -60,7 +63,7 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
 }
 
 watch::CheckpointReport RunCheckpoints::save(const Progress& progress, const ValidationLosses& losses,
-                                             bool wait) {
+                                             const std::vector<watch::TaskFigure>& figures, bool wait) {
   const auto begin = std::chrono::steady_clock::now();
   const RunConfig& config = parts_.config;
   const run::Layout& layout = parts_.plan().options.layout;
@@ -76,8 +79,9 @@ watch::CheckpointReport RunCheckpoints::save(const Progress& progress, const Val
   const optim::OptimConfig& optim = config.optim;
   state.adam = {optim.betas.front(), optim.betas.back(), optim.eps};
   if (const auto base = config.model.mup.mup_base_hidden_size) state.counters[kMupBase] = *base;
-  if (losses.last) state.metrics["val_loss"] = *losses.last;
+  if (losses.last) state.metrics[kValidationLoss] = *losses.last;
   if (losses.best) state.metrics["best_val_loss"] = *losses.best;
+  for (const watch::TaskFigure& figure : figures) state.metrics[figure.name] = figure.value;
   finish();  // the snapshot before this one is written: at most one is in memory
   run::compare_replicas(rank_, progress.step);
   if (layout.grid.size() > 1) {

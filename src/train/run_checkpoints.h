@@ -27,7 +27,9 @@ class RunCheckpoints {
 
   // Completes the previous checkpoint, copies the state and starts writing it; with `wait` it also completes
   // it.
-  watch::CheckpointReport save(const Progress& progress, const ValidationLosses& losses, bool wait);
+  // `figures`: of tasks with this step's weights, on rank 0.
+  watch::CheckpointReport save(const Progress& progress, const ValidationLosses& losses,
+                               const std::vector<watch::TaskFigure>& figures, bool wait);
   // Whether this rank has written its part of the current checkpoint.
   bool part_is_written() const { return part_ && part_->done(); }
   // Makes a checkpoint of the parts once every rank has written its own.

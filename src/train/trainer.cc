@@ -76,9 +76,11 @@ bool Trainer::set_up() {
   if (first()) directory_->make();
   machine_ = std::make_unique<infer::Machine>(parts_.make_machine());
   infer::Machine meta = infer::make_meta_machine(*machine_);
-  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_.options, parts_.seat.rank);
-  rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_.options,
-                                              parts_.seat.context(*machine_->device), scratch);
+  run::TrainingOptions options = plan_.options;
+  if (machine_->device->kind() != DeviceKind::kHost) options.sample_texts = 1;
+  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, parts_.seat.rank);
+  rank_ = std::make_unique<run::TrainingRank>(*machine_, options, parts_.seat.context(*machine_->device),
+                                              scratch);
   beginning_ = begin_run(parts_, *rank_);
   done_ = beginning_.done;
   if (plan_.options.model.adapters) guard_.emplace(*rank_, directory_->path());
@@ -100,6 +102,7 @@ bool Trainer::set_up() {
     if (other) load_start(parts_, *rank_);
   }
   validation_.emplace(parts_, *rank_, beginning_.best_loss, objective_ ? &*objective_ : nullptr);
+  if (parts_.tasks) tasks_.emplace(parts_, *rank_);
   reports_.emplace(parts_, gemm_tflops, beginning_.skipped_steps);
   start_prefetch();
   next_batch_ = prefetch_->next();  // what is wrong with the data is reported before the run is announced
@@ -167,6 +170,7 @@ void Trainer::loop(RunFinish& finish) {
   finish.detail = fmt::format("{} steps done", plan_.steps);
   saved_at_ = Clock::now();
   if (config_.trainer.val_check_interval > 0 && done_.step == 0) validate();
+  if (tasks_ && done_.step == 0) ask_tasks();
   while (done_.step < plan_.steps) {
     const auto begin = Clock::now();
     data::Batch* batch = next_batch_ ? std::exchange(next_batch_, nullptr) : prefetch_->next();
@@ -194,6 +198,7 @@ void Trainer::loop(RunFinish& finish) {
       run::compare_replicas(*rank_, done_.step);
       validate();
     }
+    if (tasks_ && (due(config_.trainer.task_interval()) || done_.step == plan_.steps)) ask_tasks();
     const std::int64_t every =
         config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
     if (config_.exp_manager.create_checkpoint_callback && due(every)) save(false);
@@ -233,8 +238,15 @@ void Trainer::validate() {
   validation_->draw_samples(done_.step);
 }
 
+void Trainer::ask_tasks() {
+  const auto report = tasks_->run(done_);
+  if (!report) return;
+  for (auto* observer : parts_.observers) observer->on_tasks(*report);
+}
+
 void Trainer::save(bool wait) {
-  const watch::CheckpointReport report = checkpoints_->save(done_, validation_->losses(), wait);
+  const auto figures = tasks_ ? tasks_->figures_of(done_.step) : std::vector<watch::TaskFigure>();
+  const watch::CheckpointReport report = checkpoints_->save(done_, validation_->losses(), figures, wait);
   saved_step_ = done_.step;
   saved_at_ = Clock::now();
   reports_->add_save(report.snapshot_seconds);

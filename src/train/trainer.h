@@ -14,6 +14,7 @@
 #include "train/run_directory.h"
 #include "train/run_start.h"
 #include "train/step_reports.h"
+#include "train/task_evaluation.h"
 #include "train/trainer_parts.h"
 #include "train/validation.h"
 
@@ -45,6 +46,7 @@ class Trainer {
   bool asked_to_stop();  // any rank
   void train_step(data::Batch& batch, double data_seconds);
   void validate();
+  void ask_tasks();
   void save(bool wait);
   void close(watch::RunFinish& finish) const;
   void write_trace();
@@ -62,7 +64,8 @@ class Trainer {
   std::optional<RunCheckpoints> checkpoints_;
   std::optional<ObjectivePass> objective_;  // one that compares answers
   std::optional<Validation> validation_;
-  std::optional<BaseGuard> guard_;  // of adapters
+  std::optional<TaskEvaluation> tasks_;  // of trainer.eval_tasks
+  std::optional<BaseGuard> guard_;       // of adapters
   std::optional<StepReports> reports_;
   std::unique_ptr<data::Prefetcher> prefetch_;
   data::Batch* next_batch_ = nullptr;  // read ahead of the first step

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "eval/results/evaluation.h"
 #include "infer/machine.h"
 #include "train/launch.h"
 #include "train/run_config.h"
@@ -40,6 +41,8 @@ struct TrainerParts {
     std::vector<std::string> only;  // names with * and ?; empty: all
   };
   Dump dump{};
+  // Of trainer.eval_tasks, for all ranks of a process; null: none.
+  std::shared_ptr<const eval::PreparedEvaluation> tasks{};
   // Ends after this step as a signal would; schedules stay those of the whole run.
   std::optional<std::int64_t> stop_after{};
   // Called on every rank when all is set up: from here on a stop is followed by a save.

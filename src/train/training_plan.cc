@@ -31,6 +31,8 @@ nn::Precision precision_of(Precision precision) {
 
 namespace {
 
+constexpr std::int64_t kTextsAtOnce = 16;  // of tasks
+
 std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, std::int64_t epoch_samples) {
   const TrainerConfig& t = config.trainer;
   std::optional<std::int64_t> steps = t.max_steps;
@@ -107,6 +109,17 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   const bool continues = model::traits(config.model).samples != model::Samples::kPairs;
   if (config.trainer.val_check_interval > 0 && whole && continues && !config.trainer.sample_prompts.empty())
     o.sample_context = o.length;
+  if (!config.trainer.eval_tasks.empty()) {
+    require<ConfigError>(model::traits(config.model).continues_text,
+                         "trainer.eval_tasks asks models that continue text: not those of kind bert or t5, "
+                         "nor labelled tasks");
+    require<ConfigError>(whole,
+                         "trainer.eval_tasks needs the whole model on every rank: not with tensor-parallel "
+                         "ranks, pipeline stages, experts over ranks or zero_stage 3; evaluate checkpoints "
+                         "with 'stoa eval run' instead");
+    o.sample_context = o.length;
+    o.sample_texts = kTextsAtOnce;
+  }
   return plan;
 }
 

@@ -171,6 +171,15 @@ void ConsoleProgress::on_validation(const ValidationReport& validation) {
                             format_duration(validation.seconds)));
 }
 
+void ConsoleProgress::on_tasks(const TaskReport& tasks) {
+  std::string figures;
+  for (const TaskFigure& f : tasks.figures)
+    figures += fmt::format("  {} {}{}", f.name, decimal(f.value, 4),
+                           f.standard_error ? " ± " + decimal(*f.standard_error, 4) : "");
+  console_.line(
+      fmt::format("{}  tasks{}  in {}", step_of_total(tasks.step), figures, format_duration(tasks.seconds)));
+}
+
 void ConsoleProgress::on_sample(const SampleReport& sample) {
   console_.line(
       fmt::format("{}  sample\n{}", step_of_total(sample.step), indented(sample.prompt + sample.text)));

@@ -20,6 +20,7 @@ class ConsoleProgress final : public RunObserver {
   void on_start(const RunStart& start) override;
   void on_step(const StepReport& step) override;
   void on_validation(const ValidationReport& validation) override;
+  void on_tasks(const TaskReport& tasks) override;
   void on_sample(const SampleReport& sample) override;
   void on_checkpoint(const CheckpointReport& checkpoint) override;
   void on_finish(const RunFinish& finish) override;

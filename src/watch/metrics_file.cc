@@ -47,6 +47,7 @@ std::optional<MetricsPoint> parse_line(std::string_view line) {
   point.model_tflops = float_field(object, "model_tflops");
   point.mfu = float_field(object, "mfu");
   point.is_validation = object.contains("val_loss");
+  point.is_curve = point.is_validation || object.contains("loss");
   point.validation_loss = float_field(object, "val_loss");
   point.bits_per_byte = float_field(object, "val_bits_per_byte");
   return point;
@@ -92,9 +93,20 @@ std::string metrics_line(const ValidationReport& v) {
   return line.dump();
 }
 
+std::string metrics_line(const TaskReport& t) {
+  nlohmann::ordered_json line{{"step", t.step}};
+  for (const TaskFigure& f : t.figures) {
+    line[f.name] = f.value;
+    if (f.standard_error) line[f.name + "_stderr"] = *f.standard_error;
+  }
+  return line.dump();
+}
+
 void parse_metrics(std::string_view text, std::int64_t last_step,
                    const std::function<void(const MetricsPoint&)>& each) {
-  for_each_line(text, last_step, [&](std::string_view, const MetricsPoint& point) { each(point); });
+  for_each_line(text, last_step, [&](std::string_view, const MetricsPoint& point) {
+    if (point.is_curve) each(point);
+  });
 }
 
 std::string keep_metrics(std::string_view text, std::int64_t last_step) {
@@ -127,6 +139,8 @@ void MetricsFile::on_step(const StepReport& step) {
 }
 
 void MetricsFile::on_validation(const ValidationReport& validation) { append(metrics_line(validation)); }
+
+void MetricsFile::on_tasks(const TaskReport& tasks) { append(metrics_line(tasks)); }
 
 void MetricsFile::append(std::string line) {
   require<InternalError>(fd_ >= 0, "metrics for '{}' before the run started", path_.string());

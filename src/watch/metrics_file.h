@@ -1,5 +1,5 @@
-// metrics.jsonl: the curve of a run, one line of JSON per logged step or validation. Its fields are from
-// StepReport and ValidationReport (watch/run_observer.h).
+// metrics.jsonl: the curve of a run, one line of JSON per logged step, validation or evaluation of tasks.
+// Its fields are from StepReport, ValidationReport and TaskReport (watch/run_observer.h).
 #pragma once
 
 #include <filesystem>
@@ -25,6 +25,7 @@ class MetricsFile final : public RunObserver {
   void on_start(const RunStart& start) override;
   void on_step(const StepReport& step) override;
   void on_validation(const ValidationReport& validation) override;
+  void on_tasks(const TaskReport& tasks) override;
 
  private:
   void append(std::string line);
@@ -37,6 +38,7 @@ class MetricsFile final : public RunObserver {
 // number; those that are not finite are null.
 std::string metrics_line(const StepReport& step);
 std::string metrics_line(const ValidationReport& validation);
+std::string metrics_line(const TaskReport& tasks);  // "piqa/acc" and "piqa/acc_stderr"
 
 // A line read back. Absent fields: 0; null: NaN.
 struct MetricsPoint {
@@ -46,10 +48,11 @@ struct MetricsPoint {
   double model_tflops = 0, mfu = 0;
   double validation_loss = 0, bits_per_byte = 0;  // the latter 0 where it is not known
   bool is_validation = false;
+  bool is_curve = true;  // not a line of tasks
 };
 
-// Calls `each` with the points of metrics text up to and including `last_step`. Invalid lines (torn by a
-// kill) are skipped.
+// Calls `each` with the points of metrics text up to and including `last_step`. Lines of tasks and invalid
+// ones (torn by a kill) are skipped.
 void parse_metrics(std::string_view text, std::int64_t last_step,
                    const std::function<void(const MetricsPoint&)>& each);
 // The lines themselves, each with its line break.

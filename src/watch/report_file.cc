@@ -68,6 +68,11 @@ void ReportFile::on_validation(const ValidationReport& validation) {
   due_ = true;  // samples may follow: one page shows them all
 }
 
+void ReportFile::on_tasks(const TaskReport& tasks) {
+  story_.add(tasks);
+  due_ = true;
+}
+
 void ReportFile::on_sample(const SampleReport& sample) {
   story_.add(sample);
   due_ = true;

@@ -212,6 +212,66 @@ std::string curves_section(const RunStory& story) {
   return out + "</section>";
 }
 
+namespace {
+
+// One figure over the steps.
+struct TaskCurve {
+  std::vector<ChartPoint> points;
+  TaskFigure newest, best;
+  std::int64_t newest_step = 0, best_step = 0;
+};
+
+std::vector<std::pair<std::string, TaskCurve>> task_curves(const RunStory& story) {
+  std::vector<std::pair<std::string, TaskCurve>> out;
+  for (const TaskReport& report : story.tasks())
+    for (const TaskFigure& f : report.figures) {
+      auto at = std::find_if(out.begin(), out.end(), [&](const auto& c) { return c.first == f.name; });
+      const bool first = at == out.end();
+      if (first) at = out.insert(out.end(), {f.name, {}});
+      TaskCurve& curve = at->second;
+      curve.points.push_back({static_cast<double>(report.step), f.value});
+      const double gain = (f.value - curve.best.value) * (f.higher_is_better ? 1 : -1);
+      if (first || gain > 0) {
+        curve.best = f;
+        curve.best_step = report.step;
+      }
+      curve.newest = f;
+      curve.newest_step = report.step;
+    }
+  return out;
+}
+
+std::string with_error(const TaskFigure& f) {
+  return fmt::format("{:.4f}{}", f.value,
+                     f.standard_error ? fmt::format(" ± {:.4f}", *f.standard_error) : "");
+}
+
+}  // namespace
+
+std::string tasks_section(const RunStory& story) {
+  const auto curves = task_curves(story);
+  if (curves.empty()) return "";
+  std::string rows, charts;
+  for (const auto& [name, curve] : curves) {
+    rows += fmt::format(
+        "<tr><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+        "class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+        escape_html(name), with_error(curve.newest), curve.newest_step, with_error(curve.best),
+        curve.best_step);
+    if (curve.points.size() < 2) continue;
+    Chart chart;
+    chart.title = name;
+    chart.restarts = restarts_of(story);
+    chart.series.push_back({name, "c2", thin_out(curve.points, kChartPoints), curve.points.size() <= 80});
+    charts += draw_chart(chart);
+  }
+  return "<section><h2>Tasks</h2><div class=\"card\"><table><tr><th>figure</th><th class=\"n\">newest ± "
+         "standard error</th><th class=\"n\">step</th><th class=\"n\">best</th><th "
+         "class=\"n\">step</th></tr>" +
+         rows + "</table></div>" + (charts.empty() ? "" : "<div class=\"charts\">" + charts + "</div>") +
+         "</section>";
+}
+
 std::string samples_section(const RunStory& story) {
   std::vector<std::string> prompts;
   for (const SampleReport& s : story.samples()) {
@@ -251,8 +311,8 @@ std::string render_report(const RunStory& story) {
   if (!story.finish()) out += "<meta http-equiv=\"refresh\" content=\"60\">";
   out += fmt::format("<title>{} · {}</title><style>{}</style></head><body><main>\n",
                      escape_html(story.start().name), state_of(story).word, kReportStyle);
-  for (const auto section : {verdict_section, curves_section, samples_section, time_section, memory_section,
-                             layout_section, repeat_section}) {
+  for (const auto section : {verdict_section, curves_section, tasks_section, samples_section, time_section,
+                             memory_section, layout_section, repeat_section}) {
     const std::string text = section(story);
     if (!text.empty()) out += text + "\n";
   }

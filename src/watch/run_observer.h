@@ -92,6 +92,20 @@ struct SampleReport {
   std::string prompt, text;
 };
 
+// A figure of a benchmark task, or of a group of them.
+struct TaskFigure {
+  std::string name;  // "piqa/acc", with the filter of answers "gsm8k/exact_match,strict-match"
+  double value = 0;
+  std::optional<double> standard_error = {};
+  bool higher_is_better = true;
+};
+
+struct TaskReport {
+  std::int64_t step = 0;
+  std::vector<TaskFigure> figures;
+  double seconds = 0;
+};
+
 struct CheckpointReport {
   std::int64_t step = 0;
   std::string path;
@@ -116,6 +130,7 @@ class RunObserver {
   virtual void on_start(const RunStart&) {}
   virtual void on_step(const StepReport&) {}
   virtual void on_validation(const ValidationReport&) {}
+  virtual void on_tasks(const TaskReport&) {}
   virtual void on_sample(const SampleReport&) {}
   virtual void on_checkpoint(const CheckpointReport&) {}
   virtual void on_finish(const RunFinish&) {}

@@ -62,6 +62,28 @@ Session session_of(const json& j) {
   return s;
 }
 
+json to_json(const TaskReport& t) {
+  json figures = json::array();
+  for (const TaskFigure& f : t.figures)
+    figures.push_back(
+        {f.name, f.value, f.standard_error ? json(*f.standard_error) : json(), f.higher_is_better});
+  return {{"step", t.step}, {"figures", figures}};
+}
+
+TaskReport task_report_of(const json& j) {
+  TaskReport t;
+  t.step = j.at("step");
+  for (const json& f : j.at("figures")) {
+    // What is not finite was written as null.
+    TaskFigure figure{f.at(0).get<std::string>(),
+                      f.at(1).is_number() ? f.at(1).get<double>() : std::numeric_limits<double>::quiet_NaN()};
+    if (f.at(2).is_number()) figure.standard_error = f.at(2).get<double>();
+    figure.higher_is_better = f.at(3);
+    t.figures.push_back(std::move(figure));
+  }
+  return t;
+}
+
 }  // namespace
 
 void RunStory::read_facts(std::string_view report) {
@@ -77,7 +99,10 @@ void RunStory::read_facts(std::string_view report) {
     for (const json& s : facts.at("samples")) {
       samples.push_back({s.at("step"), s.at("prompt").get<std::string>(), s.at("text").get<std::string>()});
     }
+    std::vector<TaskReport> tasks;
+    for (const json& t : facts.value("tasks", json::array())) tasks.push_back(task_report_of(t));
     sessions_ = std::move(sessions);
+    tasks_ = std::move(tasks);
     samples_ = std::move(samples);
   } catch (const json::exception&) {  // a page of another version: the curve remains
   }
@@ -123,6 +148,7 @@ void RunStory::begin(const RunStart& start, const Left& left, double now) {
       peak_memory_bytes_ = std::max(peak_memory_bytes_, point.peak_memory_bytes);
     });
     std::erase_if(samples_, [&](const SampleReport& s) { return s.step > start.first_step; });
+    std::erase_if(tasks_, [&](const TaskReport& t) { return t.step > start.first_step; });
   }
   Session session;
   session.began = began;
@@ -182,6 +208,11 @@ void RunStory::add(const ValidationReport& v) {
   point.validation_loss = v.loss;
   point.bits_per_byte = v.bits_per_byte;
   keep(point);
+}
+
+void RunStory::add(const TaskReport& t) {
+  sessions_.back().validation_seconds += t.seconds;
+  tasks_.push_back(t);
 }
 
 void RunStory::add(const SampleReport& s) {
@@ -245,8 +276,9 @@ double RunStory::goodput() const {
 }
 
 std::string RunStory::facts() const {
-  json facts{{"sessions", json::array()}, {"samples", json::array()}};
+  json facts{{"sessions", json::array()}, {"samples", json::array()}, {"tasks", json::array()}};
   for (const Session& s : sessions_) facts["sessions"].push_back(to_json(s));
+  for (const TaskReport& t : tasks_) facts["tasks"].push_back(to_json(t));
   for (const SampleReport& s : samples_) {
     facts["samples"].push_back(
         {{"step", s.step}, {"prompt", printable_utf8(s.prompt)}, {"text", printable_utf8(s.text)}});

@@ -1,7 +1,7 @@
 // The content of a run's report, gathered from its events over all processes of the run.
 //
-// The curve lives in metrics.jsonl. What that does not hold (samples, processes, parts of the time) is kept
-// as JSON inside report.html itself, from where the next process of the same run reads it.
+// The curve lives in metrics.jsonl. What that does not hold (tasks, samples, processes, parts of the time) is
+// kept as JSON inside report.html itself, from where the next process of the same run reads it.
 #pragma once
 
 #include <optional>
@@ -39,6 +39,7 @@ class RunStory {
   void begin(const RunStart& start, const Left& left, double now);
   void add(const StepReport& step);
   void add(const ValidationReport& validation);
+  void add(const TaskReport& tasks);
   void add(const SampleReport& sample);
   void add(const CheckpointReport& checkpoint);
   void end(const RunFinish& finish);
@@ -53,6 +54,7 @@ class RunStory {
   const std::optional<MetricsPoint>& newest_training() const { return newest_training_; }
   const std::optional<MetricsPoint>& newest_validation() const { return newest_validation_; }
   const std::optional<MetricsPoint>& best_validation() const { return best_validation_; }
+  const std::vector<TaskReport>& tasks() const { return tasks_; }
   const std::vector<SampleReport>& samples() const { return samples_; }
   const std::vector<Session>& sessions() const { return sessions_; }
   const std::optional<RunFinish>& finish() const { return finish_; }
@@ -77,6 +79,7 @@ class RunStory {
   RunStart start_;
   MetricsCurve training_, validation_;
   std::optional<MetricsPoint> newest_training_, newest_validation_, best_validation_;
+  std::vector<TaskReport> tasks_;
   std::vector<SampleReport> samples_;
   std::vector<Session> sessions_;
   std::optional<RunFinish> finish_;

@@ -173,6 +173,15 @@ void TensorboardFile::on_validation(const ValidationReport& v) {
     append(scalar_event(wall_seconds(), v.step, {{"val_" + name, value}}));
 }
 
+void TensorboardFile::on_tasks(const TaskReport& t) {
+  std::vector<Scalar> scalars;
+  for (const TaskFigure& f : t.figures) {
+    if (std::isfinite(f.value)) scalars.emplace_back(f.name, f.value);
+    if (f.standard_error) scalars.emplace_back(f.name + "_stderr", *f.standard_error);
+  }
+  if (!scalars.empty()) append(scalar_event(wall_seconds(), t.step, scalars));
+}
+
 void TensorboardFile::on_sample(const SampleReport& sample) {
   append(text_event(wall_seconds(), sample.step, "sample", sample.prompt + sample.text));
 }

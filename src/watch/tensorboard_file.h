@@ -25,6 +25,7 @@ class TensorboardFile final : public RunObserver {
   void on_start(const RunStart& start) override;
   void on_step(const StepReport& step) override;  // logged steps; not finite values are left out
   void on_validation(const ValidationReport& validation) override;
+  void on_tasks(const TaskReport& tasks) override;
   void on_sample(const SampleReport& sample) override;  // for the text dashboard
 
   const std::filesystem::path& path() const { return path_; }  // "" before on_start

@@ -1,5 +1,8 @@
 // Benchmark tasks as a user evaluates them: files in the harness's form, resumed runs, and what is refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <algorithm>
 
 #include "base/file.h"
 #include "workplace.h"
@@ -34,6 +37,30 @@ class Eval : public Workplace {
   }
   void task(const std::string& name, const std::string& keys) const {
     write_text(path("tasks/" + name + ".yaml"), "task: " + name + "\n" + keys);
+  }
+  // A task of answers that are generated: two documents.
+  void write_words() const {
+    task("words",
+         "dataset_path: json\ndataset_kwargs: {data_files: {test: words.jsonl}}\ntest_split: test\n"
+         "doc_to_text: \"{{q}}\"\ndoc_to_target: \"{{a}}\"\nnum_fewshot: 0\n"
+         "generation_kwargs: {until: [\"\\n\"], max_gen_toks: 6}\n"
+         "filter_list:\n  - {name: word, filter: [{function: regex, regex_pattern: '(\\w+)'}, {function: "
+         "take_first}]}\n"
+         "metric_list: [{metric: exact_match, ignore_case: true}]\n");
+    write_text(path("words.jsonl"),
+               "{\"q\": \"the stone\", \"a\": \"walks\"}\n{\"q\": \"bread\", \"a\": \"walks\"}\n");
+  }
+  // All lines of samples_*.jsonl, sorted.
+  std::vector<std::string> samples(const std::string& output) const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(path(output + "/run"))) {
+      if (!entry.path().filename().string().starts_with("samples_")) continue;
+      const std::string text = read_text(entry.path());
+      for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+        out.push_back(text.substr(at, text.find('\n', at) - at));
+    }
+    std::sort(out.begin(), out.end());
+    return out;
   }
   void refuse(const Arguments& arguments, const std::string& words) const {
     const Outcome outcome = stoa(arguments);
@@ -84,6 +111,106 @@ TEST_F(Eval, AnswersOfAKilledRunCount) {
   EXPECT_EQ(again.out, whole.out);
 }
 
+TEST_F(Eval, RanksDivideTheDocumentsAndGiveTheSameDigits) {
+  write_words();
+  const Arguments kept{"--log_samples", "--output_path"};
+  const Outcome one = stoa_ok(run("piqa,words", kept + Arguments{"one"}));
+  const Outcome four = stoa_ok(run("piqa,words", kept + Arguments{"four", "--ranks", "4"}));
+  EXPECT_EQ(one.out, four.out);
+  EXPECT_EQ(samples("one"), samples("four"));
+  EXPECT_EQ(samples("one").size(), 14U);
+  refuse(run("boolq", {"--ranks", "2"}), "finds no split 'validation'");
+}
+
+TEST_F(Eval, AnswersOfKilledRanksCount) {
+  task("broken",
+       "dataset_path: csv\ndataset_kwargs: {data_files: {test: broken.csv}}\ntest_split: test\noutput_type: "
+       "loglikelihood\ndoc_to_text: q\ndoc_to_target: a\nprocess_results: !function "
+       "wikitext.process_results\nmetric_list: [{metric: x, aggregation: mean}]\n");
+  write_text(path("broken.csv"), "q,a\nto be,or\n");
+  refuse(run("piqa,broken", {"--output_path", "again", "--ranks", "2"}), "the document has no field 'page'");
+  EXPECT_TRUE(fs::exists(path("again/run/unfinished_answers.jsonl")));
+  EXPECT_TRUE(fs::exists(path("again/run/unfinished_answers-1.jsonl")));
+  const Outcome again = stoa_ok(run("piqa", {"--output_path", "again", "--ranks", "3"}));
+  EXPECT_THAT(again.err, HasSubstr("24 of 24 answers are those of the killed run"));
+  EXPECT_FALSE(fs::exists(path("again/run/unfinished_answers-1.jsonl")));
+}
+
+// Lines of metrics.jsonl with figures of tasks, by step.
+std::map<std::int64_t, OrderedJson> task_lines(const fs::path& run) {
+  std::map<std::int64_t, OrderedJson> out;
+  const std::string text = read_text(run / "metrics.jsonl");
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    OrderedJson line = OrderedJson::parse(text.substr(at, text.find('\n', at) - at));
+    if (!line.contains("loss") && !line.contains("val_loss")) out[line["step"]] = line;
+  }
+  return out;
+}
+
+TEST_F(Eval, TrainingAsksTasksAtIntervals) {
+  write_words();
+  const Arguments keys{"trainer.max_steps=5",      "model.optim.sched.warmup_steps=0",
+                       "trainer.eval_interval=2",  "trainer.eval_tasks=[piqa,words]",
+                       "trainer.eval_data=[data]", "trainer.eval_include_path=[tasks]",
+                       "trainer.eval_shots=1"};
+  const Outcome asked = stoa_ok(train("asked", keys));
+  EXPECT_THAT(asked.err, HasSubstr("tasks  piqa/acc "));
+  const auto lines = task_lines(path("asked"));
+  ASSERT_EQ(lines.size(), 4U);  // steps 0, 2, 4 and the last
+  const OrderedJson last = lines.at(5);
+  EXPECT_TRUE(last.contains("piqa/acc_stderr")) << last.dump();
+  // What the saved model says.
+  Arguments saved =
+      run("piqa,words", {"--num_fewshot", "1", "--max_length", "32", "--json", "--dtype", "fp32"});
+  saved[2] = "asked";
+  const Json results = json_of(saved)["results"];
+  EXPECT_NEAR(last["piqa/acc"], results["piqa"]["acc,none"], 1e-9);
+  EXPECT_NEAR(last["piqa/acc_stderr"], results["piqa"]["acc_stderr,none"], 1e-9);
+  EXPECT_NEAR(last["words/exact_match,word"], results["words"]["exact_match,word"], 1e-9);
+  const std::string report = read_text(path("asked/report.html"));
+  EXPECT_THAT(report, HasSubstr("<h2>Tasks</h2>"));
+  EXPECT_THAT(report, HasSubstr("words/exact_match,word"));
+  // Every layout in which a rank holds the model gives the same; others are refused.
+  stoa_ok(train("data", keys + Arguments{"--ranks", "2"}));
+  stoa_ok(train("context", keys + Arguments{"--ranks", "2", "model.context_parallel_size=2"}));
+  EXPECT_EQ(task_lines(path("data")), lines);
+  EXPECT_EQ(task_lines(path("context")), lines);
+  refuse(train("split", keys + Arguments{"--ranks", "2", "model.tensor_model_parallel_size=2"}),
+         "trainer.eval_tasks needs the whole model on every rank");
+  // Resumed, the figures of before stay.
+  stoa_ok(train("asked", keys + Arguments{"trainer.max_steps=6"}));
+  EXPECT_EQ(task_lines(path("asked")).size(), 5U);
+  EXPECT_THAT(read_text(path("asked/report.html")), HasSubstr("\"tasks\":[{"));
+}
+
+TEST_F(Eval, TheBestCheckpointIsThatOfATask) {
+  task("lines",
+       "dataset_path: json\ndataset_kwargs: {data_files: {test: lines.jsonl}}\ntest_split: test\n"
+       "output_type: loglikelihood\ndoc_to_text: \"{{q}}\"\ndoc_to_target: \"{{a}}\"\n"
+       "metric_list: [{metric: perplexity, aggregation: perplexity, higher_is_better: false}]\n");
+  write_text(path("lines.jsonl"), "{\"q\": \"the\", \"a\": \"stone\"}\n{\"q\": \"a\", \"a\": \"door\"}\n");
+  const std::string callback = "exp_manager.checkpoint_callback_params.";
+  const Arguments keys{"trainer.max_steps=6",
+                       "model.optim.sched.warmup_steps=0",
+                       "model.optim.lr=0.3",
+                       "trainer.eval_interval=1",
+                       "trainer.eval_tasks=[lines]",
+                       "trainer.eval_include_path=[tasks]",
+                       callback + "every_n_train_steps=1",
+                       callback + "keep_last=1"};
+  stoa_ok(train("best", keys + Arguments{callback + "monitor=lines/perplexity"}));
+  std::int64_t best = 1;
+  const auto lines = task_lines(path("best"));
+  for (const auto& [step, line] : lines)
+    if (step > 0 && line["lines/perplexity"] < lines.at(best)["lines/perplexity"]) best = step;
+  ASSERT_LT(best, 6);  // the rate is too high for the last to be the best
+  EXPECT_TRUE(fs::exists(path("best/checkpoints") / fmt::format("step-{:07}", best)));
+  EXPECT_TRUE(fs::exists(path("best/checkpoints/step-0000006")));
+  refuse(train("none", keys + Arguments{callback + "monitor=lines/perplexty"}),
+         "did you mean 'lines/perplexity'?");
+  refuse(train("none", {callback + "monitor=lines/perplexity"}), "there are no tasks");
+}
+
 TEST_F(Eval, LongPromptsAreCutAndTold) {
   const Outcome outcome =
       stoa_ok(run("piqa", {"--num_fewshot", "5", "--max_length", "24", "--bootstrap_iters", "0"}));
@@ -92,15 +219,7 @@ TEST_F(Eval, LongPromptsAreCutAndTold) {
 }
 
 TEST_F(Eval, AnswersAreGeneratedAndFiltered) {
-  task("words",
-       "dataset_path: json\ndataset_kwargs: {data_files: {test: words.jsonl}}\ntest_split: test\n"
-       "doc_to_text: \"{{q}}\"\ndoc_to_target: \"{{a}}\"\ngeneration_kwargs: {until: [\"\\n\"], "
-       "max_gen_toks: 6}\n"
-       "filter_list:\n  - {name: word, filter: [{function: regex, regex_pattern: '(\\w+)'}, {function: "
-       "take_first}]}\n"
-       "metric_list: [{metric: exact_match, ignore_case: true}]\n");
-  write_text(path("words.jsonl"),
-             "{\"q\": \"the stone\", \"a\": \"walks\"}\n{\"q\": \"bread\", \"a\": \"walks\"}\n");
+  write_words();
   const OrderedJson results = json_of(run("words", {"--json", "--gen_kwargs", "max_gen_toks=3"}));
   EXPECT_TRUE(results["results"]["words"].contains("exact_match,word")) << results.dump(1);
   EXPECT_EQ(results["config"]["gen_kwargs"]["max_gen_toks"], 3);

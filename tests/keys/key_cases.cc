@@ -25,6 +25,14 @@ void add_run(std::vector<KeyCase>& out) {
   add({"trainer.num_threads", "gpt", {"trainer.num_threads=3"}, kText, "3 threads"});
   add({"trainer.sample_prompts", "gpt", {"trainer.sample_prompts=[the stone]"}, kText, "the stone"});
   add({"trainer.sample_max_tokens", "gpt that tells stories", {"trainer.sample_max_tokens=2"}, kText, ""});
+  add({"trainer.eval_tasks", "gpt", {"trainer.eval_tasks=[piqa]", "trainer.eval_data=[../sets]"}});
+  const char* asked = "gpt that is asked";
+  add({"trainer.eval_interval", asked, {"trainer.eval_interval=0"}});
+  add({"trainer.eval_limit", asked, {"trainer.eval_limit=1"}});
+  add({"trainer.eval_shots", asked, {"trainer.eval_shots=7"}, kRefusal, "to take 7 shots from"});
+  add({"trainer.eval_chat_template", asked, {"trainer.eval_chat_template=true"}, kRefusal, "chat template"});
+  add({"trainer.eval_data", asked, {"trainer.eval_data=[../nowhere]"}, kRefusal, "nowhere"});
+  add({"trainer.eval_include_path", asked, {"trainer.eval_include_path=[../tasks]"}});
   add({"exp_manager.explicit_log_dir", "gpt", {"exp_manager.explicit_log_dir=elsewhere"}, kFiles});
   add({"exp_manager.exp_dir", "gpt in a parent directory", {"exp_manager.exp_dir=other"}, kFiles});
   add({"exp_manager.name", "gpt in a parent directory", {"exp_manager.name=child"}, kFiles});
@@ -60,6 +68,11 @@ void add_run(std::vector<KeyCase>& out) {
        saves,
        {"exp_manager.checkpoint_callback_params.save_top_k=-1"},
        kFiles});
+  add({"exp_manager.checkpoint_callback_params.monitor",
+       "gpt that is asked",
+       {"exp_manager.checkpoint_callback_params.monitor=piqa/accuracy"},
+       kRefusal,
+       "did you mean 'piqa/acc'?"});
   add({"exp_manager.checkpoint_callback_params.train_time_interval",
        "gpt",
        {"exp_manager.checkpoint_callback_params.train_time_interval=0.000001s",

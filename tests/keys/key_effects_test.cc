@@ -72,6 +72,17 @@ class KeyWorkplace : public e2e::Workplace {
       other += json{{"text", e2e::pseudo_prose(1000 + i, 60)}}.dump() + "\n";
     write_text(path("other.jsonl"), other);
     stoa_ok({"data", "prepare", "other.jsonl", "--tokenizer", "tok", "--output", "other"});
+    fs::create_directories(path("sets/baber/piqa"));
+    fs::create_directories(path("tasks"));
+    std::string questions;
+    for (int i = 0; i < 4; ++i)
+      questions +=
+          json{{"goal", "the stone"}, {"sol1", "walks"}, {"sol2", "sings"}, {"label", i % 2}}.dump() + "\n";
+    for (const char* split : {"train", "validation"})
+      write_text(path("sets/baber/piqa") / (std::string(split) + ".jsonl"), questions);
+    write_text(path("tasks/piqa.yaml"),  // in place of the task of this name
+               "task: piqa\ndataset_path: baber/piqa\nvalidation_split: validation\noutput_type: "
+               "loglikelihood\ndoc_to_text: goal\ndoc_to_target: sol1\nmetric_list: [{metric: acc}]\n");
     stoa_ok(train("first", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0", "model.seed=5"}));
   }
 

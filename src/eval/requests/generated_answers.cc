@@ -5,8 +5,6 @@
 
 #include "base/error.h"
 #include "infer/engine/engine.h"
-#include "infer/stop_filter.h"
-#include "token/stream_decoder.h"
 
 namespace stoa::eval {
 namespace {
@@ -16,11 +14,13 @@ constexpr std::int64_t kWorthWaiting = 64;
 
 // An answer that is being written.
 struct Writing {
-  Writing(const token::Tokenizer& tokenizer, const std::vector<std::string>& until)
-      : stream(tokenizer), stops(until) {}
+  Writing(const token::Tokenizer& tokenizer, const infer::GenerateOptions& options)
+      : writer(tokenizer, options, take) {}
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
 
-  token::StreamDecoder stream;
-  infer::StopFilter stops;
+  const infer::TakeText take = [](std::string_view) { return true; };  // the whole is decoded at the end
+  infer::AnswerWriter writer;
   std::vector<std::int32_t> ids;
   bool open = true;
 };
@@ -28,9 +28,9 @@ struct Writing {
 }  // namespace
 
 std::string answer_text(const token::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
-                        const std::vector<std::string>& until) {
+                        const std::vector<std::string>& stops) {
   std::string text = token::replace_invalid_utf8(tokenizer.decode(ids, {.skip_special = true}));
-  for (const std::string& stop : until) text = text.substr(0, text.find(stop));
+  for (const std::string& stop : stops) text = text.substr(0, text.find(stop));
   return text;
 }
 
@@ -55,16 +55,14 @@ void generate_answers(infer::PassModel& model, const token::Tokenizer& tokenizer
     request.sampling.seed = prompt.seed;
     request.max_tokens = prompt.options->max_tokens;
     request.end_ids = end_ids;
-    writing[i] = std::make_unique<Writing>(tokenizer, prompt.options->until);
+    writing[i] = std::make_unique<Writing>(tokenizer, *prompt.options);
     ++open;
     engine.submit(std::move(request), [&, i](const infer::Event& event) {
       Writing& w = *writing[i];
       read[i] = true;
       if (event.kind == infer::Event::Kind::kToken) {
         w.ids.push_back(event.token.token.id);
-        bool stopped = false;
-        w.stops.push(w.stream.push(w.ids.back()), stopped);
-        return !stopped;
+        return w.writer.push(w.ids.back());
       }
       if (event.kind != infer::Event::Kind::kEnd) return true;
       if (event.reason == infer::EndReason::kNotANumber) failed = i;
@@ -92,7 +90,7 @@ void generate_answers(infer::PassModel& model, const token::Tokenizer& tokenizer
     if (static_cast<std::int64_t>(running.size()) == open) continue;
     std::erase_if(running, [&](std::size_t i) {
       if (writing[i]->open) return false;
-      told(i, answer_text(tokenizer, writing[i]->ids, prompts[i].options->until));
+      told(i, answer_text(tokenizer, writing[i]->ids, prompts[i].options->stop));
       writing[i].reset();
       return true;
     });

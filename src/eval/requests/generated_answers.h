@@ -6,20 +6,14 @@
 #include <vector>
 
 #include "infer/engine/pass_plan.h"
-#include "infer/token_sampler.h"
+#include "infer/generate.h"
 #include "token/tokenizer.h"
 
 namespace stoa::eval {
 
-struct GenerationOptions {
-  std::vector<std::string> until;
-  std::int64_t max_tokens = 256;
-  infer::SamplingOptions sampling;
-};
-
 struct PromptToAnswer {
   std::vector<std::int32_t> tokens;
-  const GenerationOptions* options = nullptr;
+  const infer::GenerateOptions* options = nullptr;
   std::uint64_t seed = 0;  // in place of options->sampling.seed
 };
 
@@ -31,6 +25,6 @@ void generate_answers(infer::PassModel& model, const token::Tokenizer& tokenizer
 
 // An answer's text as the harness makes it: decoded as a whole, then cut at what ends it.
 std::string answer_text(const token::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
-                        const std::vector<std::string>& until);
+                        const std::vector<std::string>& stops);
 
 }  // namespace stoa::eval

@@ -11,14 +11,16 @@
 
 namespace stoa::eval {
 
+// Messages [{"role": …, "content": …}] to text. `open`: the last message is the beginning of an answer, which
+// is to be continued.
+using ChatFunction = std::function<std::string(const Json& messages, bool open)>;
+
 struct PromptOptions {
   std::int64_t shots = 0;
   std::uint64_t seed = 1234;  // of the shots
   std::string system;         // --system_instruction
   bool multiturn = true;      // shots as turns of the chat
-  // Messages [{"role": …, "content": …}] to text; none: plain text. `open`: the last message is the beginning
-  // of an answer, which is to be continued.
-  std::function<std::string(const Json& messages, bool open)> chat;
+  ChatFunction chat;          // none: plain text
 };
 
 // Draws the shots of a task's documents, which must be asked for in order: those of a document depend on the

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/timing.h"
-#include "chat/chat_template.h"
 #include "eval/metrics/document_metrics.h"
 #include "eval/metrics/filters.h"
+#include "eval/requests/generation_options.h"
 #include "eval/results/journal.h"
 #include "eval/results/sha256.h"
 
@@ -19,49 +19,6 @@ namespace {
 std::int64_t shots_of(const TaskConfig& config, const EvaluationOptions& options) {
   if (config.num_fewshot == 0) return 0;  // as the harness: not overwritten
   return options.num_fewshot.value_or(config.num_fewshot.value_or(0));
-}
-
-// Messages to text by the model's own template, as the harness asks transformers for it.
-std::function<std::string(const Json&, bool)> chat_of(infer::OpenModel& model) {
-  const token::Tokenizer& tokenizer = model.tokenizer();
-  require<ConfigError>(!tokenizer.chat_template().empty(),
-                       "--apply_chat_template: the model has no chat template");
-  auto chat = std::make_shared<const chat::ChatTemplate>(tokenizer.chat_template());
-  chat::RenderOptions base;
-  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
-    if (id) base.variables[key] = tokenizer.id_to_token(*id);
-  };
-  name("bos_token", tokenizer.bos_id());
-  name("eos_token", tokenizer.eos_id());
-  name("unk_token", tokenizer.unk_id());
-  name("pad_token", tokenizer.pad_id());
-  return [chat, base](const Json& messages, bool open) {
-    chat::RenderOptions options = base;
-    options.add_generation_prompt = !open;
-    const auto rendered = [&](const Json& all) {
-      try {
-        return chat->render(all, options);
-      } catch (const chat::TemplateError&) {
-        Json without = Json::array();  // templates without system messages
-        for (const Json& m : all)
-          if (m["role"] != "system") without.push_back(m);
-        if (without.size() == all.size()) throw;
-        return chat->render(without, options);
-      }
-    };
-    if (!open) return rendered(messages);
-    // The answer's beginning is marked, and the text ends at the mark.
-    constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_TAG";
-    Json marked = messages;
-    marked.back()["content"] = messages.back()["content"].get<std::string>() + std::string(kMark) + " ";
-    const std::string text = rendered(marked);
-    const std::size_t at = text.rfind(kMark);
-    require<DataError>(at != std::string::npos, "the chat template leaves the beginning of the answer out");
-    const std::size_t behind = at + kMark.size();
-    return behind < text.size() && text[behind] == ' '
-               ? text.substr(0, at)
-               : std::string(strip_right(std::string_view(text).substr(0, at)));
-  };
 }
 
 Json written_answer(const Task& task, const Answer& a) {
@@ -145,7 +102,7 @@ GroupResult finish_group(const Selection::Group& group, const std::vector<TaskRe
 }  // namespace
 
 PreparedTask prepare_task(const TaskConfig& config, const EvaluationOptions& options,
-                          const std::function<std::string(const Json&, bool)>& chat) {
+                          const ChatFunction& chat) {
   const std::int64_t shots = shots_of(config, options);
   PreparedTask out{load_task(config, shots, options.data), shots, 0, {}, config.generation};
   const std::size_t all = out.task.documents().size();
@@ -223,71 +180,94 @@ TaskResult score_task(const PreparedTask& p, std::span<const Answer> answers,
   return out;
 }
 
-Evaluation evaluate(infer::OpenModel& model, const Selection& selection, const EvaluationOptions& options,
-                    const std::function<void(double)>& progress) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto chat = options.chat ? chat_of(model) : nullptr;
-  std::vector<PreparedTask> prepared;
-  for (const TaskConfig& config : selection.tasks) prepared.push_back(prepare_task(config, options, chat));
-  // The requests of all tasks together, each `repeats` times.
-  std::vector<Request> all;
-  std::vector<GenerationOptions> generation;
-  generation.reserve(prepared.size());
-  std::vector<const GenerationOptions*> of_request;
-  std::vector<std::size_t> begins;  // of each task's requests
-  for (const PreparedTask& p : prepared) {
-    begins.push_back(all.size());
-    const bool generates = p.task.config().output == OutputType::kGenerateUntil;
-    generation.push_back(generates
-                             ? generation_options(p.generation, p.task.config().source, options.sampling_seed)
-                             : GenerationOptions{});
+PreparedEvaluation::PreparedEvaluation(const Selection& selection, EvaluationOptions options,
+                                       const ChatFunction& chat)
+    : options_(std::move(options)), groups_(selection.groups) {
+  for (const TaskConfig& config : selection.tasks) tasks_.push_back(prepare_task(config, options_, chat));
+  options_of_task_.reserve(tasks_.size());  // they are pointed to
+  for (const PreparedTask& p : tasks_) {
+    begins_.push_back(requests_.size());
+    const TaskConfig& config = p.task.config();
+    const bool generates = config.output == OutputType::kGenerateUntil;
+    options_of_task_.push_back(generates
+                                   ? generation_options(p.generation, config.source, options_.sampling_seed)
+                                   : infer::GenerateOptions{});
     for (const Request& r : p.requests)
-      for (std::int64_t i = 0; i < p.task.config().repeats; ++i) {
-        all.push_back(r);
-        all.back().number = all.size() - 1;
-        of_request.push_back(generates ? &generation.back() : nullptr);
+      for (std::int64_t i = 0; i < config.repeats; ++i) {
+        requests_.push_back(r);
+        requests_.back().number = requests_.size() - 1;
+        generation_.push_back(generates ? &options_of_task_.back() : nullptr);
       }
   }
-  Journal journal(options.journal, model);
-  std::vector<Answer> answers(all.size());
-  std::vector<std::size_t> open;  // those that the journal does not have
+  begins_.push_back(requests_.size());
+}
+
+void PreparedEvaluation::score(const AnsweredPart& answered, Evaluation& into) const {
+  std::vector<Answer> answers(requests_.size());
+  require<InternalError>(answered.requests.size() == requests_.size(), "{} answers to {} requests",
+                         answered.requests.size(), requests_.size());
+  for (std::size_t i = 0; i < answered.requests.size(); ++i)
+    answers[answered.requests[i]] = answered.answers[i];
+  into.requests = requests_.size();
+  into.resumed = answered.resumed;
+  into.truncated = answered.truncated;
+  for (std::size_t t = 0; t < tasks_.size(); ++t)
+    into.tasks.push_back(
+        score_task(tasks_[t], std::span(answers).subspan(begins_[t], begins_[t + 1] - begins_[t]), options_));
+  for (const auto& group : groups_) into.groups.push_back(finish_group(group, into.tasks));
+}
+
+void require_number(const Answer& answer) {
+  require<NumericsError>(std::isfinite(answer.log_likelihood),
+                         "the model's log-likelihood of a continuation is {}: not a number",
+                         answer.log_likelihood);
+}
+
+Evaluation evaluate(Answerer& answerer, const Selection& selection, const EvaluationOptions& options,
+                    const Division& division, const std::function<void(double)>& progress) {
+  const auto begin = std::chrono::steady_clock::now();
+  const PreparedEvaluation prepared(selection, options, options.chat ? answerer.chat() : nullptr);
+  Journal journal(options.journal, options.journal.empty() ? "" : answerer.identity(), division);
+  AnsweredPart part;
+  std::vector<std::size_t> open;  // places in the part that the journal does not have
   std::vector<std::string> keys;
   std::vector<Request> asked;
-  std::vector<const GenerationOptions*> asked_generation;
+  std::vector<const infer::GenerateOptions*> asked_generation;
   std::map<std::string, std::size_t> copies;  // a request that is repeated is another one
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    std::string key = request_key(all[i], of_request[i], options.scoring);
+  part.requests = requests_of_rank(prepared.requests(), division);
+  part.answers.resize(part.requests.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < prepared.requests().size() && next < part.requests.size(); ++i) {
+    std::string key = request_key(prepared.requests()[i], prepared.generation()[i], options.scoring);
     key += fmt::format("-{}", copies[key]++);
+    if (i != part.requests[next]) continue;
+    const std::size_t place = next++;
     if (const auto known = journal.find(key)) {
-      answers[i] = *known;
+      part.answers[place] = *known;
+      ++part.resumed;
       continue;
     }
-    open.push_back(i);
+    open.push_back(place);
     keys.push_back(std::move(key));
-    asked.push_back(all[i]);
-    asked_generation.push_back(of_request[i]);
+    asked.push_back(prepared.requests()[i]);
+    asked_generation.push_back(prepared.generation()[i]);
   }
   Evaluation out;
-  out.requests = all.size();
-  out.resumed = all.size() - open.size();
-  Scorer scorer(model, std::move(asked), std::move(asked_generation), options.scoring);
-  out.truncated = scorer.truncated();
-  out.window = scorer.window();
-  out.dtype = name_of(scorer.dtype());
-  scorer.run([&](std::size_t i, const Answer& answer, double share) {
-    if (out.first_answer_seconds == 0) out.first_answer_seconds = seconds_since(begin);
-    require<NumericsError>(std::isfinite(answer.log_likelihood),
-                           "the model's log-likelihood of a continuation is {}: not a number",
-                           answer.log_likelihood);
-    answers[open[i]] = answer;
-    journal.add(keys[i], answer);
-    progress(share);
-  });
-  begins.push_back(all.size());
-  for (std::size_t t = 0; t < prepared.size(); ++t)
-    out.tasks.push_back(
-        score_task(prepared[t], std::span(answers).subspan(begins[t], begins[t + 1] - begins[t]), options));
-  for (const auto& group : selection.groups) out.groups.push_back(finish_group(group, out.tasks));
+  const Answerer::Facts facts =
+      answerer.answer(std::move(asked), std::move(asked_generation), options.scoring,
+                      [&](std::size_t i, const Answer& answer, double share) {
+                        if (out.first_answer_seconds == 0) out.first_answer_seconds = seconds_since(begin);
+                        require_number(answer);
+                        part.answers[open[i]] = answer;
+                        journal.add(keys[i], answer);
+                        progress(share);
+                      });
+  part.truncated = facts.truncated;
+  out.window = facts.window;
+  out.dtype = facts.dtype;
+  part = gather_parts(std::move(part), division);
+  if (!division.first()) return out;
+  prepared.score(part, out);
   journal.remove();
   return out;
 }

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "eval/metrics/aggregate.h"
-#include "eval/requests/scorer.h"
+#include "eval/requests/answerer.h"
+#include "eval/results/division.h"
 #include "eval/tasks/task_index.h"
 
 namespace stoa::eval {
@@ -24,7 +25,7 @@ struct EvaluationOptions {
   int threads = 1;
   ScoringOptions scoring;
   std::vector<fs::path> data;
-  fs::path journal;  // answers so far, from which a killed evaluation continues; "": none
+  fs::path journal;  // folder of answers so far, from which a killed evaluation continues; "": none
 };
 
 struct MetricResult {
@@ -46,8 +47,8 @@ struct Evaluation {
   std::vector<TaskResult> tasks;
   std::vector<GroupResult> groups;
   std::size_t requests = 0, resumed = 0, truncated = 0;
-  std::int64_t window = 0;
-  std::string dtype;
+  std::int64_t window = 0;          // tokens; 0: not known
+  std::string dtype;                // "": not known
   double first_answer_seconds = 0;  // from the start of evaluate()
 };
 
@@ -59,15 +60,45 @@ struct PreparedTask {
   std::vector<Request> requests;
   Json generation;
 };
-// `chat`: as PromptOptions'.
 PreparedTask prepare_task(const TaskConfig& config, const EvaluationOptions& options,
-                          const std::function<std::string(const Json&, bool)>& chat = nullptr);
+                          const ChatFunction& chat = nullptr);
 // `answers`: of every request, `repeats` each, in order.
 TaskResult score_task(const PreparedTask& prepared, std::span<const Answer> answers,
                       const EvaluationOptions& options);
 
-// `progress`: share of the work that is done.
-Evaluation evaluate(infer::OpenModel& model, const Selection& selection, const EvaluationOptions& options,
-                    const std::function<void(double)>& progress);
+// Tasks with their documents, the requests of all of them together, and what answers come to.
+class PreparedEvaluation {
+ public:
+  // Reads the documents. DataError: as load_task, make_requests and generation_options.
+  PreparedEvaluation(const Selection& selection, EvaluationOptions options, const ChatFunction& chat);
+  PreparedEvaluation(const PreparedEvaluation&) = delete;
+  PreparedEvaluation& operator=(const PreparedEvaluation&) = delete;
+
+  // Each as often as its task repeats it; how answers to it are generated, or null.
+  const std::vector<Request>& requests() const { return requests_; }
+  const std::vector<const infer::GenerateOptions*>& generation() const { return generation_; }
+  const EvaluationOptions& options() const { return options_; }
+  const std::vector<PreparedTask>& tasks() const { return tasks_; }
+  const std::vector<Selection::Group>& groups() const { return groups_; }
+  // Results of tasks and groups. `answered`: all requests, in any order.
+  void score(const AnsweredPart& answered, Evaluation& into) const;
+
+ private:
+  const EvaluationOptions options_;
+  std::vector<PreparedTask> tasks_;
+  const std::vector<Selection::Group> groups_;
+  std::vector<Request> requests_;
+  std::vector<infer::GenerateOptions> options_of_task_;
+  std::vector<const infer::GenerateOptions*> generation_;
+  std::vector<std::size_t> begins_;  // of each task's requests, and their end
+};
+
+// NumericsError: its log-likelihood is none.
+void require_number(const Answer& answer);
+
+// `progress`: share of the work that is done. Every rank of `division` calls it with an answerer of its own;
+// only the first has results.
+Evaluation evaluate(Answerer& answerer, const Selection& selection, const EvaluationOptions& options,
+                    const Division& division, const std::function<void(double)>& progress);
 
 }  // namespace stoa::eval

@@ -1,6 +1,5 @@
 #include "eval/results/journal.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -10,24 +9,12 @@
 namespace stoa::eval {
 namespace {
 
+constexpr const char* kJournalName = "unfinished_answers";
 constexpr int kFlushEvery = 64;  // answers that a kill may cost
-
-// The model's files: another model's answers must not be taken.
-std::string model_identity(const infer::OpenModel& model) {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(model.directory()))
-    if (entry.is_regular_file())
-      files.push_back(fmt::format("{} {} {}", entry.path().filename().string(), entry.file_size(),
-                                  entry.last_write_time().time_since_epoch().count()));
-  std::sort(files.begin(), files.end());
-  return checksum_text(
-      checksum(fmt::format("{}\n{}\n{}", fmt::join(files, "\n"), name_of(model.precision().compute),
-                           model.model().config.num_layers)));
-}
 
 }  // namespace
 
-std::string request_key(const Request& request, const GenerationOptions* generation,
+std::string request_key(const Request& request, const infer::GenerateOptions* generation,
                         const ScoringOptions& scoring) {
   std::string text =
       fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", static_cast<int>(request.kind), request.context.size(),
@@ -35,31 +22,49 @@ std::string request_key(const Request& request, const GenerationOptions* generat
                   scoring.add_bos ? static_cast<int>(*scoring.add_bos) : -1);
   if (generation) {
     const auto& s = generation->sampling;
-    text += fmt::format("{}\n{}\n{} {} {} {} {} {} {}", fmt::join(generation->until, "\n"),
-                        generation->max_tokens, s.greedy, s.temperature, s.top_k, s.top_p, s.min_p,
-                        s.repetition_penalty, s.seed);
+    text +=
+        fmt::format("{}\n{}\n{} {} {} {} {} {} {}", fmt::join(generation->stop, "\n"), generation->max_tokens,
+                    s.greedy, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.seed);
   }
   return checksum_text(checksum(text));
 }
 
-Journal::Journal(fs::path path, const infer::OpenModel& model) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  const std::string identity = model_identity(model);
+// Whether the file is of the model; its answers are added.
+bool Journal::read(const fs::path& path, const std::string& identity) {
+  const std::string text = read_text(path);
+  std::string_view rest = text;
+  for (bool first = true; rest.find('\n') != std::string_view::npos; first = false) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(line.size() + 1);
+    const Json entry = Json::parse(line, nullptr, false);
+    if (first && !(entry.is_object() && entry.value("model", std::string()) == identity)) return false;
+    if (!first && entry.is_array() && entry.size() == 4)  // a line that a kill cut short is none
+      known_[entry[0]] = {entry[1], entry[2], entry[3]};
+  }
+  return !text.empty();
+}
+
+// unfinished_answers.jsonl, and of other ranks than the first unfinished_answers-1.jsonl …
+std::vector<fs::path> Journal::files() const {
+  std::vector<fs::path> out;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder_, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kJournalName) && name.ends_with(".jsonl") && entry.is_regular_file())
+      out.push_back(entry.path());
+  }
+  return out;
+}
+
+Journal::Journal(fs::path folder, const std::string& identity, const Division& division)
+    : folder_(std::move(folder)) {
+  if (folder_.empty()) return;
+  path_ = folder_ / (division.first() ? fmt::format("{}.jsonl", kJournalName)
+                                      : fmt::format("{}-{}.jsonl", kJournalName, division.rank));
   bool ours = false;
-  if (fs::is_regular_file(path_)) {
-    const std::string text = read_text(path_);
-    std::string_view rest = text;
-    for (bool first = true; rest.find('\n') != std::string_view::npos; first = false) {
-      const std::string_view line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(line.size() + 1);
-      const Json entry = Json::parse(line, nullptr, false);
-      if (first) {
-        ours = entry.is_object() && entry.value("model", std::string()) == identity;
-        if (!ours) break;
-      } else if (entry.is_array() && entry.size() == 4) {  // a line that a kill cut short is none
-        known_[entry[0]] = {entry[1], entry[2], entry[3]};
-      }
-    }
+  for (const fs::path& file : files()) {
+    const bool same = read(file, identity);
+    if (file == path_) ours = same;
   }
   file_ = std::fopen(path_.c_str(), ours ? "ab" : "wb");
   require<IoError>(file_ != nullptr, "'{}' cannot be written: {}", path_.string(), std::strerror(errno));
@@ -89,7 +94,7 @@ void Journal::remove() {
   if (!file_) return;
   std::fclose(file_);
   file_ = nullptr;
-  fs::remove(path_);
+  for (const fs::path& file : files()) fs::remove(file);
 }
 
 }  // namespace stoa::eval

@@ -45,7 +45,7 @@ std::string with_whole_escapes(const std::string& text) {
 }
 
 // A number in PyYAML's SafeLoader; null: none.
-Json number_of(std::string_view text) {
+Json yaml_number(std::string_view text) {
   const std::string_view all = text;
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
@@ -139,7 +139,7 @@ class TaskYaml {
     const bool sixty = text.find(':') != std::string::npos && digits_only(text, "0123456789:._+-");
     if (date || sixty)
       wrong(node, fmt::format("'{}' is a date or a number to the base of 60 in YAML 1.1; quote it", text));
-    Json number = number_of(text);
+    Json number = yaml_number(text);
     return number.is_null() ? Json(text) : number;
   }
 

@@ -1,0 +1,127 @@
+#include "serve/http/client.h"
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <optional>
+
+#include "base/error.h"
+
+namespace stoa::serve::http {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+
+// The socket, and the loop that its operations run in until they end or their time is up.
+struct Client::Connection {
+  asio::io_context loop;
+  beast::tcp_stream stream{loop};
+  beast::flat_buffer buffer;
+
+  // Starts an operation and waits for its end.
+  template <class Start>
+  boost::system::error_code wait(std::chrono::milliseconds timeout, Start&& start) {
+    boost::system::error_code result = asio::error::operation_aborted;
+    stream.expires_after(timeout);
+    start([&result](boost::system::error_code error, auto&&...) { result = error; });
+    loop.restart();
+    loop.run();
+    return result;
+  }
+};
+
+Address parse_address(const std::string& url) {
+  constexpr std::string_view kScheme = "http://";
+  require<ConfigError>(
+      !url.starts_with("https://"),
+      "'{}': secure connections are not supported: expected http://HOST:PORT/v1, for example "
+      "of a proxy on this machine",
+      url);
+  require<ConfigError>(url.starts_with(kScheme), "'{}' is no address: expected http://HOST:PORT/v1", url);
+  const std::string rest = url.substr(kScheme.size());
+  Address out;
+  const std::string authority = rest.substr(0, rest.find('/'));
+  out.path = authority.size() == rest.size() ? "" : rest.substr(authority.size());
+  while (out.path.ends_with('/')) out.path.pop_back();
+  const std::size_t bracket = authority.rfind(']'), colon = authority.rfind(':');
+  const bool port = colon != std::string::npos && (bracket == std::string::npos || colon > bracket);
+  out.host = authority.substr(0, port ? colon : std::string::npos);
+  out.port = port ? authority.substr(colon + 1) : "80";
+  if (out.host.starts_with('[') && out.host.ends_with(']'))
+    out.host = out.host.substr(1, out.host.size() - 2);
+  const bool digits = !out.port.empty() && out.port.size() <= 5 &&
+                      out.port.find_first_not_of("0123456789") == std::string::npos;
+  require<ConfigError>(!out.host.empty() && digits && std::stoi(out.port) <= 65535,
+                       "'{}' is no address: expected http://HOST:PORT/v1", url);
+  return out;
+}
+
+Client::Client(Address address, std::chrono::milliseconds timeout)
+    : address_(std::move(address)), timeout_(timeout) {}
+Client::~Client() = default;
+
+Reply Client::get(const std::string& path, const Headers& headers) { return ask("GET", path, "", headers); }
+Reply Client::post(const std::string& path, const std::string& json, const Headers& headers) {
+  return ask("POST", path, json, headers);
+}
+
+Reply Client::ask(const std::string& method, const std::string& path, const std::string& body,
+                  const Headers& headers) {
+  const bool kept = connection_ != nullptr;
+  try {
+    return exchange(method, path, body, headers);
+  } catch (const IoError&) {
+    connection_.reset();
+    if (!kept) throw;
+  }
+  return exchange(method, path, body, headers);  // the server had closed the connection that was kept
+}
+
+Reply Client::exchange(const std::string& method, const std::string& path, const std::string& body,
+                       const Headers& headers) {
+  const auto check = [&](const boost::system::error_code& error) {
+    if (!error) return;
+    connection_.reset();
+    fail<IoError>("http://{}:{}{}{}: {}", address_.host, address_.port, address_.path, path, error.message());
+  };
+  if (!connection_) {
+    connection_ = std::make_unique<Connection>();
+    boost::system::error_code error;
+    asio::ip::tcp::resolver resolver(connection_->loop);
+    const auto places = resolver.resolve(address_.host, address_.port, error);
+    check(error);
+    check(connection_->wait(timeout_,
+                            [&](auto done) { connection_->stream.async_connect(places, std::move(done)); }));
+    connection_->stream.socket().set_option(asio::ip::tcp::no_delay(true), error);
+  }
+  namespace message = beast::http;
+  message::request<message::string_body> request(message::string_to_verb(method), address_.path + path, 11);
+  request.set(message::field::host, address_.host + ":" + address_.port);
+  for (const auto& [name, value] : headers) request.set(name, value);
+  if (!body.empty()) request.set(message::field::content_type, "application/json");
+  request.body() = body;
+  request.prepare_payload();
+  check(connection_->wait(
+      timeout_, [&](auto done) { message::async_write(connection_->stream, request, std::move(done)); }));
+  message::response_parser<message::string_body> parser;
+  parser.body_limit(std::uint64_t{1} << 30);
+  check(connection_->wait(timeout_, [&](auto done) {
+    message::async_read(connection_->stream, connection_->buffer, parser, std::move(done));
+  }));
+  const auto& answer = parser.get();
+  Reply out;
+  out.status = static_cast<int>(answer.result_int());
+  out.body = answer.body();
+  for (const auto& field : answer)
+    out.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  if (!answer.keep_alive()) connection_.reset();
+  return out;
+}
+
+}  // namespace stoa::serve::http
