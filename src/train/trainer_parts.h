@@ -41,13 +41,13 @@ struct TrainerParts {
     std::vector<std::string> only;  // names with * and ?; empty: all
   };
   Dump dump{};
-  // Of trainer.eval_tasks, for all ranks of a process; null: none.
-  std::shared_ptr<const eval::PreparedEvaluation> tasks{};
   // Ends after this step as a signal would; schedules stay those of the whole run.
   std::optional<std::int64_t> stop_after{};
   // Called on every rank when all is set up: from here on a stop is followed by a save.
   std::function<void()> on_training = [] {};
   std::chrono::system_clock::time_point began = std::chrono::system_clock::now();  // of the process
+  // Of trainer.eval_tasks, for all ranks of a process; null: none.
+  std::shared_ptr<const eval::PreparedEvaluation> tasks{};
 
   const token::Tokenizer* tokenizer() const { return inputs->tokenizer ? &*inputs->tokenizer : nullptr; }
   const TrainingPlan& plan() const { return inputs->data.plan; }

@@ -51,6 +51,16 @@ TEST(MetricsFile, ExactlyTheFieldsOfTheContract) {
   EXPECT_EQ(metrics_line(validation_at(100)), R"({"step":100,"val_loss":3.01})");
 }
 
+TEST(MetricsFile, FiguresOfTasksAreLinesThatAreKeptAndNoPointsOfACurve) {
+  const TaskReport tasks{20, {{"piqa/acc", 0.5, 0.25}, {"wikitext/bits_per_byte", 1.5, {}, false}}, 3};
+  const std::string line = metrics_line(tasks);
+  EXPECT_EQ(line, R"({"step":20,"piqa/acc":0.5,"piqa/acc_stderr":0.25,"wikitext/bits_per_byte":1.5})");
+  const std::string text = metrics_line(test::step_report(20)) + "\n" + line + "\n";
+  EXPECT_EQ(points_of(text, 20).size(), 1U);
+  EXPECT_EQ(keep_metrics(text, 20), text);
+  EXPECT_EQ(keep_metrics(text, 19), "");
+}
+
 TEST(MetricsFile, FloatsRoundTripAndOthersAreNull) {
   StepReport step = test::step_report(7);
   const double hard[] = {0.1, 1.0 / 3, 6e-4 * 0.7, 5e-324, 1.7976931348623157e308, -0.0, 12345678.901234567};

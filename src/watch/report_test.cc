@@ -301,6 +301,25 @@ TEST(Report, WhatAModelWritesStaysText) {
   EXPECT_EQ(again.samples()[0].text, printable_utf8("</script><script>alert(2)</script>\xff\x1b"));
 }
 
+TEST(Report, TasksAreATableWithTheBestAndSurviveAResume) {
+  RunStory story;
+  RunStart start;
+  story.begin(start, {}, 10);
+  story.add(TaskReport{10, {{"a<b/acc", 0.75, 0.125}, {"lines/perplexity", 9, {}, false}}, 1});
+  story.add(TaskReport{20, {{"a<b/acc", 0.5, 0.125}, {"lines/perplexity", 8, {}, false}}, 1});
+  const std::string section = tasks_section(story);
+  EXPECT_THAT(section, HasSubstr("a&lt;b/acc</td><td class=\"n\">0.5000 ± 0.1250</td><td class=\"n\">20</td>"
+                                 "<td class=\"n\">0.7500 ± 0.1250</td><td class=\"n\">10</td>"));
+  EXPECT_THAT(section, HasSubstr("<td class=\"n\">8.0000</td><td class=\"n\">20</td><td class=\"n\">8.0000"));
+  RunStory again;
+  start.resumed_from = "step-0000010";
+  start.first_step = 10;
+  again.begin(start, {render_report(story), "", 0}, 20);
+  ASSERT_EQ(again.tasks().size(), 1U);  // the second came after the checkpoint
+  EXPECT_EQ(again.tasks()[0].figures[0].standard_error, 0.125);
+  EXPECT_FALSE(again.tasks()[0].figures[1].higher_is_better);
+}
+
 TEST(Report, DamagedPageIsNoObstacle) {
   for (const std::string& page :
        {std::string(kFactsOpen), std::string(kFactsOpen) + "{\"sessions\":3}</script>",

@@ -154,34 +154,38 @@ def litellm():
 
 
 def lm_eval():
-    """A small multiple-choice task through the server and by transformers: the same accuracy and digits to 1e-4."""
+    """Tasks of all kinds of requests through the server and by transformers: log-likelihoods equal to 1e-5, greedy flags and answers equal."""
     lm = os.environ["LM_EVAL"]
     (work / "task.jsonl").write_text("".join(json.dumps({"q": q, "choices": c, "gold": 0}) + "\n" for q, c in [
         ("The sun rose over the", ["sea", "hill"]), ("A dog", ["barked", "rose"]), ("The night was", ["long", "calm"]), ("The wind was", ["calm", "sea"])]))
-    (work / "tiny.yaml").write_text(f"""task: tiny
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {work}/task.jsonl}}}}
-test_split: test
-output_type: multiple_choice
-doc_to_text: "{{{{q}}}}"
-doc_to_choice: choices
-doc_to_target: gold
-metric_list: [{{metric: acc}}]
-""")
+    kinds = {"pick": 'output_type: multiple_choice\ndoc_to_text: "{{q}}"\ndoc_to_choice: choices\ndoc_to_target: gold\nmetric_list: [{metric: acc}]\n',
+             "read": 'output_type: loglikelihood_rolling\ndoc_to_text: ""\ndoc_to_target: "{{q}} {{choices[0]}}"\nmetric_list: [{metric: byte_perplexity}]\n',
+             "tell": 'output_type: generate_until\ndoc_to_text: "{{q}}"\ndoc_to_target: "{{choices[0]}}"\nmetric_list: [{metric: exact_match}]\n'
+                     'generation_kwargs: {until: ["\\n"], max_gen_toks: 12}\n'}
+    for name, keys in kinds.items():
+        (work / f"{name}.yaml").write_text(f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {work}/task.jsonl}}}}\ntest_split: test\n{keys}")
+    adds_bos = json.loads((pathlib.Path(model) / "tokenizer_config.json").read_text()).get("add_bos_token", False)
     results = {}
-    for name, arguments in [("local-completions", f"model=served,base_url={url}/v1/completions,tokenizer={model},tokenizer_backend=huggingface,max_length=128"),
-                            ("hf", f"pretrained={model},dtype=float32,max_length=128")]:
+    for name, arguments in [("local-completions", f"model=served,base_url={url}/v1/completions,tokenizer={model},tokenizer_backend=huggingface,"
+                             "max_length=128,num_concurrent=4,max_retries=1,add_bos_token={adds_bos}"),
+                            ("hf", f"pretrained={model},dtype=float32,max_length=126")]:
         out = work / name
-        run = subprocess.run([lm, "run", "--model", name, "--model_args", arguments, "--tasks", "tiny", "--include_path", str(work), "--batch_size", "2",
+        run = subprocess.run([lm, "run", "--model", name, "--model_args", arguments, "--tasks", ",".join(kinds), "--include_path", str(work), "--batch_size", "2",
                               "--log_samples", "--output_path", str(out), *(["--device", "cpu"] if name == "hf" else [])],
                              capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
-        samples = sorted(out.rglob("samples_*.jsonl"))
-        expect(f"lm-eval {name} runs", run.returncode == 0 and bool(samples), run.stderr[-500:] if run.returncode else "")
-        if not samples:
+        samples = {kind: sorted(out.rglob(f"samples_{kind}_*.jsonl")) for kind in kinds}
+        expect(f"lm-eval {name} runs without a retry", run.returncode == 0 and all(samples.values()), run.stderr[-500:] if run.returncode else "")
+        if not all(samples.values()):
             return
-        results[name] = [[float(r[0][0]) if isinstance(r[0], list) else float(r[0]) for r in json.loads(line)["resps"]] for line in samples[0].read_text().splitlines()]
-    far = max(abs(a - b) for x, y in zip(*results.values()) for a, b in zip(x, y))
-    expect("lm-eval: log-likelihoods equal those of transformers", far < 1e-4, f"largest difference {far:.2e}")
+        results[name] = {kind: [answer for line in files[0].read_text().splitlines() for answer in json.loads(line)["resps"]] for kind, files in samples.items()}
+    far = 0.0
+    for kind in ("pick", "read"):
+        for x, y in zip(results["hf"][kind], results["local-completions"][kind]):
+            one, two = (r[0] if isinstance(r[0], list) else [r[0], "same"] for r in (x, y))
+            far = max(far, abs(float(one[0]) - float(two[0])))
+            expect(f"lm-eval {kind}: greedy", one[1] == two[1])
+    expect("lm-eval: log-likelihoods equal those of transformers to 1e-5", far < 1e-5, f"largest difference {far:.2e}")
+    expect("lm-eval: answers equal those of transformers", results["hf"]["tell"] == results["local-completions"]["tell"], results["local-completions"]["tell"])
 
 
 try:

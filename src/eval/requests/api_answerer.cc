@@ -13,6 +13,7 @@
 namespace stoa::eval {
 namespace {
 
+constexpr int kMostStops = 4;           // of a chat
 constexpr std::int64_t kWindow = 2048;  // where the server does not say; the harness's own
 
 Json generation_fields(const infer::GenerateOptions& how, std::uint64_t seed) {
@@ -130,6 +131,8 @@ void ApiAnswerer::talk(const Ask& ask, const Request& request, const infer::Gene
   if (!messages.is_array()) messages = Json::array({{{"role", "user"}, {"content", request.context}}});
   Json body{{"model", options_.model}, {"messages", messages}};
   body.update(generation_fields(how, how.sampling.seed + request.number));
+  if (body.contains("stop") && body["stop"].size() > kMostStops)  // the text is cut at the others here
+    body["stop"].erase(body["stop"].begin() + kMostStops, body["stop"].end());
   const Json reply = asked(ask, "/chat/completions", &body);
   try {
     const Json& content = reply.at("choices").at(0).at("message").at("content");

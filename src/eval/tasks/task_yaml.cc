@@ -86,7 +86,7 @@ Json yaml_number(std::string_view text) {
 
 class TaskYaml {
  public:
-  explicit TaskYaml(const fs::path& path) : path_(path) {}
+  TaskYaml(const fs::path& path, std::string_view text) : path_(path), text_(text) {}
 
   Json value(const YAML::Node& node) {
     require<ConfigError>(++values_ <= kMostTaskValues, "{}: more than {} values", path_.string(),
@@ -104,8 +104,7 @@ class TaskYaml {
       case YAML::NodeType::Undefined:
         return nullptr;
       case YAML::NodeType::Scalar:
-        return tag == "!" || tag == "tag:yaml.org,2002:str" ? Json(with_whole_escapes(node.Scalar()))
-                                                            : scalar(node);
+        return tag == "!" || tag == "tag:yaml.org,2002:str" ? Json(quoted(node)) : scalar(node);
       case YAML::NodeType::Sequence: {
         Json out = Json::array();
         for (const auto& item : node) out.push_back(value(item));
@@ -118,6 +117,31 @@ class TaskYaml {
   }
 
  private:
+  // yaml-cpp counts one of the blank lines before a closing quote too few.
+  std::string quoted(const YAML::Node& node) const {
+    std::string out = with_whole_escapes(node.Scalar());
+    const auto begin = static_cast<std::size_t>(std::max(node.Mark().pos, 0));
+    if (begin >= text_.size() || (text_[begin] != '"' && text_[begin] != '\'')) return out;
+    const char quote = text_[begin];
+    std::size_t end = begin + 1;
+    for (; end < text_.size(); ++end) {
+      if (quote == '"' && text_[end] == '\\')
+        ++end;
+      else if (quote == '\'' && text_.substr(end, 2) == "''")
+        ++end;
+      else if (text_[end] == quote)
+        break;
+    }
+    int breaks = 0;
+    for (std::size_t i = std::min(end, text_.size()); i > begin + 1; --i) {
+      const char c = text_[i - 1];
+      if (c == '\n') ++breaks;
+      if (c != '\n' && c != '\r' && c != ' ' && c != '\t') break;
+    }
+    if (breaks >= 2) out += '\n';
+    return out;
+  }
+
   [[noreturn]] void wrong(const YAML::Node& node, std::string_view what) const {
     fail<ConfigError>("{}:{}: {}", path_.string(), node.Mark().line + 1, what);
   }
@@ -170,6 +194,7 @@ class TaskYaml {
   }
 
   const fs::path path_;
+  const std::string_view text_;
   std::size_t values_ = 0;
 };
 
@@ -203,7 +228,7 @@ Json parse_task_yaml(std::string_view text, const fs::path& path) {
                        path.string());
   Json out;
   try {
-    out = TaskYaml(path).value(YAML::Load(std::string(text)));
+    out = TaskYaml(path, text).value(YAML::Load(std::string(text)));
   } catch (const YAML::Exception& error) {
     fail<ConfigError>("{}:{}: {}", path.string(), error.mark.line + 1, error.msg);
   }
