@@ -27,7 +27,7 @@ struct ModelArguments : ComputeArguments {
   void add_to(CLI::App& command);
   // ConfigError as of type().
   infer::OpenModel open() const;
-  // On another machine than that of the options.
+  // Computes on this machine instead of that of the options.
   infer::OpenModel open(infer::MakeMachine make) const;
 };
 

@@ -67,7 +67,7 @@ schedule::Holdings held(const schedule::Schedule& step, const std::optional<sche
   return most;
 }
 
-// Of the passes over texts that are drawn or scored between steps.
+// Limits of the passes over texts that are drawn or scored between steps.
 infer::PassLimits sample_limits(const TrainingOptions& o, bool tables) {
   const std::int64_t virtual_tokens = o.model.config.peft.virtual_count();  // among those of a row
   infer::EngineUse use;

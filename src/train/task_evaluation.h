@@ -19,13 +19,13 @@ bool rises(const eval::PreparedEvaluation& tasks, const std::string& figure);
 
 class TaskEvaluation {
  public:
-  // Of parts.tasks; `rank` has memory for passes.
+  // Asks parts.tasks; `rank` has memory for passes.
   TaskEvaluation(const TrainerParts& parts, run::TrainingRank& rank);
 
   // On rank 0; nothing on the others, or when the run was asked to stop meanwhile. NumericsError: the model's
   // answers are not numbers.
   std::optional<watch::TaskReport> run(const Progress& progress);
-  // Of the newest evaluation, if it was of this step's weights.
+  // Figures of the newest evaluation, if it was of this step's weights; else none.
   std::vector<watch::TaskFigure> figures_of(std::int64_t step) const;
 
  private:

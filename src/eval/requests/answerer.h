@@ -13,7 +13,7 @@ class Answerer {
  public:
   virtual ~Answerer() = default;
 
-  // What its answers depend on beside the requests: those of another are not taken from a journal.
+  // What its answers depend on in addition to the requests: those of another are not taken from a journal.
   virtual std::string identity() = 0;
   // Chats as the context of a request. ConfigError: it has no chat template.
   virtual ChatFunction chat() = 0;

@@ -64,7 +64,7 @@ Json ApiAnswerer::asked(const Ask& ask, const std::string& path, const Json* bod
     const ApiReply reply = ask(path, body);
     if (reply.status == 200) {
       Json out = Json::parse(reply.body, nullptr, false);
-      require<IoError>(out.is_object(), "{}{}: the answer is no JSON object: {}", options_.server, path,
+      require<IoError>(out.is_object(), "{}{}: the answer is not a JSON object: {}", options_.server, path,
                        reply.body.substr(0, 200));
       return out;
     }

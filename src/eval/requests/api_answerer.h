@@ -20,7 +20,7 @@ struct ApiReply {
 struct ApiOptions {
   std::string server;  // its address, for messages and the journal
   std::string model;   // its name there
-  // Chats go to /chat/completions as messages, and only answers that are generated can be asked for.
+  // Chats are sent as messages, and only answers that are generated can be asked for.
   bool chat = false;
   int at_once = 8;  // requests
   int tries = 4;    // of a request that fails for now, with growing waits

@@ -1,4 +1,4 @@
-// How ranks divide an evaluation among them: each answers the requests of some documents, the first rank
+// How ranks divide an evaluation among them: each answers the requests of some documents, rank 0
 // scores.
 #pragma once
 
@@ -28,7 +28,7 @@ struct AnsweredPart {
   std::vector<Answer> answers;        // of these
   std::size_t resumed = 0, truncated = 0;
 };
-// On the first rank the parts of all as one; on the others their own. Collective.
+// On rank 0 the parts of all as one; on the others their own. Collective.
 AnsweredPart gather_parts(AnsweredPart own, const Division& division);
 
 }  // namespace stoa::eval
