@@ -160,21 +160,23 @@ eval::Evaluation evaluate_on_ranks(const EvalArguments& a, train::Launch& launch
   eval::Evaluation out;
   Console quiet(Console::Level::kQuiet);
   launch.run(layout.grid, a.ranks.launch_options(layout), [&](train::Seat& seat) {
-    std::optional<parallel::ParallelContext> parallel;  // exists when the machine does
+    std::optional<infer::OpenModel> model;
+    std::optional<parallel::ParallelContext> parallel;  // exists when the model's machine does
     Stream* stream = nullptr;
-    infer::OpenModel model = a.model.open([&] {
+    model.emplace(a.model.open([&] {
       infer::Machine made = make_machine(machine, seat);
       parallel.emplace(seat.context(*made.device));
       stream = made.stream.get();
       return made;
-    });
+    }));
     const eval::Division division{seat.rank, ranks, [&](std::string own) {
                                     return run::gather_texts(parallel->along(parallel::Group::kWorld),
                                                              std::move(own), *stream);
                                   }};
-    if (seat.first() && a.chat) *chat_template = model.tokenizer().chat_template();
+    if (seat.first() && a.chat) *chat_template = model->tokenizer().chat_template();
+    eval::ModelAnswerer answerer(*model);
     eval::Evaluation mine =
-        evaluate_as(seat, std::move(model), selection, options, division, seat.first() ? console : quiet);
+        evaluate_as(seat, answerer, selection, options, division, seat.first() ? console : quiet);
     if (seat.first()) out = std::move(mine);
   });
   return out;

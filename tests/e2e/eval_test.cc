@@ -11,6 +11,7 @@ namespace stoa::e2e {
 namespace {
 
 using ::testing::HasSubstr;
+using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 class Eval : public Workplace {
