@@ -70,7 +70,7 @@ void add_run(std::vector<KeyCase>& out) {
        kFiles});
   add({"exp_manager.checkpoint_callback_params.monitor",
        "gpt that is asked",
-       {"exp_manager.checkpoint_callback_params.monitor=piqa/accuracy"},
+       {"exp_manager.checkpoint_callback_params.monitor=piqa/ac"},
        kRefusal,
        "did you mean 'piqa/acc'?"});
   add({"exp_manager.checkpoint_callback_params.train_time_interval",
