@@ -27,7 +27,7 @@ class ConstraintStore {
   std::shared_ptr<Constraint> get(const std::string& key, const Make& make);
 
  private:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMost = 24;  // each may hold tens of megabytes
 
   std::shared_ptr<const TokenTrie> tokens();
 
