@@ -41,6 +41,9 @@ for shape in found.get("attention", {}).get("shapes", []):
 if d := found.get("decode"):
     row("decoding GPT-2 124M bf16, tokens/s, bound by memory", f"{d['tokens_per_second']:.1f}", f"{d['bound_tokens_per_second']:.1f}", f"{d['share_of_bound']:.0%}", ">= 90 %")
     if "ratio" in d: row("… beside transformers' generate", f"{d.get('generate_tokens_per_second', d['tokens_per_second']):.1f}", f"{d['peer_tokens_per_second']:.1f}", f"{d['ratio']:.2f} x", "> 1 x")
+for r in found.get("serve", {}).get("rows", []):
+    what = f"{r['sequences']} sequences" if r["job"] == "decode" else f"reading a prompt of {found['serve']['read']}"
+    row(f"SmolLM2-135M {r['format']}, {what}, tokens/s, llama.cpp", f"{r['tokens_per_second']:.1f}", f"{r['llama_cpp_tokens_per_second']:.1f}", f"{r['ratio']:.2f} x", "")
 if s := found.get("start_up"):
     row("one-step run minus median step, s", f"{s['start_up_seconds']:.2f}", "", "", "< 2")
     row("… with the checkpoint at its end, s", f"{s['start_up_and_checkpoint_seconds']:.2f}", "", "", "")

@@ -15,10 +15,6 @@
 namespace stoa::cli {
 namespace {
 
-std::string end_of(bool ended) {
-  return infer::name_of(ended ? infer::EndReason::kEndToken : infer::EndReason::kLength);
-}
-
 // A target that is shown while it is drawn.
 class WrittenTarget final : public infer::TargetSearch {
  public:
@@ -56,100 +52,140 @@ class WrittenTarget final : public infer::TargetSearch {
   Clock::time_point begin_ = Clock::now();
 };
 
+// Sources that are read together.
+constexpr std::size_t kSources = 32;
+
 infer::SearchLimits limits_of(infer::PairModel& model, infer::EncoderDecoderRank& rank,
                               const infer::GenerateOptions& options) {
-  return {rank.options().target_tokens, [ends = infer::end_ids(model.tokenizer(), options)](std::int32_t id) {
+  return {std::min(rank.options().target_tokens, options.max_tokens),
+          [ends = infer::end_ids(model.tokenizer(), options)](std::int32_t id) {
             return std::ranges::find(ends, id) != ends.end();
           }};
 }
 
 void answer_one(infer::PairModel& model, infer::EncoderDecoderRank& rank, const std::string& prompt,
-                const std::vector<std::int32_t>& source, const AnswerOptions& options,
-                const SamplingArguments::Merged& merged, Context& context) {
+                const std::vector<std::int32_t>& source, const AnswerOptions& options, Context& context) {
   AnswerOutput output(options.json);
   const infer::TakeText take = [&](std::string_view piece) { return output.write(piece), true; };
-  infer::SearchLimits limits = limits_of(model, rank, merged.options);
-  limits.max_tokens = std::min(limits.max_tokens, merged.options.max_tokens);
   std::vector<std::unique_ptr<infer::TargetSearch>> searches;
-  auto target = std::make_unique<WrittenTarget>(model, merged.options, limits, take);
+  auto target = std::make_unique<WrittenTarget>(model, options.sampling.options,
+                                                limits_of(model, rank, options.sampling.options), take);
   const WrittenTarget& written = *target;
   searches.push_back(std::move(target));
   infer::answer_pairs(rank, {source}, model.start(), searches);
-  output.finish(prompt, source, written.result, merged, context.console);
+  output.finish(prompt, source, written.result, options.sampling, context.console);
 }
 
-void answer_all(infer::PairModel& model, infer::EncoderDecoderRank& rank,
-                const std::vector<std::string>& prompts,
-                const std::vector<std::vector<std::int32_t>>& sources, const AnswerOptions& options,
-                const SamplingArguments::Merged& merged, Context& context) {
-  const infer::SearchLimits limits = limits_of(model, rank, merged.options);
+// The answers to prompts that are read together.
+void answer_window(infer::PairModel& model, infer::EncoderDecoderRank& rank,
+                   const std::vector<FilePrompt>& prompts, const AnswerOptions& options,
+                   AnswerList& answers) {
+  std::vector<std::vector<std::int32_t>> sources;
+  std::vector<ListedAnswer> out(prompts.size());
+  std::vector<infer::TakeText> takes;
+  takes.reserve(prompts.size());
   std::vector<std::unique_ptr<infer::TargetSearch>> searches;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
+  std::vector<const WrittenTarget*> written;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const infer::GenerateOptions& own = prompts[i].options;
+    sources.push_back(out[i].prompt_ids = model.ids_of(prompts[i].text));
+    const infer::SearchLimits limits = limits_of(model, rank, own);
     if (options.beams > 1) {
       searches.push_back(std::make_unique<infer::BeamSearch>(options.beams, options.length_penalty, limits));
       continue;
     }
-    infer::SamplingOptions sampling = merged.options.sampling;
-    sampling.seed += i;  // each source its own draws
-    searches.push_back(std::make_unique<infer::DrawnTarget>(sampling, limits, model.start()));
+    takes.emplace_back([&text = out[i].text](std::string_view piece) { return text += piece, true; });
+    auto target = std::make_unique<WrittenTarget>(model, own, limits, takes.back());
+    written.push_back(target.get());
+    searches.push_back(std::move(target));
   }
-  const auto begin = std::chrono::steady_clock::now();
   const auto found = infer::answer_pairs(rank, sources, model.start(), searches);
-  const double seconds = seconds_since(begin);
-  std::size_t tokens = 0;
-  for (const auto& target : found) tokens += target.ids.size();
-  const double rate = static_cast<double>(tokens) / std::max(1e-9, seconds);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::string text = model.tokenizer().decode(found[i].ids);
-    if (!options.json) {
-      print(text + "\n");
-      continue;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    ListedAnswer& answer = out[i];
+    if (options.beams > 1) {
+      answer.ids = found[i].ids;
+      answer.text = model.tokenizer().decode(answer.ids);
+      answer.reason = found[i].ended ? infer::EndReason::kEndToken : infer::EndReason::kLength;
+      answer.score = found[i].score;
+    } else {
+      answer.ids = written[i]->result.answer;
+      answer.reason = written[i]->result.reason;
     }
-    nlohmann::json line{{"prompt", prompts[i]},
-                        {"text", text},
-                        {"prompt_ids", sources[i]},
-                        {"ids", found[i].ids},
-                        {"end", end_of(found[i].ended)},
-                        {"tokens_per_second", rate},
-                        {"from_generation_config", merged.taken},
-                        {"not_followed", merged.not_followed}};
-    if (options.beams > 1) line["score"] = found[i].score;
-    print_json_line(line);
+    answers.add(prompts[i], answer);
   }
-  if (!options.json)
-    context.console.line(fmt::format("{} answers, {} tokens, {:.1f} tokens/s", found.size(), tokens, rate));
 }
 
-}  // namespace
-
-void answer_sources(infer::OpenModel& opened, const std::vector<std::string>& prompts,
-                    const AnswerOptions& options, Context& context) {
-  const bool together = prompts.size() > 1 || options.beams > 1;
-  const infer::SamplingOptions& s = options.sampling.options.sampling;
-  require<ConfigError>(!together || options.sampling.options.stop.empty(),
-                       "--stop is for one --prompt without --beams");
-  require<ConfigError>(options.beams == 1 || (s.temperature == 1 && s.top_k == 0 && s.top_p == 1 &&
-                                              s.min_p == 0 && s.repetition_penalty == 1 && !s.greedy),
+void check_beams(const AnswerOptions& options, const SamplingArguments& given) {
+  if (options.beams == 1) return;
+  const infer::SamplingOptions& s = given.options.sampling;
+  require<ConfigError>(given.options.stop.empty(), "--stop is for answers without --beams");
+  require<ConfigError>(s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
+                           s.repetition_penalty == 1 && !s.greedy,
                        "--beams {} searches for the most likely text and does not sample: leave out "
                        "--temperature, --top-k, --top-p, "
                        "--min-p, --repetition-penalty and --greedy",
                        options.beams);
+}
+
+}  // namespace
+
+void answer_source(infer::OpenModel& opened, const std::string& prompt, const AnswerOptions& options,
+                   Context& context) {
   infer::PairModel model(opened);
-  const auto merged =
-      options.sampling.merged(opened.generation_directory(), opened.special(), options.beams == 1);
-  if (!options.json) merged.say(context.console);
-  std::vector<std::vector<std::int32_t>> sources;
+  const std::vector<std::int32_t> source = model.ids_of(prompt);
   infer::PairModel::Sizes sizes;
-  for (const std::string& prompt : prompts) {
-    sources.push_back(model.ids_of(prompt));
-    sizes.source_tokens = std::max(sizes.source_tokens, static_cast<std::int64_t>(sources.back().size()));
-  }
-  sizes.sources = static_cast<std::int64_t>(prompts.size());
-  sizes.targets = sizes.sources * options.beams;
-  sizes.target_tokens = model.longest(merged.options.max_tokens);
+  sizes.source_tokens = std::ssize(source);
+  sizes.targets = options.beams;
+  sizes.target_tokens = model.longest(options.sampling.options.max_tokens);
   infer::EncoderDecoderRank& rank = model.load(sizes);
-  if (together) return answer_all(model, rank, prompts, sources, options, merged, context);
-  answer_one(model, rank, prompts[0], sources[0], options, merged, context);
+  if (options.beams == 1) return answer_one(model, rank, prompt, source, options, context);
+  AnswerList answers({.output = {}, .json = options.json}, {}, context);
+  FilePrompt line;
+  line.line = 1;
+  line.text = prompt;
+  line.options = options.sampling.options;
+  answer_window(model, rank, {line}, options, answers);
+  answers.finish();
+}
+
+void answer_source_file(infer::OpenModel& opened, const std::string& prompts, const AnswerOptions& options,
+                        AnswerList& answers) {
+  require<ConfigError>(prompts != "-", "--prompts -: encoder-decoders read the prompts twice: give a file");
+  infer::PairModel model(opened);
+  infer::PairModel::Sizes sizes;
+  FilePrompt prompt;
+  std::int64_t count = 0, longest_answer = 0;
+  for (PromptFile file(prompts, options.sampling.options); file.next(prompt); ++count)
+    file.at_place([&] {
+      require<DataError>(!prompt.messages, "'messages' are for models that continue a text: give a 'prompt'");
+      require<DataError>(options.beams == 1 || prompt.options.stop.empty(),
+                         "'stop' is for answers without --beams");
+      sizes.source_tokens = std::max(sizes.source_tokens, std::ssize(model.ids_of(prompt.text)));
+      longest_answer = std::max(longest_answer, prompt.options.max_tokens);
+    });
+  require<DataError>(count > 0, "{} has no prompts", prompts);
+  answers.begin(count);
+  sizes.sources = std::min<std::int64_t>(count, kSources);
+  sizes.targets = sizes.sources * options.beams;
+  sizes.target_tokens = model.longest(longest_answer);
+  infer::EncoderDecoderRank& rank = model.load(sizes);
+  PromptFile file(prompts, options.sampling.options);
+  std::vector<FilePrompt> window;
+  for (bool more = true; more;) {
+    more = file.next(prompt);
+    if (more && !answers.has(prompt)) window.push_back(prompt);
+    if (window.size() < kSources && more) continue;
+    if (!window.empty()) answer_window(model, rank, window, options, answers);
+    window.clear();
+    answers.check_interrupt();
+  }
+  answers.finish();
+}
+
+SamplingArguments::Merged merged_for_sources(const infer::OpenModel& opened, const SamplingArguments& given,
+                                             const AnswerOptions& options) {
+  check_beams(options, given);
+  return given.merged(opened.generation_directory(), opened.special(), options.beams == 1);
 }
 
 }  // namespace stoa::cli

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "cli/answer_list.h"
 #include "cli/command.h"
 #include "cli/sampling_arguments.h"
 #include "infer/open_model.h"
@@ -11,14 +11,21 @@
 namespace stoa::cli {
 
 struct AnswerOptions {
-  SamplingArguments sampling;
+  SamplingArguments::Merged sampling;
   std::int64_t beams = 1;
   double length_penalty = 1;
   bool json = false;
 };
 
-// Prints the answer to one source as it comes, those to several (or from a beam) a line each in their order.
-void answer_sources(infer::OpenModel& model, const std::vector<std::string>& sources,
-                    const AnswerOptions& options, Context& context);
+// ConfigError: options of sampling with a beam.
+SamplingArguments::Merged merged_for_sources(const infer::OpenModel& model, const SamplingArguments& given,
+                                             const AnswerOptions& options);
+// Prints the answer to one source as it comes; from a beam at its end.
+void answer_source(infer::OpenModel& model, const std::string& prompt, const AnswerOptions& options,
+                   Context& context);
+// Those to the sources of a file. Every line is checked before the first answer. DataError names file and
+// line.
+void answer_source_file(infer::OpenModel& model, const std::string& prompts, const AnswerOptions& options,
+                        AnswerList& answers);
 
 }  // namespace stoa::cli

@@ -13,6 +13,7 @@
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
+#include "cli/speculation_arguments.h"
 #include "cli/terminal_input.h"
 #include "infer/chat_session.h"
 #include "infer/engine/paged_decoder.h"
@@ -26,6 +27,7 @@ struct ChatArguments {
   ModelArguments model;
   SamplingArguments sampling;
   ConstraintArguments constraint;
+  SpeculationArguments speculation;
   infer::ChatOptions options;
   std::string template_file;
   std::vector<std::string> variables;
@@ -81,8 +83,9 @@ void chat(const ChatArguments& a, Context& context) {
   context.interrupt.close();
   InterruptCounter interrupts;
   infer::OpenModel model = a.model.open();
-  const auto decoder = infer::load_paged_decoder(model, {.context = a.context, .sequences = 1, .scored = 1});
-  infer::Engine engine(*decoder);
+  const auto decoder = infer::load_paged_decoder(
+      model, {.context = a.context, .sequences = 1, .scored = a.speculation.scored(1)});
+  infer::Engine engine(*decoder, a.speculation.open(a.model, model, decoder->limits()));
   const auto merged = a.sampling.merged(model.generation_directory(), model.special());
   merged.say(context.console);
   options.generate = merged.options;
@@ -163,8 +166,12 @@ void add_chat_command(CLI::App& app, Context& context) {
       ->check(between(1, 1 << 24));
   a->sampling.add_to(*c, SamplingArguments::Use::kChat);
   a->constraint.add_to(*c);
+  a->speculation.add_to(*c);
   c->add_flag("--json", a->json, "One JSON line per answer");
-  c->callback([a, &context] { chat(*a, context); });
+  c->callback([a, &context] {
+    a->model.machine.rows_apart = true;  // an answer does not depend on how many tokens are in a pass
+    chat(*a, context);
+  });
 }
 
 }  // namespace stoa::cli

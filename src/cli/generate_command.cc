@@ -1,17 +1,21 @@
-// `stoa generate MODEL --prompt TEXT`.
+// `stoa generate MODEL --prompt TEXT`, `--prompts FILE`.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "base/checksum.h"
+#include "cli/answer_list.h"
 #include "cli/answer_output.h"
+#include "cli/answer_prompts.h"
 #include "cli/answer_sources.h"
 #include "cli/command.h"
 #include "cli/constraint_arguments.h"
-#include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
+#include "cli/speculation_arguments.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/write_text.h"
 #include "infer/fill_masks.h"
@@ -25,19 +29,52 @@ struct GenerateArguments {
   ModelArguments model;
   SamplingArguments sampling;
   ConstraintArguments constraint;
-  std::string prompt, prompts;  // a text; a file of texts, a line each
+  SpeculationArguments speculation;
+  std::string prompt, prompts, output;  // a text; files of prompts and answers, a line each
+  Json given = Json::object();          // options of the command line
   bool echo = false, json = false;
   std::int64_t best = 5, beams = 1;
   double length_penalty = 1;
+  std::optional<double> cache_gigabytes;
 };
 
-std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
-  if (arguments.prompts.empty()) return {arguments.prompt};
-  InputLines in(arguments.prompts);
-  std::vector<std::string> out;
-  for (std::string line; in.next(line);) out.push_back(line);
-  require<DataError>(!out.empty(), "{} has no lines", arguments.prompts);
+// What answers depend on: options that do not change them are not among it.
+Json given_options(const CLI::App& command) {
+  static const std::set<std::string> kWithoutEffect{"MODEL",    "--adapter",       "--prompts",
+                                                    "--output", "--threads",       "--kv-memory-gb",
+                                                    "--json",   "--prompt-lookup", "--draft"};
+  Json out = Json::object();
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_single_name().starts_with("-") || option->get_positional()
+                                 ? option->get_single_name()
+                                 : "--" + option->get_single_name();
+    if (option->count() == 0 || kWithoutEffect.contains(name)) continue;
+    out[name] = option->results();
+    for (const std::string& file : option->results())  // of a schema, a grammar
+      if (fs::is_regular_file(file)) out["checksum of " + file] = checksum_text(checksum_file(file));
+  }
   return out;
+}
+
+Json origin_of(const GenerateArguments& arguments, const infer::OpenModel& model,
+               const SamplingArguments::Merged& merged) {
+  Json origin{{"model", fs::absolute(model.directory()).lexically_normal().string()},
+              {"checksum of the model's files", checksum_of_files(model.directory())}};
+  if (const auto& adapter = model.adapter_directory()) {
+    origin["adapter"] = fs::absolute(*adapter).lexically_normal().string();
+    origin["checksum of the adapter's files"] = checksum_of_files(*adapter);
+  }
+  origin["checksum of the prompts"] = checksum_text(checksum_file(arguments.prompts));
+  origin.update(arguments.given);
+  origin["generation_config.json"] = merged.taken;
+  return origin;
+}
+
+AnswerList list_of(const GenerateArguments& arguments, const infer::OpenModel& model,
+                   const SamplingArguments::Merged& merged, Context& context) {
+  return {{arguments.output, arguments.json},
+          arguments.output.empty() ? Json() : origin_of(arguments, model, merged),
+          context};
 }
 
 // The prompt with its masks filled, or as JSON the most likely tokens of every mask with their probabilities.
@@ -59,26 +96,56 @@ void generate(const GenerateArguments& arguments, Context& context) {
   infer::validate(arguments.sampling.options.sampling);
   require<ConfigError>(arguments.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        arguments.sampling.options.max_tokens);
+  require<ConfigError>(
+      arguments.prompts != "-" || arguments.output.empty(),
+      "--prompts -: an interrupted command cannot read standard input again; --output needs a file "
+      "of prompts");
   infer::OpenModel model = arguments.model.open();
   const model::ModelKind kind = model.kind();
-  require<ConfigError>(kind != model::ModelKind::kT5 || !arguments.echo,
-                       "--echo is for models that continue a text");
   require<ConfigError>(kind == model::ModelKind::kGpt || arguments.constraint.given().empty(),
                        "{} is for models that continue a text", arguments.constraint.given());
-  if (kind == model::ModelKind::kT5)
-    return answer_sources(model, prompts_of(arguments),
-                          {arguments.sampling, arguments.beams, arguments.length_penalty, arguments.json},
-                          context);
-  require<ConfigError>(arguments.prompts.empty() && arguments.beams == 1,
-                       "--prompts and --beams are for encoder-decoders (t5, mt5)");
-  if (kind == model::ModelKind::kBert) return fill_masks(model, arguments);
-  const auto decoder = infer::load_paged_decoder(model, {.sequences = 1, .scored = 1});
+  const bool many = !arguments.prompts.empty();
+  if (kind == model::ModelKind::kT5) {
+    require<ConfigError>(!arguments.echo, "--echo is for models that continue a text");
+    AnswerOptions options{{}, arguments.beams, arguments.length_penalty, arguments.json};
+    options.sampling = merged_for_sources(model, arguments.sampling, options);
+    if (!arguments.json) options.sampling.say(context.console);
+    if (!many) return answer_source(model, arguments.prompt, options, context);
+    AnswerList answers = list_of(arguments, model, options.sampling, context);
+    return answer_source_file(model, arguments.prompts, options, answers);
+  }
+  require<ConfigError>(kind == model::ModelKind::kGpt || !arguments.speculation.any(),
+                       "--prompt-lookup and --draft are for models that continue a text");
+  require<ConfigError>(arguments.beams == 1, "--beams is for encoder-decoders (t5, mt5)");
+  if (kind == model::ModelKind::kBert) {
+    require<ConfigError>(
+        !many, "--prompts is for models that write texts: an encoder fills in the masks of a --prompt");
+    return fill_masks(model, arguments);
+  }
+  if (many) {
+    auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
+    merged.options.constraint = arguments.constraint.compile(model);
+    if (!arguments.json) merged.say(context.console);
+    AnswerList answers = list_of(arguments, model, merged, context);
+    infer::EngineUse use;
+    if (arguments.cache_gigabytes) use.cache_bytes = *arguments.cache_gigabytes * 1e9;
+    const auto decoder = infer::load_paged_decoder(model, use);
+    // Else answers would end where the memory does, and depend on it.
+    require<ConfigError>(
+        decoder->limits().longest() == decoder->limits().context,
+        "--kv-memory-gb {:g} holds {} tokens of keys and values, less than one context of {}",
+        arguments.cache_gigabytes.value_or(0), decoder->limits().longest(), decoder->limits().context);
+    infer::Engine engine(*decoder, arguments.speculation.open(arguments.model, model, decoder->limits()));
+    return answer_prompts(engine, model.tokenizer(), arguments.prompts, merged.options, answers);
+  }
+  const auto decoder =
+      infer::load_paged_decoder(model, {.sequences = 1, .scored = arguments.speculation.scored(1)});
   auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
   merged.options.constraint = arguments.constraint.compile(model);
   AnswerOutput output(arguments.json);
   if (!arguments.json) merged.say(context.console);
   if (arguments.echo && !arguments.json) print(arguments.prompt);
-  infer::Engine engine(*decoder);
+  infer::Engine engine(*decoder, arguments.speculation.open(arguments.model, model, decoder->limits()));
   const auto result = infer::write_text(engine, model.tokenizer(), arguments.prompt, merged.options,
                                         [&](std::string_view piece) { return output.write(piece), true; });
   output.finish(arguments.prompt, result.prompt, result, merged, context.console);
@@ -97,9 +164,20 @@ void add_generate_command(CLI::App& app, Context& context) {
   const CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "The text to continue");
   const CLI::Option* prompts =
       command
-          ->add_option("--prompts", arguments->prompts,
-                       "Instead, with encoder-decoders: a file with a text per line, processed as a batch")
+          ->add_option(
+              "--prompts", arguments->prompts,
+              "Instead: a file with a prompt per line, answered together; texts, or in a .jsonl file "
+              "objects with prompt or messages and options of their own; -: texts of standard input")
           ->excludes("--prompt");
+  command->add_option("--output", arguments->output,
+                      "With --prompts: a file for the answers, JSON lines in the order of the prompts; an "
+                      "interrupted command, given again, continues");
+  command
+      ->add_option(
+          "--kv-memory-gb", arguments->cache_gigabytes,
+          "With --prompts: memory for the keys and values of all answers under way (default: 1, or of "
+          "one context if that is more)")
+      ->check(between(1e-6, 1e6));
   command->add_option("--beams", arguments->beams, "Encoder-decoders: beam search with this many beams")
       ->capture_default_str()
       ->check(between(1, 1024));
@@ -110,15 +188,21 @@ void add_generate_command(CLI::App& app, Context& context) {
       ->check(between(-100, 100));
   arguments->sampling.add_to(*command, SamplingArguments::Use::kText);
   arguments->constraint.add_to(*command);
+  arguments->speculation.add_to(*command);
   command->add_option("--best", arguments->best, "Encoders with --json: number of tokens per mask")
       ->capture_default_str()
       ->check(between(1, 1e6));
   command->add_flag("--echo", arguments->echo, "Print the prompt before the answer");
-  command->add_flag("--json", arguments->json, "One JSON object with text, ids and speed");
+  command->add_flag("--json", arguments->json, "One JSON object with text, ids and speed")
+      ->excludes("--output");
+  command->get_option("--echo")->excludes("--prompts");
+  counts_only_with(*command, {"--output", "--kv-memory-gb"}, "--prompts");
   counts_only_with(*command, {"--length-penalty"}, "--beams");
   counts_only_with(*command, {"--best"}, "--json");
-  command->callback([arguments, prompt, prompts, &context] {
+  command->callback([arguments, command, prompt, prompts, &context] {
     if (prompt->empty() && prompts->empty()) throw CLI::RequiredError("--prompt");
+    arguments->given = given_options(*command);
+    arguments->model.machine.rows_apart = true;  // an answer does not depend on what else is answered
     generate(*arguments, context);
   });
 }

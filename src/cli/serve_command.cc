@@ -17,7 +17,8 @@ namespace {
 struct ServeArguments {
   std::vector<std::string> models, adapters;
   ComputeArguments machine;
-  std::string key_file, access_log, follow;
+  std::string key_file, access_log, follow, draft;
+  bool prompt_lookup = false;
   std::int64_t max_context = 0, body_megabytes = 32;
   double cache_gigabytes = 0;
   bool ignore_generation_config = false;
@@ -47,6 +48,8 @@ serve::ModelOptions model_options(const ServeArguments& a, const std::string& ar
   out.dtype = a.machine.type();
   if (a.max_context > 0) out.max_context = a.max_context;
   if (a.cache_gigabytes > 0) out.cache_gigabytes = a.cache_gigabytes;
+  out.prompt_lookup = a.prompt_lookup;
+  if (!a.draft.empty()) out.draft = a.draft;
   out.use_generation_config = !a.ignore_generation_config;
   out.queue_seconds = a.queue_seconds;
   return out;
@@ -108,8 +111,9 @@ void add_serve_command(CLI::App& app, Context& context) {
                 "Only requests with one of the keys in this file, one per line, are answered");
   c->add_option("--adapter", a->adapters,
                 "NAME=DIR: an adapter of the first MODEL, served under NAME (may be given several times)");
-  c->add_option("--follow", a->follow,
-                "A run, served too: its newest checkpoint, replaced by each newer one while requests are answered");
+  c->add_option(
+      "--follow", a->follow,
+      "A run, served too: its newest checkpoint, replaced by each newer one while requests are answered");
   c->add_option("--max-context", a->max_context,
                 "Tokens of a prompt and its answer (default: the model's positions)")
       ->check(between(2, 1 << 24));
@@ -117,6 +121,15 @@ void add_serve_command(CLI::App& app, Context& context) {
                 "Memory for the keys and values of all answers under way (default: 1, or of one context if "
                 "that is more)")
       ->check(between(1e-6, 1e6));
+  CLI::Option* lookup = c->add_flag(
+      "--prompt-lookup", a->prompt_lookup,
+      "Guess the next tokens from what followed the same words before, and check several in a pass: "
+      "the same answers, faster where they copy");
+  c->add_option(
+       "--draft", a->draft,
+       "A smaller model of the same vocabulary that guesses the next tokens of every MODEL: the same "
+       "answers, faster where it is right often enough")
+      ->excludes(lookup);
   c->add_option("--max-queue-seconds", a->queue_seconds,
                 "Requests that would wait longer are refused with status 429 and Retry-After")
       ->capture_default_str()

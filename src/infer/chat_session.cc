@@ -6,19 +6,23 @@ namespace stoa::infer {
 
 using Json = nlohmann::ordered_json;
 
+void name_special_tokens(const token::Tokenizer& tokenizer, Json& variables) {
+  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
+    if (id && !variables.contains(key)) variables[key] = tokenizer.id_to_token(*id);
+  };
+  name("bos_token", tokenizer.bos_id());
+  name("eos_token", tokenizer.eos_id());
+  name("unk_token", tokenizer.unk_id());
+  name("pad_token", tokenizer.pad_id());
+}
+
 ChatSession::ChatSession(Engine& engine, const token::Tokenizer& tokenizer,
                          std::optional<chat::ChatTemplate> chat_template, ChatOptions options)
     : engine_(engine),
       tokenizer_(tokenizer),
       template_(std::move(chat_template)),
       options_(std::move(options)) {
-  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
-    if (id && !options_.variables.contains(key)) options_.variables[key] = tokenizer_.id_to_token(*id);
-  };
-  name("bos_token", tokenizer_.bos_id());
-  name("eos_token", tokenizer_.eos_id());
-  name("unk_token", tokenizer_.unk_id());
-  name("pad_token", tokenizer_.pad_id());
+  name_special_tokens(tokenizer_, options_.variables);
   require<ConfigError>(template_ || options_.system.empty(),
                        "a system message needs a chat template, and this model has none");
   reset();

@@ -20,6 +20,9 @@ struct ChatOptions {
       nlohmann::ordered_json::object();  // for the template, in addition to the special tokens
 };
 
+// bos_token and the like, as templates name them, unless `variables` has them.
+void name_special_tokens(const token::Tokenizer& tokenizer, nlohmann::ordered_json& variables);
+
 class ChatSession {
  public:
   // Without a template every turn continues the text so far: a base model has no roles. The references must

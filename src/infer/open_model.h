@@ -24,6 +24,7 @@ class OpenModel {
             const std::optional<fs::path>& adapter = std::nullopt);
 
   const fs::path& directory() const { return directory_; }  // with config.json; of an adapter its base's
+  const std::optional<fs::path>& adapter_directory() const { return adapter_directory_; }
   // The directory that says how answers are generated (generation_config.json): the adapter's, if it does.
   const fs::path& generation_directory() const;
   const model::ModelSpec& model() const { return model_; }

@@ -249,6 +249,9 @@ http::Reply App::metrics() const {
       gauges.prefix_queries = counts.prompt_tokens;
       gauges.prefix_hits = counts.prefix_hit_tokens;
       gauges.preemptions = counts.preemptions;
+      gauges.drafts = counts.drafts;
+      gauges.draft_tokens = counts.draft_tokens;
+      gauges.accepted_tokens = counts.accepted_tokens;
       gauges.block_tokens = model->limits().block_tokens;
       gauges.blocks = counts.blocks_total;
     }

@@ -97,6 +97,9 @@ void Metrics::write(std::string_view model, const Gauges& gauges, MetricsText& o
   one("prefix_cache_queries_total", "counter", gauges.prefix_queries);
   one("prefix_cache_hits_total", "counter", gauges.prefix_hits);
   one("num_preemptions_total", "counter", gauges.preemptions);
+  one("spec_decode_num_drafts_total", "counter", gauges.drafts);
+  one("spec_decode_num_draft_tokens_total", "counter", gauges.draft_tokens);
+  one("spec_decode_num_accepted_tokens_total", "counter", gauges.accepted_tokens);
   one("prompt_tokens_total", "counter", prompt_tokens_);
   one("generation_tokens_total", "counter", answer_tokens_);
   one("admission_rejections_total", "counter", rejected_);

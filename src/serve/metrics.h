@@ -57,7 +57,7 @@ class Metrics {
   // `model`: its name; the gauges come from its engine.
   struct Gauges {
     std::int64_t running = 0, waiting = 0, prefix_queries = 0, prefix_hits = 0, preemptions = 0, blocks = 0,
-                 block_tokens = 0;
+                 block_tokens = 0, drafts = 0, draft_tokens = 0, accepted_tokens = 0;
     double cache_usage = 0;
   };
   void write(std::string_view model, const Gauges& gauges, MetricsText& out) const;

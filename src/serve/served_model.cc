@@ -5,7 +5,10 @@
 #include <ctime>
 
 #include "base/file.h"
+#include "infer/chat_session.h"
+#include "infer/engine/draft_model.h"
 #include "infer/engine/paged_decoder.h"
+#include "infer/engine/prompt_lookup.h"
 
 namespace stoa::serve {
 namespace {
@@ -30,8 +33,7 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
     : options_(options),
       created_(std::time(nullptr)),
       metrics_(std::move(metrics)),
-      model_(std::make_unique<infer::OpenModel>(options.path, options.dtype, std::move(make_machine),
-                                                options.adapter)),
+      model_(std::make_unique<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter)),
       tokenizer_(&model_->tokenizer()) {
   namespace hf = model::huggingface;
   const fs::path config = model_->generation_directory() / hf::GenerationConfig::kFile;
@@ -47,13 +49,7 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
   for (const auto id : {tokenizer_->eod_id(), tokenizer_->eos_id()})
     if (id && std::find(end_tokens_.begin(), end_tokens_.end(), *id) == end_tokens_.end())
       end_tokens_.push_back(*id);
-  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
-    if (id) variables_[key] = tokenizer_->id_to_token(*id);
-  };
-  name("bos_token", tokenizer_->bos_id());
-  name("eos_token", tokenizer_->eos_id());
-  name("unk_token", tokenizer_->unk_id());
-  name("pad_token", tokenizer_->pad_id());
+  infer::name_special_tokens(*tokenizer_, variables_);
   if (!tokenizer_->chat_template().empty()) template_.emplace(tokenizer_->chat_template());
 
   if (kind() == model::ModelKind::kBert) {
@@ -72,7 +68,12 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
                        "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
   passes_ = load_passes(*model_, options);
   admission_ = std::make_unique<Admission>(options.queue_seconds, options.queue_requests);
-  engine_ = std::make_unique<infer::Engine>(*passes_);
+  std::unique_ptr<infer::Drafter> drafter;
+  if (options.prompt_lookup) drafter = std::make_unique<infer::PromptLookup>();
+  if (options.draft)
+    drafter =
+        infer::load_draft_model(*options.draft, options.dtype, make_machine, *tokenizer_, passes_->limits());
+  engine_ = std::make_unique<infer::Engine>(*passes_, std::move(drafter));
   context_ = engine_->context();
   constraints_ = std::make_unique<constraint::ConstraintStore>(*tokenizer_, vocabulary());
   loop_ = std::make_unique<infer::EngineLoop>(*engine_);

@@ -30,6 +30,8 @@ struct ModelOptions {
   std::optional<DType> dtype;
   std::optional<std::int64_t> max_context;  // tokens
   std::optional<double> cache_gigabytes;    // of keys and values
+  bool prompt_lookup = false;               // guesses of tokens from the text itself, or
+  std::optional<fs::path> draft;            // of a smaller model
   bool use_generation_config = true;
   double queue_seconds = 600;  // a request that would wait longer is refused
   std::int64_t queue_requests = 4096;

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/file.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -116,8 +117,12 @@ TEST_F(EncoderDecoder, AnswersAndRates) {
   std::ofstream(path("prompts.txt"))
       << "the stone walks by the <extra_id_0>\nthe <extra_id_0> sleeps\n<extra_id_0>\n";
   const Arguments fp32{"--max-tokens", "9", "--dtype", "fp32", "--json"};
-  const auto together =
-      lines_of(stoa_ok(Arguments{"generate", "run", "--prompts", "prompts.txt", "--greedy"} + fp32).out);
+  const std::string shown =
+      stoa_ok(Arguments{"generate", "run", "--prompts", "prompts.txt", "--greedy"} + fp32).out;
+  const auto together = lines_of(shown);
+  stoa_ok({"generate", "run", "--prompts", "prompts.txt", "--greedy", "--max-tokens", "9", "--dtype", "fp32",
+           "--output", "answers.jsonl"});
+  EXPECT_EQ(read_text(path("answers.jsonl")), shown);
   ASSERT_EQ(together.size(), 3u);
   std::ofstream pairs_file(path("pairs.tsv"));
   for (const auto& line : together) {
@@ -191,7 +196,7 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   says({"embed", "run", "text.jsonl"}, "not an encoder");
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "does not sample");
   says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");
-  says({"generate", "run", "--prompts", "text.jsonl", "--stop", "x"}, "--stop");
+  says({"generate", "run", "--prompts", "text.jsonl", "--beams", "2", "--stop", "x"}, "--stop");
   says({"score", "run", "text.jsonl"}, "a tab and a target");
   std::ofstream(path("wide.tsv")) << "1 2\t999\n";
   says({"score", "run", "wide.tsv", "--ids"}, "beyond the vocabulary");

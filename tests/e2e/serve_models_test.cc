@@ -56,6 +56,33 @@ TEST_F(ServeModels, EncodersEmbedScoreAndRank) {
   EXPECT_EQ(post("/v1/completions", {{"model", "encoder"}, {"prompt", "a"}}).status, 400);
 }
 
+TEST_F(ServeModels, GuessesChangeNoAnswerAndAreCounted) {
+  const json request{{"model", "chat"},
+                     {"prompt", "the stone walks by the river the stone walks by the river"},
+                     {"max_tokens", 40},
+                     {"seed", 4},
+                     {"n", 3},
+                     {"temperature", 0},
+                     {"logprobs", 1}};
+  serve();
+  const json plain = ask("/v1/completions", request)["choices"];
+  EXPECT_EQ(metric("vllm:spec_decode_num_draft_tokens_total"), 0);
+  for (const Arguments& guesses : {Arguments{"--prompt-lookup"}, {"--draft", "chat"}}) {
+    serve(guesses);
+    EXPECT_EQ(ask("/v1/completions", request)["choices"], plain) << joined(guesses);
+    expect_idle();
+    const double drafts = metric("vllm:spec_decode_num_drafts_total"),
+                 guessed = metric("vllm:spec_decode_num_draft_tokens_total"),
+                 accepted = metric("vllm:spec_decode_num_accepted_tokens_total");
+    EXPECT_GT(drafts, 0) << joined(guesses);
+    EXPECT_GE(guessed, drafts);
+    EXPECT_LE(accepted, guessed);
+    if (guesses[0] == "--draft") {  // the model itself is always right
+      EXPECT_EQ(accepted, guessed);
+    }
+  }
+}
+
 TEST_F(ServeModels, ToolsAreRenderedByTheTemplate) {
   serve();
   json request{{"messages", json::array({{{"role", "user"}, {"content", "the stone"}}})},

@@ -129,6 +129,10 @@ TEST(ArgumentValues, OptionsWithoutEffectAreRefused) {
       {{"plan", "size", "--gpus", "8", "--utilization", "0.5"}, "--cluster"},
       {{"generate", "run", "--prompt", "a", "--length-penalty", "2"}, "--beams"},
       {{"generate", "run", "--prompt", "a", "--best", "2"}, "--json"},
+      {{"generate", "run", "--prompt", "a", "--output", "b"}, "--prompts"},
+      {{"generate", "run", "--prompt", "a", "--kv-memory-gb", "1"}, "--prompts"},
+      {{"generate", "run", "--prompts", "a", "--output", "b", "--json"}, "--output"},
+      {{"generate", "run", "--prompt", "a", "--draft", "b", "--prompt-lookup"}, "--prompt-lookup"},
       {{"generate", "run", "--prompt", "a", "--greedy", "--temperature", "2"}, "--greedy"},
       {{"chat", "run", "--greedy", "--top-p", "0.5"}, "--greedy"},
   };

@@ -11,6 +11,9 @@ namespace stoa::infer {
 namespace {
 
 constexpr int kMostChoices = 1024, kMostTop = 1024;
+// With up to about this many tokens a pass takes as long as with one: the weights are read once (on
+// processors with 20 GB/s and 1 TFLOP/s, 45).
+constexpr std::int64_t kFreeTokens = 32;
 
 // Log-probabilities of the vocabulary's tokens; `keep`: of how many of the most likely.
 ScoredToken score_token(std::span<const float> logits, std::int32_t id, int keep) {
@@ -51,6 +54,8 @@ struct Engine::Choice {
   std::optional<constraint::ConstrainedText> text = {};  // of a request with a constraint
   std::int64_t drawn = 0;
   bool open = true;
+  DraftLength draft_length = {};
+  std::int64_t guessed = 0, came_true = 0;  // of the pass
 };
 
 struct Engine::State {
@@ -72,9 +77,17 @@ struct Engine::Draw {
   ScoredToken token;  // id -1: the constraint leaves none
   bool finite = true;
   std::string error = {};  // of the constraint
+  // Logits behind guesses: each row counts if the guess before it comes true.
+  std::span<const float> more = {};
 };
 
-Engine::Engine(PassModel& model) : model_(model), scheduler_(model.limits()) {}
+Engine::Engine(PassModel& model, std::unique_ptr<Drafter> drafter)
+    : model_(model), scheduler_(model.limits()), drafter_(std::move(drafter)) {
+  require<ConfigError>(
+      !drafter_ || limits().takes_back,
+      "guesses of tokens (--prompt-lookup, --draft): this model cannot take tokens back (linear "
+      "attention, or a table that depends on the length of the text)");
+}
 Engine::~Engine() = default;
 
 void Engine::check(const Request& r) const {
@@ -127,6 +140,7 @@ void Engine::end(Choice& choice, EndReason reason, std::int32_t token, const std
   choice.open = false;
   choices_.erase(choice.sequence);
   scheduler_.remove(choice.sequence);
+  if (drafter_) drafter_->forget(choice.sequence);
   Event event{.kind = Event::Kind::kEnd, .request = state.id, .choice = choice.index};
   event.token.token.id = token;
   event.reason = reason;
@@ -206,11 +220,19 @@ void Engine::draw_from(const PassSegment& segment, std::span<const float> logits
   Choice& choice = *choices_.at(segment.sequence);
   State& state = *choice.state;
   const std::shared_ptr<State>& owner = requests_.at(state.id);
-  draws_.push_back({owner, &choice, logits, {}, true});
+  const auto vocabulary = static_cast<std::size_t>(limits().vocabulary);
+  choice.guessed = scheduler_.guesses(segment.sequence);
+  choice.came_true = 0;
+  counters_.drafts += choice.guessed > 0;
+  counters_.draft_tokens += choice.guessed;
+  const auto rows = logits.last(static_cast<std::size_t>(choice.guessed + 1) * vocabulary);
+  draws_.push_back({owner, &choice, rows.first(vocabulary), {}, true});
+  draws_.back().more = rows.subspan(vocabulary);
   if (std::exchange(state.forked, true)) return;
   // The prompt was read: the other choices begin with the same logits.
   for (int i = 1; i < state.request.choices; ++i)
-    draws_.push_back({owner, &open(state, scheduler_.fork(segment.sequence)), logits, {}, true});
+    draws_.push_back(
+        {owner, &open(state, scheduler_.fork(segment.sequence)), rows.first(vocabulary), {}, true});
 }
 
 // Masks of the tokens that this pass will be followed by.
@@ -283,7 +305,43 @@ void Engine::deliver(Draw& d) {
   if (complete) return end(choice, EndReason::kEndToken);
   if (choice.drawn == request.max_tokens) return end(choice, EndReason::kLength);
   if (scheduler_.length(choice.sequence) == limits().longest()) return end(choice, EndReason::kContext);
-  scheduler_.append(choice.sequence, id);
+  if (!scheduler_.append(choice.sequence, id)) {
+    d.more = {};
+    if (drafter_) guessing_.push_back(choice.sequence);
+    return;
+  }
+  ++choice.came_true;
+  ++counters_.accepted_tokens;
+}
+
+// Guesses for those that drew a token, as long as the pass stays about as fast as without.
+void Engine::guess() {
+  if (!drafter_) return;
+  const PassLimits& l = limits();
+  const std::int64_t room =
+      std::min({kFreeTokens, l.scored, l.pass_tokens}) - std::max<std::int64_t>(1, scheduler_.running());
+  std::erase_if(guessing_, [&](SequenceId sequence) { return !choices_.contains(sequence); });
+  const auto share = room / std::max<std::int64_t>(1, std::ssize(guessing_));
+  std::vector<DraftWish> wishes;
+  for (const SequenceId sequence : guessing_) {
+    Choice& choice = *choices_.at(sequence);
+    choice.draft_length.learn(choice.guessed, choice.came_true);
+    choice.guessed = 0;
+    const Request& request = choice.state->request;
+    const std::int64_t most =
+        std::min({share, request.max_tokens - choice.drawn - 1, l.longest() - scheduler_.length(sequence)});
+    const std::int64_t wanted = most < 1 ? 0 : choice.draft_length.next(most);
+    if (wanted > 0) wishes.push_back({sequence, text_of(sequence), &choice.sampler, wanted});
+  }
+  guessing_.clear();
+  if (wishes.empty()) return;
+  drafter_->propose(wishes);
+  for (DraftWish& wish : wishes) {
+    const auto foreign =
+        std::ranges::find_if(wish.guesses, [&](std::int32_t id) { return id >= l.vocabulary; });
+    wish.guesses.erase(foreign, wish.guesses.end());
+    if (!wish.guesses.empty()) scheduler_.guess(wish.sequence, wish.guesses);
+  }
 }
 
 // Ends a choice for which no token is left: a text that may end does so, others fail rather than break their
@@ -323,11 +381,20 @@ bool Engine::step() {
       counters_.prefix_hit_tokens += state.cached;
     }
     if (!state.forked && state.request.prompt_logprobs) score_prompt(state, segment, scores);
-    if (segment.last) draw_from(segment, scores.last(vocabulary));
+    if (segment.last) draw_from(segment, scores);
   }
-  model_.share_out(std::ssize(draws_), [&](std::int64_t i) { draw(draws_[static_cast<std::size_t>(i)]); });
-  for (Draw& d : draws_) deliver(d);
-  draws_.clear();
+  while (!draws_.empty()) {
+    model_.share_out(std::ssize(draws_), [&](std::int64_t i) { draw(draws_[static_cast<std::size_t>(i)]); });
+    for (Draw& d : draws_) deliver(d);
+    // A guess that came true was computed: its logits give the next token.
+    std::erase_if(draws_, [](const Draw& d) { return d.more.empty() || !d.choice->open; });
+    for (Draw& d : draws_) {
+      d.logits = d.more.first(vocabulary);
+      d.more = d.more.subspan(vocabulary);
+      d.token = {};
+    }
+  }
+  guess();
   return !scheduler_.idle();
 }
 

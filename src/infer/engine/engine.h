@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "infer/engine/drafter.h"
 #include "infer/engine/mask_worker.h"
 #include "infer/engine/request.h"
 #include "infer/engine/scheduler.h"
@@ -19,11 +20,14 @@ struct EngineCounters {
   std::int64_t prompt_tokens = 0;      // of admitted prompts, and
   std::int64_t prefix_hit_tokens = 0;  // how many of them were found in the cache
   std::int64_t answer_tokens = 0;
+  // Of speculation: how often tokens were guessed, how many, and how many of them came true.
+  std::int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;
 };
 
 class Engine {
  public:
-  explicit Engine(PassModel& model);
+  // `drafter`: guesses tokens; none: no speculation. ConfigError: the model cannot take tokens back.
+  explicit Engine(PassModel& model, std::unique_ptr<Drafter> drafter = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -62,6 +66,7 @@ class Engine {
   void find_masks(const PassPlan& plan);
   void deliver(Draw& draw);
   void end_constrained(Choice& choice, std::string error);
+  void guess();
   void end(Choice& choice, EndReason reason, std::int32_t token = -1, const std::string& message = {});
 
   PassModel& model_;
@@ -72,6 +77,8 @@ class Engine {
   EngineCounters counters_;
   std::vector<Draw> draws_;
   MaskWorker masks_;
+  const std::unique_ptr<Drafter> drafter_;
+  std::vector<SequenceId> guessing_;  // sequences that drew a token in this pass
 };
 
 }  // namespace stoa::infer

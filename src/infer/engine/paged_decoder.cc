@@ -59,6 +59,7 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   const bool state = keeps_state(config), alone = state || LengthTables(config).any();
   l.sequences = alone ? 1 : use.sequences;
   l.shares = !alone && tables;
+  l.takes_back = !alone;
   if (!l.shares && l.sequences == 1) l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
   l.block_tokens = alone || !tables ? l.context : std::min(kBlockTokens, l.context);
   const std::size_t per_token = bytes_per_token(config, type);

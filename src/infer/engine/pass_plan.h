@@ -42,6 +42,9 @@ struct PassLimits {
   std::int64_t scored = 1;                     // logits of a pass
   std::int64_t vocabulary = 0;
   bool shares = true;  // whether sequences may share blocks; not where a layer keeps a state
+  // Whether the last tokens of a sequence can be taken back; not where a layer keeps a state or a table
+  // depends on the length of the text.
+  bool takes_back = true;
   LeftBehind left_behind = LeftBehind::kNothing;  // where one sequence with one block runs at a time
   // Tokens of an adapter with which every text begins. Their ids are those from `vocabulary` on; they count
   // in `context`.

@@ -1,5 +1,6 @@
 // An answer does not depend on what else is being answered: the logits of every token have the same bits
-// alone and in a batch, from a cached prefix, in chunks, after preemption, with one thread and with two.
+// alone and in a batch, from a cached prefix, in chunks, after preemption, behind guesses, with one thread
+// and with two.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 
 #include "constraint/test_support.h"
 #include "device/host/host_device.h"
+#include "infer/engine/draft_model.h"
 #include "infer/engine/engine.h"
 #include "infer/engine/paged_decoder.h"
 #include "ops/cpu/cpu_backend.h"
@@ -79,7 +81,24 @@ struct Way {
   const char* name;
   std::int64_t sequences = 32, pass_tokens = 512, blocks = 400;
   int threads = 1;
-  bool alone = false, twice = false, preempts = false;
+  bool alone = false, twice = false, preempts = false, speculated = false;
+};
+
+// Changes every third guess of another.
+class SpoiledDrafter final : public Drafter {
+ public:
+  explicit SpoiledDrafter(std::unique_ptr<Drafter> drafter) : drafter_(std::move(drafter)) {}
+  void propose(std::span<DraftWish> wishes) override {
+    drafter_->propose(wishes);
+    for (DraftWish& wish : wishes)
+      for (std::int32_t& id : wish.guesses)
+        if (++guesses_ % 3 == 0) id = (id + 1) % 61;
+  }
+  void forget(SequenceId sequence) override { drafter_->forget(sequence); }
+
+ private:
+  const std::unique_ptr<Drafter> drafter_;
+  int guesses_ = 0;
 };
 
 using Logits = std::map<std::pair<std::size_t, std::int64_t>, std::vector<float>>;  // by request and position
@@ -99,19 +118,25 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
                     .sequences = way.sequences,
                     .scored = 64,
                     .vocabulary = 61};
-  const auto decoder = make_rank<PagedDecoder>(machine, options);
-  auto& parameters = decoder->chunk().parameters();
-  for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
-    const TensorView weights = parameters.get({static_cast<int>(p)});
-    dispatch_float(weights.dtype, [&]<class T>() {
-      for (std::int64_t i = 0; i < weights.elements(); ++i)
-        weights.as<T>()[i] =
-            T(0.3F * std::sin(static_cast<float>(i * i % 1009 * 7 + static_cast<std::int64_t>(p) * 31 + 1)));
-    });
-  }
+  const auto load = [&] {
+    auto decoder = make_rank<PagedDecoder>(machine, options);
+    auto& parameters = decoder->chunk().parameters();
+    for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
+      const TensorView weights = parameters.get({static_cast<int>(p)});
+      dispatch_float(weights.dtype, [&]<class T>() {
+        for (std::int64_t i = 0; i < weights.elements(); ++i)
+          weights.as<T>()[i] = T(
+              0.3F * std::sin(static_cast<float>(i * i % 1009 * 7 + static_cast<std::int64_t>(p) * 31 + 1)));
+      });
+    }
+    return decoder;
+  };
+  const auto decoder = load();
   Logits out;
   RecordedModel recorded(*decoder);
-  Engine engine(recorded);
+  std::unique_ptr<Drafter> drafter;
+  if (way.speculated) drafter = std::make_unique<SpoiledDrafter>(std::make_unique<DraftModel>(load()));
+  Engine engine(recorded, std::move(drafter));
   const auto listener = [](const Event&) { return true; };
   const auto pairs = constraint::letters_that_match("([abc][de])*", 61);
   SequenceId before = 0;
@@ -136,6 +161,9 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
     before += 32;
   }
   EXPECT_EQ(engine.counters().preemptions > 0, way.preempts) << way.name;
+  const EngineCounters counts = engine.counters();
+  EXPECT_EQ(counts.accepted_tokens > 100, way.speculated) << way.name;
+  EXPECT_EQ(counts.draft_tokens - counts.accepted_tokens > 100, way.speculated) << way.name;
   EXPECT_TRUE(!way.twice || engine.counters().prefix_hit_tokens > 0) << way.name;
   return out;
 }
@@ -149,7 +177,8 @@ TEST(SameBits, LogitsDoNotDependOnWhatElseIsInThePass) {
                              Way{.name = "chunks of 1", .pass_tokens = 1},
                              Way{.name = "chunks of 64", .pass_tokens = 64, .threads = 2},
                              Way{.name = "preempted", .blocks = 18, .preempts = true},
-                             Way{.name = "cached prefix", .twice = true}}) {
+                             Way{.name = "cached prefix", .twice = true},
+                             Way{.name = "speculated", .sequences = 4, .speculated = true}}) {
         const Logits other = logits_of(kind, type, way);
         std::size_t different = 0;
         for (const auto& [key, row] : other) {

@@ -15,10 +15,12 @@ struct Scheduler::Sequence {
   std::int64_t computed = 0;  // tokens whose keys and values are in the blocks
   std::int64_t scored = 0;    // tokens whose logits were given or are not asked for
   std::int64_t cached = 0;
+  std::int64_t guesses = 0;  // how many of the last tokens are guesses
   std::vector<BlockId> blocks;
   std::vector<BlockPool::Content> contents;  // of its full blocks that were computed
   bool runs = false, gave_up = false, planned = false;
 
+  std::int64_t certain() const { return std::ssize(tokens) - guesses; }
   std::int64_t left() const { return std::ssize(tokens) - computed; }
 };
 
@@ -36,7 +38,12 @@ Scheduler::Sequence& Scheduler::get(SequenceId id) const {
   return *it->second;
 }
 
-std::span<const std::int32_t> Scheduler::tokens(SequenceId id) const { return get(id).tokens; }
+std::span<const std::int32_t> Scheduler::tokens(SequenceId id) const {
+  const Sequence& s = get(id);
+  return std::span(s.tokens).first(static_cast<std::size_t>(s.certain()));
+}
+std::int64_t Scheduler::guesses(SequenceId id) const { return get(id).guesses; }
+std::int64_t Scheduler::computed(SequenceId id) const { return get(id).computed; }
 std::int64_t Scheduler::cached(SequenceId id) const { return get(id).cached; }
 
 Scheduler::Sequence& Scheduler::insert(std::unique_ptr<Sequence> sequence) {
@@ -85,12 +92,56 @@ SequenceId Scheduler::fork(SequenceId of) {
   return s.id;
 }
 
+bool Scheduler::append(SequenceId id, std::int32_t token) {
+  Sequence& s = get(id);
+  if (s.guesses > 0 && s.tokens[static_cast<std::size_t>(s.certain())] == token) {
+    --s.guesses;
+    return true;
+  }
+  append(id, std::span(&token, 1), 1);
+  return false;
+}
+
 void Scheduler::append(SequenceId id, std::span<const std::int32_t> tokens, std::int64_t scored) {
   Sequence& s = get(id);
+  cut(s, s.certain());
   require<InternalError>(std::ssize(s.tokens) + std::ssize(tokens) <= limits_.longest(),
                          "sequence {} grows beyond {} tokens", id, limits_.longest());
   s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.end());
   s.scored = std::max(s.scored, std::ssize(s.tokens) - scored);
+}
+
+void Scheduler::guess(SequenceId id, std::span<const std::int32_t> tokens) {
+  Sequence& s = get(id);
+  require<InternalError>(s.guesses == 0 && std::ssize(s.tokens) + std::ssize(tokens) <= limits_.longest(),
+                         "{} guesses for sequence {} of {} tokens", tokens.size(), id, s.tokens.size());
+  if (!s.runs || s.left() != 1) return;
+  s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.end());
+  s.guesses = std::ssize(tokens);
+}
+
+void Scheduler::shorten(SequenceId id, std::int64_t keep) {
+  Sequence& s = get(id);
+  require<InternalError>(keep >= 1 && keep <= std::ssize(s.tokens), "{} tokens of sequence {} of {}", keep,
+                         id, s.tokens.size());
+  cut(s, keep);
+}
+
+// Blocks of which nothing is left are free again; so is one that is known to others and would be written
+// over.
+void Scheduler::cut(Sequence& s, std::int64_t keep) {
+  if (keep == std::ssize(s.tokens)) return;
+  s.tokens.resize(static_cast<std::size_t>(keep));
+  s.guesses = 0;
+  s.computed = std::min(s.computed, keep);
+  s.scored = std::min(s.scored, keep);
+  const auto full = static_cast<std::size_t>(s.computed / limits_.block_tokens);
+  if (limits_.shares && s.contents.size() > full)
+    s.computed = static_cast<std::int64_t>(full) * limits_.block_tokens;
+  s.contents.resize(std::min(s.contents.size(), full));
+  for (const auto held = static_cast<std::size_t>(limits_.blocks_of(s.computed)); s.blocks.size() > held;
+       s.blocks.pop_back())
+    pool_.release(s.blocks.back());
 }
 
 void Scheduler::free_blocks(Sequence& s) {
@@ -148,6 +199,7 @@ void Scheduler::start(Sequence& s) {
 }
 
 void Scheduler::give_up(Sequence& s) {
+  cut(s, s.certain());
   free_blocks(s);
   s.gave_up = true;
   ++preemptions_;
@@ -203,11 +255,12 @@ void Scheduler::plan(Sequence& s, std::int64_t count) {
   segment.blocks = std::span(s.blocks).first(static_cast<std::size_t>((end + size - 1) / size));
   segment.scored = std::clamp<std::int64_t>(end - s.scored, 0, count);
   segment.last = end == std::ssize(s.tokens);
+  const bool answers = segment.last && count == 1 + s.guesses;
   plan_.tokens += count;
   plan_.scored += segment.scored;
   plan_.segments.push_back(segment);
   s.planned = true;
-  tenants_.at(s.tenant).served += static_cast<double>(count == 1 && segment.last ? 2 : count);
+  tenants_.at(s.tenant).served += static_cast<double>(answers ? 2 : count);
 }
 
 // How many tokens of a sequence are in memory because the last one began with them.
@@ -254,8 +307,13 @@ const PassPlan& Scheduler::next() {
   for (const bool answers : {true, false}) {
     const std::vector<Sequence*> order = running_;
     for (Sequence* s : order) {
-      if (!s->runs || s->planned || (s->left() == 1) != answers) continue;
-      const std::int64_t count = share_of_pass(*s);
+      if (!s->runs || s->planned || (s->left() == 1 + s->guesses) != answers) continue;
+      std::int64_t count = share_of_pass(*s);
+      if (s->guesses > 0 && count > 0) {
+        // Nobody gives up for a guess.
+        if (!reserve(*s, count)) count = 1;
+        cut(*s, s->computed + count);
+      }
       if (count > 0 && make_room(*s, count)) plan(*s, count);
     }
   }
@@ -274,7 +332,7 @@ void Scheduler::complete() {
     s.planned = false;
     s.computed = segment.begin + std::ssize(segment.tokens);
     s.scored = std::max(s.scored, s.computed);
-    while ((std::ssize(s.contents) + 1) * size <= s.computed) {
+    while ((std::ssize(s.contents) + 1) * size <= std::min(s.computed, s.certain())) {
       const std::size_t i = s.contents.size();
       s.contents.push_back(pool_.remember(
           s.blocks[i], i == 0 ? BlockPool::kStart : s.contents.back(), s.salt,

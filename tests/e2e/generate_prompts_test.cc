@@ -1,0 +1,172 @@
+// `stoa generate --prompts FILE --output FILE`: many prompts, their order, and what becomes of a command that
+// was killed.
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using Json = nlohmann::json;
+
+class GeneratePrompts : public Workplace {
+ protected:
+  void SetUp() override {
+    Workplace::SetUp();
+    stoa_ok(train("run", {"trainer.max_steps=4"}));
+  }
+  std::string text_of(const std::string& name) const {
+    std::ifstream in(path(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::vector<Json> lines_of(const std::string& name) const {
+    std::vector<Json> out;
+    std::istringstream in(text_of(name));
+    for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+    return out;
+  }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+  void refused(const Arguments& arguments, const std::string& words, int code = 1) const {
+    const Outcome outcome = stoa(arguments);
+    EXPECT_EQ(outcome.exit_code, code) << outcome.text();
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << words << "\n" << outcome.text();
+  }
+};
+
+const Arguments kMany{"generate", "run", "--prompts", "many.txt", "--max-tokens", "20", "--seed", "7"};
+
+TEST_F(GeneratePrompts, AnswersAreInOrderAndThoseOfThePromptsAlone) {
+  write("few.jsonl",
+        "{\"prompt\": \"the stone walks\", \"id\": \"a\"}\n"
+        "\n"
+        "{\"prompt\": \"by\", \"max_tokens\": 3, \"greedy\": true, \"metadata\": {\"from\": 2}}\n"
+        "{\"prompt\": \"the river sleeps\", \"temperature\": 0.5, \"top_k\": 9}\n"
+        "{\"prompt\": \"the\", \"seed\": 11, \"stop\": \"e\"}\n");
+  const Arguments options{"--max-tokens", "17", "--seed", "5"};
+  stoa_ok(Arguments{"generate", "run", "--prompts", "few.jsonl", "--output", "few.out"} + options);
+  const std::vector<Json> lines = lines_of("few.out");
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0]["id"], "a");
+  EXPECT_EQ(lines[1]["metadata"]["from"], 2);
+  EXPECT_EQ(lines[2]["line"], 4);
+  const std::vector<Arguments> alone{
+      {"--max-tokens", "17", "--seed", "5"},
+      {"--max-tokens", "3", "--greedy"},
+      {"--max-tokens", "17", "--seed", "8", "--temperature", "0.5", "--top-k", "9"},
+      {"--max-tokens", "17", "--seed", "11", "--stop", "e"}};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Json one = json_of(
+        Arguments{"generate", "run", "--json", "--prompt", lines[i]["prompt"].get<std::string>()} + alone[i]);
+    for (const char* key : {"text", "ids", "prompt_ids", "end"})
+      EXPECT_EQ(lines[i][key], one[key]) << i << key;
+  }
+  // Memory for few answers at once changes none of them, nor does the number of threads; and on standard
+  // output are the same lines.
+  stoa_ok(Arguments{"generate", "run", "--prompts", "few.jsonl", "--output", "small.out", "--kv-memory-gb",
+                    "2e-5", "--threads", "2"} +
+          options);
+  EXPECT_EQ(text_of("small.out"), text_of("few.out"));
+  const Outcome shown = stoa_ok(Arguments{"generate", "run", "--prompts", "few.jsonl", "--json"} + options);
+  EXPECT_EQ(shown.out, text_of("few.out"));
+  const Outcome texts = stoa_ok(Arguments{"generate", "run", "--prompts", "few.jsonl"} + options);
+  EXPECT_EQ(std::count(texts.out.begin(), texts.out.end(), '\n'), 4) << texts.out;
+}
+
+TEST_F(GeneratePrompts, GoesOnAfterItWasKilled) {
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "the stone " + std::to_string(i) + "\n";
+  write("many.txt", many);
+  stoa_ok(kMany + Arguments{"--output", "whole.jsonl"});
+  const auto answers = [&] {
+    const std::string text = text_of("parts.jsonl.partial");
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  const Arguments parts = kMany + Arguments{"--output", "parts.jsonl"};
+  for (const int signal : {SIGKILL, SIGINT}) {
+    const auto before = fs::exists(path("parts.jsonl.partial")) ? answers() : 0;
+    ProgramOptions options;
+    options.directory = directory();
+    Program program(parts, options);
+    ASSERT_TRUE(program.wait_until([&] { return answers() > before + 40; })) << program.errors();
+    program.signal(signal);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, signal == SIGINT ? 130 : 128 + SIGKILL) << outcome.text();
+    EXPECT_EQ(outcome.err.find("the same command continues") != std::string::npos, signal == SIGINT);
+    EXPECT_FALSE(fs::exists(path("parts.jsonl")));
+    EXPECT_GT(answers(), before + 40);
+    // A line that was being written.
+    std::ofstream(path("parts.jsonl.partial"), std::ios::app) << "{\"line\": 9999, \"pro";
+  }
+  refused(kMany + Arguments{"--output", "parts.jsonl", "--top-k", "3"},
+          "its --top-k is not given, here it is [\"3\"]");
+  write("many.txt", many + "one more\n");
+  refused(parts, "its checksum of the prompts is");
+  write("many.txt", many);
+  const Outcome last = stoa_ok(parts);
+  EXPECT_NE(last.err.find("continues after"), std::string::npos) << last.text();
+  EXPECT_EQ(text_of("parts.jsonl"), text_of("whole.jsonl"));
+  EXPECT_FALSE(fs::exists(path("parts.jsonl.partial")));
+  EXPECT_FALSE(fs::exists(path("parts.jsonl.partial.json")));
+  refused(parts, "'parts.jsonl' exists");
+}
+
+TEST_F(GeneratePrompts, SaysWhatIsWrongBeforeTheFirstAnswer) {
+  const auto line = [&](const std::string& second, const std::string& words) {
+    write("bad.jsonl", "{\"prompt\": \"the\"}\n" + second + "\n");
+    refused({"generate", "run", "--prompts", "bad.jsonl", "--output", "bad.out"}, "bad.jsonl:2: " + words);
+    EXPECT_FALSE(fs::exists(path("bad.out")));
+    fs::remove(path("bad.out.partial"));
+    fs::remove(path("bad.out.partial.json"));
+  };
+  line("{\"prompt\": \"the\"", "");
+  line("{\"prompt\": \"the\", \"max_tokns\": 3}", "unknown field 'max_tokns' (did you mean 'max_tokens'?)");
+  line("{\"prompt\": \"the\", \"max_tokens\": 0}", "'max_tokens' must be between 1 and");
+  line("{\"id\": 3}", "a line needs either 'prompt'");
+  line("{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}", "'messages' need a chat template");
+  std::string words = "the";
+  for (int i = 0; i < 200; ++i) words += " stone";
+  line("{\"prompt\": \"" + words + "\"}", "a prompt of");
+  write("none.txt", "");
+  refused({"generate", "run", "--prompts", "none.txt"}, "has no prompts");
+  refused({"generate", "run", "--prompts", "-", "--output", "x"}, "standard input");
+  refused({"generate", "run", "--prompts", "bad.jsonl", "--kv-memory-gb", "1e-5"},
+          "less than one context of 32");
+  refused({"generate", "run", "--prompt", "x", "--output", "x"}, "--prompts", 2);
+}
+
+TEST_F(GeneratePrompts, GuessesChangeNoAnswer) {
+  stoa_ok(train("small", {"trainer.max_steps=3", "model.num_layers=1", "model.seed=9"}));
+  write("prompts.txt", "the stone the stone the\nby the river\nthe\n");
+  const Arguments many{"generate", "run",    "--prompts", "prompts.txt",   "--max-tokens", "20",
+                       "--json",   "--seed", "3",         "--temperature", "0.3"};
+  const Arguments one{"generate",     "run", "--prompt", "the stone the",
+                      "--max-tokens", "20",  "--json",   "--greedy"};
+  const std::string plain = stoa_ok(many).out;
+  const Json alone = json_of(one);
+  for (const Arguments& guesses : {Arguments{"--prompt-lookup"}, {"--draft", "small"}, {"--draft", "run"}}) {
+    EXPECT_EQ(stoa_ok(many + guesses).out, plain) << joined(guesses);
+    EXPECT_EQ(json_of(one + guesses)["ids"], alone["ids"]) << joined(guesses);
+  }
+  write("turns.txt", "the stone\nthe stone\n");
+  ProgramOptions options;
+  options.directory = directory();
+  options.input = path("turns.txt");
+  const auto chat = [&](const Arguments& more) {
+    const Outcome outcome = stoa(Arguments{"chat", "run", "--max-tokens", "6", "--greedy"} + more, options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
+    return outcome.out;
+  };
+  EXPECT_EQ(chat({"--prompt-lookup"}), chat({}));
+  stoa_ok({"tokenizer", "train", "text.jsonl", "--vocab-size", "290", "--output", "tok2"});
+  stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "tok2", "--output", "data2"});
+  stoa_ok(train("other", {"trainer.max_steps=3", "model.tokenizer=tok2", "model.data=data2"}));
+  refused(one + Arguments{"--draft", "other"},
+          "the draft model's vocabulary has 290 tokens, the model's has 300");
+}
+
+}  // namespace
+}  // namespace stoa::e2e
