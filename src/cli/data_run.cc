@@ -111,8 +111,9 @@ void run(RunArguments& a, Context& context) {
 void add_run_arguments(CLI::App& c, RunArguments& a, const std::string& output) {
   a.options.workers = available_cores();
   c.add_option("PIPELINE", a.pipeline, "YAML file, or the name of one in configs/pipelines")->required();
-  c.add_option("--input,-i", a.inputs,
-               ".jsonl, .txt, .html, .warc and .wet files, also as .gz or .zst, and folders of them")
+  c.add_option(
+       "--input,-i", a.inputs,
+       ".jsonl, .txt, .html, .warc and .wet files, also as .gz or .zst, .parquet, and folders of them")
       ->required();
   c.add_option("--output,-o", a.output, output);
   c.add_option("--workers", a.options.workers, "threads; the result does not depend on them")

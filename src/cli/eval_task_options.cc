@@ -12,9 +12,10 @@ void TaskPlaces::add_to(CLI::App& command) {
       "--include_path,--include-path", include,
       "Folder of further tasks as YAML files of lm-evaluation-harness; they replace those of the "
       "same name");
-  command.add_option("--data", data,
-                     "Folder of data sets: DATA/OWNER/NAME/CONFIG/SPLIT.jsonl (or .json, .csv, .tsv), or a "
-                     "cache of the datasets library (default: $STOA_EVAL_DATA, $HF_DATASETS_CACHE)");
+  command.add_option(
+      "--data", data,
+      "Folder of data sets: DATA/OWNER/NAME/CONFIG/SPLIT.jsonl (or .json, .csv, .tsv, .parquet), or a "
+      "cache of the datasets library (default: $STOA_EVAL_DATA, $HF_DATASETS_CACHE)");
 }
 
 eval::TaskIndex TaskPlaces::index() const {

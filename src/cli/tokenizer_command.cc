@@ -445,7 +445,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   auto t = std::make_shared<TrainTokenizerArguments>();
   CLI::App* c = tokenizer->add_subcommand("train", "Train a vocabulary on text files");
   c->footer("Example: stoa tokenizer train corpus.txt --vocab-size 8192 --output tok");
-  c->add_option("FILES", t->files, "text files; .jsonl: one object per line; also as .gz or .zst")
+  c->add_option("FILES", t->files, "text files; .jsonl: one object per line; also as .gz or .zst; .parquet")
       ->required();
   c->add_option(
        "--encoding", t->encoding,

@@ -5,11 +5,13 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
 
 #include "base/error.h"
+#include "formats/parquet/row_reader.h"
 
 namespace stoa::data {
 namespace {
@@ -150,6 +152,31 @@ class ZstdSource final : public ByteSource {
   bool started_ = false, frame_complete_ = false;
 };
 
+// The rows of a Parquet file, as lines of JSON.
+class ParquetSource final : public ByteSource {
+ public:
+  explicit ParquetSource(const fs::path& path) : file_(path), rows_(file_.text(), path.string()) {}
+
+  std::size_t read(char* to, std::size_t bytes) override {
+    while (at_ == lines_.size()) {
+      lines_.clear();
+      at_ = 0;
+      if (!rows_.next(lines_)) return 0;
+    }
+    const std::size_t count = std::min(bytes, lines_.size() - at_);
+    std::memcpy(to, lines_.data() + at_, count);
+    at_ += count;
+    return count;
+  }
+  std::uint64_t position() const override { return rows_.position(); }
+
+ private:
+  MappedFile file_;
+  parquet::RowReader rows_;
+  std::string lines_;
+  std::size_t at_ = 0;
+};
+
 }  // namespace
 
 Compression compression_of(const fs::path& path) {
@@ -160,6 +187,7 @@ Compression compression_of(const fs::path& path) {
 }
 
 std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
+  if (path.extension() == ".parquet") return std::make_unique<ParquetSource>(path);
   switch (compression_of(path)) {
     case Compression::kGzip:
       return std::make_unique<GzipSource>(path);

@@ -29,7 +29,8 @@ fs::path inner_extension(const fs::path& path) {
 
 bool is_json_lines(const fs::path& path) {
   const fs::path extension = inner_extension(path);
-  return extension == ".jsonl" || extension == ".ndjson" || extension == ".json";
+  return extension == ".jsonl" || extension == ".ndjson" || extension == ".json" ||
+         path.extension() == ".parquet";  // whose rows are lines to open_bytes()
 }
 
 TextInput describe_input(const fs::path& path, const ReadOptions& options) {
@@ -47,8 +48,8 @@ TextInput describe_input(const fs::path& path, const ReadOptions& options) {
     input.form = TextForm::kJsonLines;
   } else {
     require<ConfigError>(extension == ".txt" || extension == ".text" || extension == ".md",
-                         "cannot tell the format of '{}'; expected .jsonl or .txt, also with .gz or .zst, or "
-                         "an explicit format",
+                         "cannot tell the format of '{}'; expected .jsonl or .txt, also with .gz or .zst, "
+                         ".parquet, or an explicit format",
                          path.string());
   }
   return input;

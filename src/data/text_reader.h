@@ -39,7 +39,7 @@ struct TextInput {
   std::uint64_t bytes = 0;  // size on disk, compressed or not
 };
 
-// By its name, compressed or not.
+// By its name, compressed or not; a Parquet file is read as lines of JSON.
 bool is_json_lines(const fs::path& path);
 // IoError when the file is missing or a folder; ConfigError when its form cannot be determined.
 TextInput describe_input(const fs::path& path, const ReadOptions& options);
@@ -120,7 +120,7 @@ class JsonLines {
 // Calls `visit` with every document of a block of either form.
 void each_document(const Block& block, JsonLines& json, const std::function<void(std::string_view)>& visit);
 
-// A .txt or .jsonl file (also .gz, .zst) and what in it is a document.
+// A .txt, .jsonl (also .gz, .zst) or .parquet file and what in it is a document.
 struct TextFile {
   fs::path path;
   TextSplit split = TextSplit::kFile;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "tune/record_file.h"
 
 namespace stoa::tune {
@@ -37,6 +38,15 @@ std::string error_of(std::string_view json) {
   } catch (const DataError& error) {
     return error.what();
   }
+}
+
+TEST(Records, RowsOfAParquetFileAreRecords) {
+  const RecordFile file(test::source_dir() / "tests/fixtures/parquet/chats.parquet");
+  ASSERT_EQ(file.records().size(), 2u);
+  const Record record = read(file.records()[1].json);
+  EXPECT_EQ(record.form, RecordForm::kMessages);
+  EXPECT_EQ(turns(record.text),
+            "system: Be brief. | user: Where is the \"ferry\"? | assistant*: In the\nharbour.");
 }
 
 TEST(Records, EveryFormIsRecognised) {
