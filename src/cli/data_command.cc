@@ -133,7 +133,8 @@ void add_prepare(CLI::App& data, Context& context) {
   CLI::App* c =
       data.add_subcommand("prepare", "Text to token files PREFIX.bin and PREFIX.idx (Megatron's format)");
   c->footer("Example: stoa data prepare corpus.jsonl --tokenizer tok --output data/corpus");
-  c->add_option("INPUTS", a->inputs, ".jsonl (one object per line) and .txt files, also as .gz or .zst")
+  c->add_option("INPUTS", a->inputs,
+                ".jsonl (one object per line) and .txt files, also as .gz or .zst, and .parquet")
       ->required();
   c->add_option("--tokenizer,-t", a->tokenizer, "directory, tokenizer.json, or vocab.json with merges.txt")
       ->required();
@@ -213,6 +214,8 @@ void add_data_command(CLI::App& app, Context& context) {
   add_data_tag(*data, context);
   add_data_decide(*data, context);
   add_data_blend(*data, context);
+  add_data_train_classifier(*data, context);
+  add_data_train_lm(*data, context);
   add_data_stages(*data, context);
   add_data_show(*data, context);
 }

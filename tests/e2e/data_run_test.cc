@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -192,6 +193,73 @@ TEST_F(DataRun, CompressedInputsAndShippedPipelines) {
   fs::resize_file(path("corpus.jsonl.gz"), fs::file_size(path("corpus.jsonl.gz")) / 2);
   refuse({"data", "run", "pipeline.yaml", "--input", "corpus.jsonl.gz", "--output", "torn"}, "truncated");
   EXPECT_FALSE(fs::exists(path("torn/manifest.json")));
+}
+
+// A tagging run goes through all stages, whatever the filters make of such prose.
+TEST_F(DataRun, EveryShippedPipelineRuns) {
+  int pipelines = 0;
+  for (const auto& entry : fs::directory_iterator(test::source_dir() / "configs/pipelines")) {
+    const std::string name = entry.path().stem().string();
+    if (name == "code") continue;  // SourceCodeOfADirectoryHasLanguageAndLicense
+    ++pipelines;
+    const auto tagged =
+        json_of({"data", "tag", name, "--input", "corpus.jsonl", "--output", "tagged-" + name, "--json"});
+    EXPECT_EQ(tagged["flow"]["read"]["documents"], 600) << name;
+    EXPECT_FALSE(read_text(path("tagged-" + name + "/attributes/00000.jsonl")).empty()) << name;
+  }
+  EXPECT_GE(pipelines, 6);
+}
+
+TEST_F(DataRun, ParquetFilesAreReadAsTheJsonLinesOfTheirRows) {
+  const fs::path fixtures = test::source_dir() / "tests/fixtures/parquet";
+  write_text(path("pipeline.yaml"),
+             "input: {text_key: required}\nstages:\n  - gopher_quality: {min_doc_words: 3, min_stop_words: "
+             "0, max_non_alpha_words_ratio: 0, min_avg_word_length: 0}\n");
+  fs::create_directory(path("rows"));
+  fs::copy_file(fixtures / "snappy-2.0.parquet", path("rows/rows.parquet"));
+  stoa_ok({"data", "run", "pipeline.yaml", "--input", "rows", "--output", "parquet"});
+  stoa_ok(
+      {"data", "run", "pipeline.yaml", "--input", (fixtures / "rows.jsonl").string(), "--output", "lines"});
+  for (const char* part : {"dropped", "kept"}) {
+    std::ifstream rows(path(std::string("parquet/") + part + "/00000.jsonl")),
+        lines(path(std::string("lines/") + part + "/00000.jsonl"));
+    std::string row, line;
+    while (std::getline(rows, row)) {
+      ASSERT_TRUE(std::getline(lines, line));
+      EXPECT_EQ(nlohmann::json::parse(row), nlohmann::json::parse(line));
+    }
+    EXPECT_FALSE(std::getline(lines, line));
+  }
+  fs::resize_file(path("rows/rows.parquet"), 20'000);
+  refuse({"data", "run", "pipeline.yaml", "--input", "rows", "--output", "torn"}, "rows.parquet");
+  EXPECT_FALSE(fs::exists(path("torn/manifest.json")));
+}
+
+TEST_F(DataRun, SourceCodeOfADirectoryHasLanguageAndLicense) {
+  fs::create_directories(path("repo/src"));
+  fs::create_directories(path("repo/.git"));
+  write_text(path("repo/LICENSE"),
+             "Permission is hereby granted, free of charge, to any person obtaining a copy of this software");
+  write_text(path("repo/src/add.py"),
+             "# Adds two numbers, and nothing else.\ndef add(a, b):\n    return a + b\n");
+  write_text(path("repo/src/copy.py"),
+             "# Adds two numbers, and nothing else.\ndef add(a, b):\n    return a + b\n");
+  write_text(path("repo/src/made.c"), "/* automatically generated */\nint a;\n");
+  write_text(path("repo/src/binary.c"), std::string("int\0a", 5));
+  write_text(path("repo/notes.txt"), "no source");
+  write_text(path("repo/.git/hook.sh"), "# hidden\n");
+  stoa_ok({"data", "run", "code", "--input", "repo", "--output", "code"});
+  const auto kept = nlohmann::json::parse(read_text(path("code/kept/00000.jsonl")));
+  EXPECT_EQ(kept["path"], "repo/src/add.py");
+  EXPECT_EQ(kept["language"], "Python");
+  EXPECT_EQ(kept["license"], "MIT");
+  const std::string dropped = read_text(path("code/dropped/00000.jsonl"));
+  EXPECT_THAT(dropped, HasSubstr("code_quality/generated"));
+  EXPECT_THAT(dropped, HasSubstr("exact/duplicate"));
+  EXPECT_THAT(read_text(path("code/quarantine/00000.jsonl")), HasSubstr("a binary file"));
+  refuse({"data", "run", "code", "--input", "repo/.git/hook.txt", "--output", "x"}, "no input file");
+  fs::create_directory(path("empty"));
+  refuse({"data", "run", "code", "--input", "empty", "--output", "x"}, "source code of a language");
 }
 
 TEST_F(DataRun, ReportsShowWhatRulesSaw) {

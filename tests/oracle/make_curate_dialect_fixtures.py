@@ -72,6 +72,8 @@ def dolma(folder):
         count = next(s.score for s in spans if s.type == "line_count")
         row["c4"] = {name: sum(s.type == name for s in spans) / count for name in ("lines_with_no_ending_punctuation", "lines_with_too_few_words")}
         row["c4"].update({s.type: 1.0 for s in spans if s.type.startswith("has_")})
+        spans_v1 = c4.C4Tagger().predict(types.SimpleNamespace(text=text)).spans
+        row["c4_v1"] = sorted(s.type for s in spans_v1 if s.type.startswith("has_"))
         cut, at = "", 0
         for s in sorted((s for s in spans if s.type == "lines_with_no_ending_punctuation"), key=lambda s: s.start):
             cut += text[at:s.start]

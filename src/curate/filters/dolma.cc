@@ -141,7 +141,7 @@ class DolmaStage final : public Stage {
     };
     if (has("has_curly_brace", lower.find('{') != lower.npos, o_.drop_curly_brace) ||
         has("has_lorem_ipsum", lower.find("lorem ipsum") != lower.npos, o_.drop_lorem_ipsum) ||
-        has("has_javascript", lower.find("javascript") != lower.npos, o_.drop_javascript) ||
+        has("has_javascript", has_javascript(lower), o_.drop_javascript) ||
         (naughty_ && has("has_naughty_word", naughty_->occurs_in(lower), true)))
       return true;
     std::int64_t open = 0, few = 0;
@@ -154,6 +154,12 @@ class DolmaStage final : public Stage {
                          o_.max_lines_with_no_ending_punctuation) ||
            verdict.above("lines_with_too_few_words", ratio(few, count), o_.max_lines_with_too_few_words) ||
            verdict.fails("empty", words.empty());
+  }
+
+  bool has_javascript(std::string_view lower) const {
+    if (!o_.javascript_as_word) return lower.find("javascript") != lower.npos;
+    const auto words = split_at_white_space(lower);
+    return std::any_of(words.begin(), words.end(), [](const SpaceWord& w) { return w.text == "javascript"; });
   }
 
   static bool is_open(std::string_view line) {
@@ -227,6 +233,8 @@ void declare(config::Section<DolmaTaggers>& s) {
   s.field("drop_curly_brace", &DolmaTaggers::drop_curly_brace).help("Drop documents with {.");
   s.field("drop_lorem_ipsum", &DolmaTaggers::drop_lorem_ipsum).help("Drop documents with \"lorem ipsum\".");
   s.field("drop_javascript", &DolmaTaggers::drop_javascript).help("Drop documents with \"javascript\".");
+  s.field("javascript_as_word", &DolmaTaggers::javascript_as_word)
+      .help("Where it is a word of its own only (c4_v1).");
   s.field("naughty_words", &DolmaTaggers::naughty_words)
       .help("File of words and phrases, one a line: documents with one are dropped.");
   s.field("max_lines_with_no_ending_punctuation", &DolmaTaggers::max_lines_with_no_ending_punctuation)

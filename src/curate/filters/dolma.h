@@ -1,6 +1,6 @@
-// The taggers gopher_v1 (or v2) and c4_v2 of dolma 1.2 and the thresholds of the Dolma corpus: rules have the
-// names of its attributes. Words are pieces between white space; characters do not count white space; copies
-// count with what they are copies of.
+// The taggers gopher_v1 (or v2) and c4_v2 (or v1) of dolma 1.2 and the thresholds of the Dolma corpus: rules
+// have the names of its attributes. Words are pieces between white space; characters do not count white
+// space; copies count with what they are copies of.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct DolmaTaggers {
   double max_lines_starting_with_bullet_point = 0.9, max_lines_ending_with_ellipsis = 0.3,
          max_duplicate_lines = 0.3, max_characters_in_duplicate_lines = 0.3;
   bool drop_curly_brace = false, drop_lorem_ipsum = false, drop_javascript = false;
-  std::string naughty_words;  // file
+  bool javascript_as_word = false;  // c4_v1
+  std::string naughty_words;        // file
   double max_lines_with_no_ending_punctuation = 0, max_lines_with_too_few_words = 0;
   bool remove_lines_with_no_ending_punctuation = true;
 };

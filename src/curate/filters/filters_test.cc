@@ -72,6 +72,7 @@ TEST(DolmaTaggers, SameScoresAndLines) {
   options.naughty_words = (folder / "naughty").string();
   const auto v1 = make_stage(options);
   options.ignore_empty_lines = true;
+  options.javascript_as_word = true;  // c4_v1
   const auto v2 = make_stage(options);
   DolmaTaggers cut;
   cut.min_word_count = cut.min_required_word_count = 0;
@@ -96,8 +97,12 @@ TEST(DolmaTaggers, SameScoresAndLines) {
       EXPECT_NEAR(one.at(rule), value.get<double>(), 1e-12) << rule << ": " << text;
       if (value != 0) seen.insert(rule);
     }
-    for (const char* rule : {"has_curly_brace", "has_lorem_ipsum", "has_javascript", "has_naughty_word"})
+    for (const char* rule : {"has_curly_brace", "has_lorem_ipsum", "has_javascript", "has_naughty_word"}) {
       EXPECT_EQ(one.at(rule) != 0, row["c4"].contains(rule)) << rule << ": " << text;
+      const auto v1_rules = row["c4_v1"].get<std::vector<std::string>>();
+      EXPECT_EQ(two.at(rule) != 0, std::count(v1_rules.begin(), v1_rules.end(), rule) == 1)
+          << rule << ": " << text;
+    }
     Verdict verdict;
     const Document left = after(*cutting, {"", text, "", ""}, verdict);
     if (!verdict.dropped()) {

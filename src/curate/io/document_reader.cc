@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "curate/code/source_language.h"
 #include "curate/html/charset.h"
 #include "curate/html/tokenizer.h"
 #include "curate/io/http.h"
@@ -28,13 +29,15 @@ void declare(config::Section<InputOptions>& s) {
       .help("How the text of a page (.html, responses in .warc) is found; data.md describes the ways.");
   s.field("stop_words", &InputOptions::stop_words)
       .help("File of stop words, one a line, for main_text justext and union; empty: English ones.");
+  s.field("source_code", &InputOptions::source_code)
+      .help("Read source files of folders, whole, with members `path`, `language` and `license`.");
 }
 
 namespace {
 
 data::ReadOptions read_options(const InputOptions& options, const fs::path& path) {
   data::ReadOptions read;
-  if (is_page(path)) {  // says itself how it is encoded
+  if (is_page(path) || options.source_code) {  // says itself how it is encoded, or each file has its own way
     read.encoding.name = "bytes";
     return read;
   }
@@ -55,34 +58,39 @@ bool is_readable(const fs::path& path) {
          extension == ".text" || extension == ".md";
 }
 
-data::TextInput describe(const fs::path& path) {
+data::TextInput describe(const fs::path& path, bool source_code) {
   data::ReadOptions options;
-  if (is_archive(path) || is_page(path))
+  if (source_code || is_archive(path) || is_page(path))
     options.form = data::TextForm::kPlain;  // not of a kind that it knows
   return data::describe_input(path, options);
 }
 
 }  // namespace
 
-std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths) {
+std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, bool source_code) {
   std::vector<data::TextInput> inputs;
   for (const fs::path& path : paths) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
-      inputs.push_back(describe(path));
+      inputs.push_back(describe(path, source_code));
       continue;
     }
     std::vector<fs::path> files;
-    for (const auto& entry : fs::recursive_directory_iterator(path))
-      if (entry.is_regular_file() && is_readable(entry.path())) files.push_back(entry.path());
-    require<ConfigError>(
-        !files.empty(),
-        "'{}' has no files that can be read; expected .jsonl, .txt, .md, .html, .warc or .wet, "
-        "also with .gz or .zst",
-        path.string());
+    for (auto entry = fs::recursive_directory_iterator(path); entry != fs::recursive_directory_iterator();
+         ++entry) {
+      if (source_code && entry->is_directory() && entry->path().filename().native().starts_with('.'))
+        entry.disable_recursion_pending();
+      const bool wanted = source_code ? !source_language(entry->path()).empty() && !entry->is_symlink()
+                                      : is_readable(entry->path());
+      if (wanted && entry->is_regular_file()) files.push_back(entry->path());
+    }
+    require<ConfigError>(!files.empty(), "'{}' has no files that can be read; expected {}", path.string(),
+                         source_code
+                             ? "source code of a language that is known"
+                             : ".jsonl, .txt, .md, .html, .warc or .wet, also with .gz or .zst, or .parquet");
     std::sort(files.begin(), files.end(),
               [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
-    for (const fs::path& file : files) inputs.push_back(describe(file));
+    for (const fs::path& file : files) inputs.push_back(describe(file, source_code));
   }
   require<ConfigError>(!inputs.empty(), "no input files");
   return inputs;
@@ -107,7 +115,7 @@ bool DocumentReader::open_next() {
   if (++input_ >= std::ssize(inputs_)) return false;
   number_ = 0;
   one_ = {inputs_[static_cast<std::size_t>(input_)]};
-  if (is_archive(one_.front().path))
+  if (!options_.source_code && is_archive(one_.front().path))
     records_ = std::make_unique<WarcReader>(one_.front().path);
   else
     texts_ = std::make_unique<data::BlockReader>(one_, read_options(options_, one_.front().path));
@@ -213,6 +221,15 @@ void DocumentParser::read_record(std::string_view record, Document& document, st
   document.text = page_as_utf8(answer.body, answer.content_type);
 }
 
+void DocumentParser::read_source(std::string_view bytes, const fs::path& path, Document& document) {
+  require<DataError>(bytes.find('\0') == bytes.npos, "a binary file");
+  document.text = page_as_utf8(bytes, {});
+  document.id = path.string();
+  add_member("path", document.id, document.metadata);
+  add_member("language", source_language(path), document.metadata);
+  add_member("license", licence_of_(path, document.text), document.metadata);
+}
+
 bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& document,
                            std::string& unusable) {
   const data::Block& block = from.block;
@@ -228,7 +245,9 @@ bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& 
   } else {
     document.id.clear();
     document.metadata.clear();
-    if (is_page(block.input->path))
+    if (source_code_)
+      read_source(piece, block.input->path, document);
+    else if (is_page(block.input->path))
       read_page(piece, {}, document, unusable);
     else
       document.text = piece;

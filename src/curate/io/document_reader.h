@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "config/schema.h"
+#include "curate/code/licence.h"
 #include "curate/document.h"
 #include "curate/html/main_text.h"
 #include "curate/io/json_document.h"
@@ -26,13 +27,15 @@ struct InputOptions {
   TextSplit text_split = TextSplit::kFile;
   MainText main_text = MainText::kStoa;
   std::string stop_words;
+  bool source_code = false;
 };
 void declare(config::Section<InputOptions>& s);
 
 // The files of `paths` in a fixed order: files as they are given, the readable files of folders (.jsonl,
-// .txt, .md, .html, archives, also .gz and .zst) sorted by name, with those of folders inside. IoError where
-// one is missing, ConfigError where there are none.
-std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths);
+// .parquet, .txt, .md, .html, archives, also .gz, .zst) sorted by name, with those of folders inside. IoError
+// where one is missing, ConfigError where there are none. `source_code`: files of programming languages
+// instead, but none in hidden folders.
+std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, bool source_code = false);
 
 struct Place {
   std::int64_t input = 0, number = 0;  // of the next document
@@ -76,7 +79,9 @@ class DocumentReader {
 class DocumentParser {
  public:
   explicit DocumentParser(const InputOptions& options)
-      : json_(options.text_key, options.id_key), main_text_(options.main_text, options.stop_words) {}
+      : source_code_(options.source_code),
+        json_(options.text_key, options.id_key),
+        main_text_(options.main_text, options.stop_words) {}
   // Document `index` of the block; false where there is none (a blank line). `unusable`: why it has no text
   // that stages could judge ("no_page", "http_status", "no_main_text"); empty: it has. DataError: a line that
   // is no document, a page that is corrupt.
@@ -86,7 +91,10 @@ class DocumentParser {
   void read_record(std::string_view record, Document& document, std::string& unusable) const;
   void read_page(std::string_view bytes, std::string_view content_type, Document& document,
                  std::string& unusable) const;
+  void read_source(std::string_view bytes, const fs::path& path, Document& document);
 
+  const bool source_code_;
+  LicenceFinder licence_of_;
   JsonDocuments json_;
   const MainTextExtractor main_text_;
 };

@@ -78,35 +78,58 @@ void append_json_string(std::string_view text, std::string& out) {
   out += '"';
 }
 
+namespace {
+
+// Cuts the first member off: `"a":1` of `"a":1,"b":[2,"x"]`.
+std::string_view take_member(std::string_view& rest) {
+  bool in_string = false;
+  int depth = 0;
+  std::size_t end = 0;
+  for (; end < rest.size() && (in_string || depth > 0 || rest[end] != ','); ++end) {
+    const char c = rest[end];
+    if (in_string && c == '\\') {
+      ++end;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+    }
+  }
+  const std::string_view member = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return member;
+}
+
+bool is_member(std::string_view member, std::string_view key) {
+  return member.size() > key.size() + 2 && member.substr(1, key.size()) == key &&
+         member[key.size() + 1] == '"';
+}
+
+}  // namespace
+
 void set_member(std::string_view key, std::string_view value, std::string& metadata) {
-  // Members as they are written, without blanks between: "a":1,"b":[2,"x"].
+  // Members as they are written, without blanks between.
   std::string kept;
   for (std::string_view rest = metadata; !rest.empty();) {
-    bool in_string = false;
-    int depth = 0;
-    std::size_t end = 0;
-    for (; end < rest.size() && (in_string || depth > 0 || rest[end] != ','); ++end) {
-      const char c = rest[end];
-      if (in_string && c == '\\') {
-        ++end;
-      } else if (c == '"') {
-        in_string = !in_string;
-      } else if (!in_string) {
-        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-      }
-    }
-    const std::string_view member = rest.substr(0, end);
-    const bool same = member.size() > key.size() + 2 && member.substr(1, key.size()) == key &&
-                      member[key.size() + 1] == '"';
-    if (!same) {
-      if (!kept.empty()) kept += ',';
-      kept += member;
-    }
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::string_view member = take_member(rest);
+    if (is_member(member, key)) continue;
+    if (!kept.empty()) kept += ',';
+    kept += member;
   }
   if (!kept.empty()) kept += ',';
   kept += fmt::format("\"{}\":{}", key, value);
   metadata = std::move(kept);
+}
+
+std::string string_member(std::string_view key, std::string_view metadata) {
+  while (!metadata.empty()) {
+    const std::string_view member = take_member(metadata);
+    if (!is_member(member, key)) continue;
+    const std::string_view value = member.substr(key.size() + 3);
+    if (value.size() < 2 || value.front() != '"' || value.find('\\') != value.npos) return {};
+    return std::string(value.substr(1, value.size() - 2));
+  }
+  return {};
 }
 
 void append_json_line(const Document& document, std::string_view reason, std::string& out) {

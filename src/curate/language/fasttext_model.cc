@@ -259,12 +259,9 @@ void FastTextModel::add_subwords(std::string_view word, std::vector<std::int64_t
 }
 
 void FastTextModel::add_rows(std::string_view text, std::vector<std::int64_t>& rows) const {
-  const auto is_blank = [](char c) {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\v' || c == '\f' || c == '\0';
-  };
   std::vector<std::int32_t> hashes;
   std::string word, bounded;
-  const auto add = [&](std::string_view token) {
+  each_word(text, [&](std::string_view token) {
     word = token;
     const auto found = words_.find(word);
     if (found == words_.end() && token.starts_with(kLabelPrefix)) return;
@@ -276,14 +273,7 @@ void FastTextModel::add_rows(std::string_view text, std::vector<std::int64_t>& r
       add_subwords(bounded, rows);
     }
     hashes.push_back(static_cast<std::int32_t>(fnv_hash(token)));
-  };
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at;
-    while (end < text.size() && !is_blank(text[end])) ++end;
-    if (end > at) add(text.substr(at, end - at));
-    at = end + 1;
-  }
-  add(kEndOfLine);
+  });
   if (bucket_ == 0) return;
   for (std::size_t i = 0; i < hashes.size(); ++i) {
     auto h = static_cast<std::uint64_t>(std::int64_t{hashes[i]});

@@ -21,6 +21,21 @@ namespace stoa::curate {
 
 class FastTextModel {
  public:
+  // Calls `visit` with every word of a text and with "</s>", which ends it.
+  template <class Visit>
+  static void each_word(std::string_view text, Visit&& visit) {
+    const auto is_blank = [](char c) {
+      return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\v' || c == '\f' || c == '\0';
+    };
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t end = at;
+      while (end < text.size() && !is_blank(text[end])) ++end;
+      if (end > at) visit(text.substr(at, end - at));
+      at = end + 1;
+    }
+    visit(std::string_view("</s>"));
+  }
+
   // DataError where the file is damaged, or no classifier.
   explicit FastTextModel(const fs::path& path);
   FastTextModel(std::string content, const std::string& name);
@@ -32,6 +47,9 @@ class FastTextModel {
   void predict(std::string_view text, std::vector<float>& probabilities) const;
 
  private:
+  friend class FastTextTrainer;
+  FastTextModel() = default;
+
   enum class Loss : std::int32_t { kHierarchical = 1, kNegative = 2, kSoftmax = 3, kOneVsAll = 4 };
 
   // Rows of floats, plain or as codes of a product quantiser.
@@ -61,6 +79,7 @@ class FastTextModel {
   Loss loss_ = Loss::kSoftmax;
   std::unordered_map<std::string, std::int32_t> words_;
   std::int64_t word_count_ = 0;
+  std::vector<std::int64_t> word_counts_;  // by row, of a model that was trained here
   std::vector<std::string> labels_;
   bool pruned_ = false;
   std::vector<std::uint64_t> kept_;                        // of pruned buckets: a bit for each that stays

@@ -124,7 +124,8 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
                        const std::stop_token& stop) {
   require<ConfigError>(options.workers >= 1, "{} workers; expected at least 1", options.workers);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<data::TextInput> inputs = find_inputs(options.inputs);
+  const std::vector<data::TextInput> inputs =
+      find_inputs(options.inputs, pipeline.settings.input.source_code);
   Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs)}};
   if (options.tags) subject["tags"] = true;
   Journal journal(options.output, subject);
@@ -170,7 +171,7 @@ Forecast forecast(const Pipeline& pipeline, const std::vector<fs::path>& paths, 
   Processor processor(pipeline);
   const auto start = std::chrono::steady_clock::now();
   ProcessedBlock out;
-  for (const data::TextInput& input : find_inputs(paths)) {
+  for (const data::TextInput& input : find_inputs(paths, pipeline.settings.input.source_code)) {
     const std::vector<data::TextInput> one{input};
     DocumentReader reader(one, pipeline.settings.input, {});
     const double wanted = share * static_cast<double>(input.bytes);

@@ -3,12 +3,15 @@
 #include <vector>
 
 #include "config/reader.h"
+#include "curate/filters/classifier.h"
+#include "curate/filters/code_quality.h"
 #include "curate/filters/datatrove.h"
 #include "curate/filters/dclm.h"
 #include "curate/filters/decontaminate.h"
 #include "curate/filters/dolma.h"
 #include "curate/filters/language_filter.h"
 #include "curate/filters/nemo.h"
+#include "curate/filters/perplexity.h"
 #include "curate/filters/pii.h"
 #include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
@@ -59,6 +62,14 @@ std::span<const StageKind> stage_kinds() {
       kind_of<Decontaminate>("decontaminate",
                              "Cuts or drops what tests of models hold (GPT-3's, datatrove's, dolma's rules)"),
       kind_of<LanguageFilter>("language", "Names the language of documents, and drops those in others"),
+      kind_of<CodeQuality>(
+          "code_quality",
+          "Drops generated files, data and files without comments among source code (StarCoder)"),
+      kind_of<ClassifierFilter>(
+          "classifier",
+          "Drops documents to which a classifier gives a low probability of a label (DCLM, GPT-3)"),
+      kind_of<PerplexityFilter>("perplexity",
+                                "Drops documents that an n-gram model predicts badly, or too well (CCNet)"),
       kind_of<PiiOptions>("pii", "Replaces e-mail and IPv4 addresses (datatrove's patterns); drops nothing"),
   };
   return kinds;

@@ -14,7 +14,9 @@ bool is_decimal_separator(char32_t c) {
   return c == '.' || c == ',' || c == 0x60c || c == 0x66b || (c >= 0x2396 && c <= 0x2398);
 }
 
-void append_stripped(char32_t c, std::string& out) {
+}  // namespace
+
+void append_without_marks(char32_t c, std::string& out) {
   if (c >= kFirstSyllable && c <= kLastSyllable) {
     const char32_t index = c - kFirstSyllable;
     append_utf8(kLead + index / (kVowels * kTails), out);
@@ -26,8 +28,6 @@ void append_stripped(char32_t c, std::string& out) {
     if (to != 0) append_utf8(to, out);
   });
 }
-
-}  // namespace
 
 std::string_view Simplifier::operator()(std::string_view text) {
   const Characters& table = characters();
@@ -68,7 +68,7 @@ std::string_view Simplifier::operator()(std::string_view text) {
     if (c.length == 1)
       out_ += *p;
     else
-      append_stripped(c.value, out_);
+      append_without_marks(c.value, out_);
     p += c.length;
   }
   return strip(out_);

@@ -1,0 +1,154 @@
+// N-gram models: what is estimated is modified Kneser-Ney and sums up to one, and what is scored is what
+// KenLM scores (tests/oracle/make_ngram_fixtures.py).
+#include "curate/language_model/ngram_model.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/test_paths.h"
+#include "curate/language_model/kneser_ney.h"
+#include "curate/language_model/model_words.h"
+#include "curate/text/space_words.h"
+#include "data/test_files.h"
+
+namespace stoa::curate {
+namespace {
+
+using ::testing::HasSubstr;
+
+const fs::path kNgramFolder = test::source_dir() / "tests/fixtures/curate/ngrams";
+
+std::vector<std::string_view> pieces_of(std::string_view text) {
+  std::vector<std::string_view> out;
+  for (const SpaceWord& word : split_at_white_space(text)) out.push_back(word.text);
+  return out;
+}
+
+void train_on(const fs::path& corpus, int order, const fs::path& output) {
+  KneserNeyTrainer trainer(order, 1 << 26);
+  std::istringstream in(read_text(corpus));
+  for (std::string line; std::getline(in, line);) trainer.add(pieces_of(line));
+  trainer.write(output);
+}
+
+// The lines of an ARPA file, each with its numbers rounded, in any order.
+std::multiset<std::string> rounded_lines(const fs::path& path) {
+  std::multiset<std::string> out;
+  std::istringstream in(read_text(path));
+  for (std::string line; std::getline(in, line);) {
+    const auto pieces = pieces_of(line);
+    if (pieces.empty()) continue;
+    std::string rounded;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const bool number =
+          line.find('\t') != line.npos &&
+          (i == 0 || (i + 1 == pieces.size() && std::count(line.begin(), line.end(), '\t') == 2));
+      rounded += number ? fmt::format("{:.4f} ", std::stod(std::string(pieces[i])) + 0.0)
+                        : std::string(pieces[i]) + " ";
+    }
+    out.insert(rounded == "" ? line : rounded);
+  }
+  return out;
+}
+
+TEST(KneserNey, EstimatesAreThoseOfTheFormulas) {
+  const data::TestFolder folder;
+  train_on(kNgramFolder / "corpus.txt", 5, folder / "m.arpa");
+  const auto expected = rounded_lines(kNgramFolder / "model.arpa"), made = rounded_lines(folder / "m.arpa");
+  std::vector<std::string> missing, extra;
+  std::set_difference(expected.begin(), expected.end(), made.begin(), made.end(),
+                      std::back_inserter(missing));
+  std::set_difference(made.begin(), made.end(), expected.begin(), expected.end(), std::back_inserter(extra));
+  EXPECT_GT(expected.size(), 1000u);
+  // A value that lies between two roundings may fall to either side.
+  EXPECT_LE(missing.size(), expected.size() / 500) << missing.front() << "\n"
+                                                   << (extra.empty() ? "" : extra.front());
+  EXPECT_EQ(missing.size(), extra.size());
+}
+
+TEST(NgramModel, ScoresAreThoseOfKenLm) {
+  const NgramModel model(kNgramFolder / "model.arpa");
+  EXPECT_EQ(model.order(), 5);
+  std::istringstream in(read_text(kNgramFolder / "kenlm.jsonl"));
+  int sentences = 0;
+  for (std::string line; std::getline(in, line); ++sentences) {
+    const auto expected = nlohmann::json::parse(line);
+    const auto text = expected["text"].get<std::string>();
+    const auto words = pieces_of(text);
+    const auto logarithms = model.logarithms(words);
+    ASSERT_EQ(logarithms.size(), expected["scores"].size());
+    for (std::size_t i = 0; i < logarithms.size(); ++i)
+      EXPECT_NEAR(logarithms[i], expected["scores"][i].get<double>(), 1e-5) << text << " word " << i;
+    const auto score = model.score(words);
+    EXPECT_NEAR(
+        std::pow(10, -score.log10 / static_cast<double>(score.words)) / expected["perplexity"].get<double>(),
+        1, 1e-5);
+  }
+  EXPECT_GE(sentences, 50);
+}
+
+// After every context, also those that the text does not have.
+TEST(NgramModel, ProbabilitiesSumUpToOne) {
+  const data::TestFolder folder;
+  train_on(kNgramFolder / "corpus.txt", 4, folder / "m.arpa");
+  const NgramModel model(folder / "m.arpa");
+  std::set<std::string> vocabulary{"<unk>"};
+  const std::string corpus = read_text(kNgramFolder / "corpus.txt");
+  for (const auto word : pieces_of(corpus)) vocabulary.emplace(word);
+  EXPECT_EQ(model.size(1), vocabulary.size() + 2);
+  for (const std::string context : {"", "the", "the ferry", "harbour the", "the the the the", "never seen"}) {
+    auto words = pieces_of(context);
+    const std::size_t at = words.size();
+    double sum = std::pow(10, model.logarithms(words).back());
+    words.emplace_back();
+    for (const std::string& word : vocabulary) {
+      words.back() = word;
+      sum += std::pow(10, model.logarithms(words)[at]);
+    }
+    EXPECT_NEAR(sum, 1, 1e-5) << "after '" << context << "'";
+  }
+}
+
+TEST(NgramModel, FilesThatAreWrongAreNamedWithTheLine) {
+  const data::TestFolder folder;
+  const std::string good =
+      "\\data\\\nngram 1=3\nngram "
+      "2=1\n\n\\1-grams:\n-1\t<s>\t-0.3\n-1\t</s>\n-0.5\ta\t-0.2\n\n\\2-grams:\n-0.1\t<s> a\n\n\\end\\\n";
+  const auto refusal = [&](std::string text, const std::string& what, const std::string& by) {
+    if (!what.empty()) text.replace(text.find(what), what.size(), by);
+    write_text(folder / "m.arpa", text);
+    try {
+      const NgramModel model(folder / "m.arpa");
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_EQ(refusal(good, "", ""), "read");
+  EXPECT_THAT(refusal("hello\n", "", ""), HasSubstr("no ARPA file"));
+  EXPECT_THAT(refusal(good, "ngram 2=1", "ngram 2=2"), HasSubstr("1 2-grams where 2 are announced"));
+  EXPECT_THAT(refusal(good, "<s> a", "<s> b"), HasSubstr("m.arpa:11: 'b' is no unigram"));
+  EXPECT_THAT(refusal(good, "-0.1", "0.1"), HasSubstr("no logarithm of a probability"));
+  EXPECT_THAT(refusal(good, "\\end\\\n", ""), HasSubstr("\\end\\ is expected"));
+  EXPECT_THAT(refusal(good, "</s>", "<s>"), HasSubstr("'<s>' appears twice"));
+  EXPECT_THAT(refusal(good, "\\2-grams", "\\3-grams"), HasSubstr("\\2-grams: is expected"));
+}
+
+// tests/oracle/make_ngram_fixtures.py prints what CCNet's text_normalizer gives.
+TEST(ModelWords, TextsAreNormalizedAsByCcnet) {
+  EXPECT_EQ(ccnet_model_form("  «Été» 1995 – “Où?”… 東京（Tokyo）、50％ "),
+            "\"ete\" 0000 - \"ou?\"... 東京(tokyo),00%");
+  const ModelWords words({"", true});
+  ModelWords::Line line;
+  words.split("The FERRY\tleft", line);
+  EXPECT_THAT(line.words, ::testing::ElementsAre("the", "ferryleft")) << "control characters go, as in CCNet";
+}
+
+}  // namespace
+}  // namespace stoa::curate
