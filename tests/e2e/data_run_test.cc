@@ -213,7 +213,7 @@ TEST_F(DataRun, EveryShippedPipelineRuns) {
 TEST_F(DataRun, ParquetFilesAreReadAsTheJsonLinesOfTheirRows) {
   const fs::path fixtures = test::source_dir() / "tests/fixtures/parquet";
   write_text(path("pipeline.yaml"),
-             "input: {text_key: required}\nstages:\n  - gopher_quality: {min_doc_words: 3, min_stop_words: "
+             "input: {text_key: required}\nstages:\n  - gopher_quality: {min_doc_words: 2, min_stop_words: "
              "0, max_non_alpha_words_ratio: 0, min_avg_word_length: 0}\n");
   fs::create_directory(path("rows"));
   fs::copy_file(fixtures / "snappy-2.0.parquet", path("rows/rows.parquet"));
