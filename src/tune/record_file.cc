@@ -33,7 +33,7 @@ void refuse_other_bytes(const std::string& name, std::string_view content) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers{{
       {"\x1F\x8B", "is gzip data: give it a name that ends with .gz"},
       {"\x28\xB5\x2F\xFD", "is zstd data: give it a name that ends with .zst"},
-      {"PAR1", "is a Parquet file; write its rows as JSON lines"},
+      {"PAR1", "is a Parquet file: give it a name that ends with .parquet"},
       {"\xFF\xFE", "is UTF-16 text; save it as UTF-8"},
       {"\xFE\xFF", "is UTF-16 text; save it as UTF-8"},
   }};
