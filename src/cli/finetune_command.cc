@@ -144,7 +144,8 @@ void add_finetune_command(CLI::App& app, Context& context) {
       ->type_name("FILE");
   c->add_option(
        "--method", a->choice.method,
-       "full: all weights; lora: low-rank adapters of all linear layers; prompt, p-tuning, prefix: virtual "
+       "full: all weights; lora: low-rank adapters of all linear layers; dora: the same with trained norms "
+       "of rows; prompt, p-tuning, prefix: virtual "
        "tokens in front of every text. All but full leave the model as it is and are saved in PEFT's form")
       ->capture_default_str()
       ->check(CLI::IsMember(finetune_methods()));

@@ -27,11 +27,9 @@ struct Method {
   const char* scheme;
   double rate;
 };
-constexpr Method kMethods[] = {{"full", "none", 1},
-                               {"lora", "lora", 10},
-                               {"prompt", "prompt", 50},
-                               {"p-tuning", "ptuning", 5},
-                               {"prefix", "prefix", 50}};
+constexpr Method kMethods[] = {{"full", "none", 1},        {"lora", "lora", 10},
+                               {"dora", "lora", 10},       {"prompt", "prompt", 50},
+                               {"p-tuning", "ptuning", 5}, {"prefix", "prefix", 50}};
 
 const Method& method_of(const std::string& name) {
   return *std::find_if(std::begin(kMethods), std::end(kMethods),
@@ -99,6 +97,7 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
       "model.optim.sched.warmup_ratio=0.03",
       fmt::format("model.optim.sched.min_lr={}", rate / 10)};
   if (adapts) out.push_back(fmt::format("model.peft.peft_scheme={}", method.scheme));
+  if (choice.method == "dora") out.push_back("model.peft.lora_tuning.use_dora=true");
   if (compares) {
     out.push_back("model.objective.name=" + choice.objective);
     for (const char* part : {"hidden", "attention", "embedding"})

@@ -59,9 +59,9 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ad
     if (c.has_virtual_tokens())
       return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
                          c.peft_scheme == model::PeftScheme::kPrefix ? "prefix" : "prompt or ptuning");
-    return fmt::format("rank {}, alpha {}{}", c.lora.adapter_dim,
+    return fmt::format("rank {}, alpha {}{}{}", c.lora.adapter_dim,
                        c.lora.alpha.value_or(static_cast<double>(c.lora.adapter_dim)),
-                       c.lora.use_rslora ? ", rsLoRA" : "");
+                       c.lora.use_rslora ? ", rsLoRA" : "", c.lora.use_dora ? ", DoRA" : "");
   };
   require<ConfigError>(text(theirs) == text(ours), "'{}' is an adapter of {}; {} has {}: give the same",
                        directory.string(), text(theirs), ours.is_lora() ? "peft.lora_tuning" : "model.peft",
@@ -119,15 +119,21 @@ const std::vector<float>* AdapterFiles::find(const std::string& canonical) const
 
 void AdapterFiles::read(const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& target,
                         const std::function<void(nn::ParamId)>& filled) const {
+  fill_held(values_, rank, target, filled);
+}
+
+void fill_held(const std::map<std::string, std::vector<float>>& all, const HeldParameters& rank,
+               const std::function<TensorView(nn::ParamId)>& target,
+               const std::function<void(nn::ParamId)>& filled) {
   for (std::size_t p = 0; p < rank.parts.size(); ++p) {
     const ShardSpec& shard = rank.parts[p];
     const nn::ParamId id{static_cast<int>(p)};
-    if (shard.pieces.empty() || !find(shard.pieces.front().name)) continue;
+    if (shard.pieces.empty() || !all.contains(shard.pieces.front().name)) continue;
     if (shard.flat && shard.flat->begin >= shard.flat->end) continue;
     const TensorView memory = target(id);
     std::memset(memory.data, 0, memory.bytes());
     for (const ShardPiece& piece : shard.pieces) {
-      const std::vector<float>& values = values_.at(piece.name);
+      const std::vector<float>& values = all.at(piece.name);
       ckpt::for_each_run(
           piece, shard.local, shard.local.inner(), shard.flat, [&](const ckpt::ElementRun& run) {
             ckpt::convert_elements(reinterpret_cast<const std::byte*>(values.data() + run.file), DType::kF32,

@@ -39,6 +39,11 @@ class AdapterFiles {
   std::map<std::string, std::vector<float>> values_;  // by canonical name
 };
 
+// What AdapterFiles::read() does with values by canonical name.
+void fill_held(const std::map<std::string, std::vector<float>>& values, const HeldParameters& rank,
+               const std::function<TensorView(nn::ParamId)>& target,
+               const std::function<void(nn::ParamId)>& filled);
+
 // The tensors of an adapter to be written, and their bytes. `source` is as in write_model().
 std::vector<ckpt::TensorEntry> adapter_entries(const model::ModelSpec& spec, DType type);
 void write_adapter(ckpt::ShardedWriter& writer, const model::ModelSpec& spec, DType type,

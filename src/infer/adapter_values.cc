@@ -8,6 +8,7 @@
 #include "ckpt/adapter_directory.h"
 #include "ckpt/convert.h"
 #include "model/huggingface/adapter_tensors.h"
+#include "nn/low_rank.h"
 
 namespace stoa::infer {
 
@@ -15,7 +16,8 @@ namespace hf = model::huggingface;
 
 namespace {
 
-constexpr std::string_view kEndA = ".lora_A.weight", kEndB = ".lora_B.weight";
+constexpr std::string_view kEndA = ".lora_A.weight", kEndB = ".lora_B.weight",
+                           kEndMagnitude = nn::LowRank::kMagnitude;
 constexpr std::string_view kExperts = ".experts", kWrapped = ".base_layer";
 
 std::string without(std::string name, std::string_view part) {
@@ -165,6 +167,11 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
         (a ? joint[path].a : joint[path].b) = values_of(*source, *entry);
         continue;
       }
+    } else if (const std::size_t at = name.find(kEndMagnitude); at != std::string::npos) {
+      // PEFT saves it without ".weight" and holds it with.
+      const std::string end = name.substr(at + kEndMagnitude.size());
+      const std::string known = same_path(name.substr(0, at), paths);
+      if (!known.empty() && (end.empty() || end == ".weight")) key = known + std::string(kEndMagnitude);
     } else {
       key = same_path(without(name, kWrapped), tensors);
     }

@@ -5,6 +5,7 @@
 
 #include "ckpt/convert.h"
 #include "model/adapter_plan.h"
+#include "nn/low_rank.h"
 
 namespace stoa::infer {
 
@@ -32,6 +33,18 @@ void add_product(std::vector<float>& w, const float* b, const float* a, std::int
     }
     for (std::int64_t c = 0; c < columns; ++c) out[c] += sum[static_cast<std::size_t>(c)];
   });
+}
+
+// Brings every row of w to its magnitude.
+void scale_rows(std::vector<float>& w, const std::vector<float>& magnitudes) {
+  const std::size_t columns = w.size() / magnitudes.size();
+  for (std::size_t row = 0; row < magnitudes.size(); ++row) {
+    float* const out = w.data() + row * columns;
+    double squares = 0;
+    for (std::size_t c = 0; c < columns; ++c) squares += static_cast<double>(out[c]) * out[c];
+    const double factor = squares > 0 ? magnitudes[row] / std::sqrt(squares) : 0;
+    for (std::size_t c = 0; c < columns; ++c) out[c] = static_cast<float>(factor * out[c]);
+  }
 }
 
 // Adds up what single tensors gained and lost.
@@ -97,6 +110,8 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
       add_product(values, adapter.find(piece + ".lora_B.weight")->data(),
                   adapter.find(m.linear.name + ".lora_A.weight")->data(), m.rank, m.linear.inputs, m.scale,
                   pool);
+      if (const auto* magnitudes = adapter.find(piece + nn::LowRank::kMagnitude))
+        scale_rows(values, *magnitudes);
     }
     std::vector<float> rounded(values.size());
     std::vector<std::byte> stored(values.size() * size_of(type));

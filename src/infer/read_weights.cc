@@ -1,7 +1,11 @@
 #include "infer/read_weights.h"
 
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <vector>
+
+#include "nn/low_rank.h"
 
 namespace stoa::infer {
 
@@ -30,7 +34,43 @@ void read_files(Machine& machine, const Files& files, const HeldParameters& rank
       });
 }
 
+// The norms of the rows of a canonical matrix.
+std::vector<float> row_norms(const ModelFiles& files, const std::string& matrix, std::int64_t rows) {
+  const std::vector<std::byte> bytes = files.canonical(matrix, DType::kF32);
+  std::vector<float> weights(bytes.size() / sizeof(float)), out;
+  std::memcpy(weights.data(), bytes.data(), bytes.size());
+  const std::size_t columns = weights.size() / static_cast<std::size_t>(rows);
+  for (auto row = weights.begin(); row != weights.end(); row += static_cast<std::ptrdiff_t>(columns)) {
+    double squares = 0;
+    for (std::size_t c = 0; c < columns; ++c) squares += static_cast<double>(row[c]) * row[c];
+    out.push_back(static_cast<float>(std::sqrt(squares)));
+  }
+  return out;
+}
+
+struct StartMagnitudes {
+  const ModelFiles& files;
+
+  void read(const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& target,
+            const std::function<void(nn::ParamId)>& filled) const {
+    constexpr std::string_view kEnd = nn::LowRank::kMagnitude;
+    std::map<std::string, std::vector<float>> norms;
+    for (const ShardSpec& part : rank.parts)
+      for (const ShardPiece& piece : part.pieces)
+        if (piece.name.ends_with(kEnd)) {
+          const std::string layer = piece.name.substr(0, piece.name.size() - kEnd.size());
+          norms[piece.name] = row_norms(files, layer + ".weight", piece.global[0]);
+        }
+    fill_held(norms, rank, target, filled);
+  }
+};
+
 }  // namespace
+
+void read_magnitudes(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
+                     const std::function<TensorView(nn::ParamId)>& memory) {
+  read_files(machine, StartMagnitudes{files}, rank, memory);
+}
 
 void read_weights(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
                   const std::function<TensorView(nn::ParamId)>& memory) {

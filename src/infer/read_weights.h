@@ -15,5 +15,9 @@ void read_weights(Machine& machine, const ModelFiles& files, const HeldParameter
                   const std::function<TensorView(nn::ParamId)>& memory);
 void read_weights(Machine& machine, const AdapterFiles& files, const HeldParameters& rank,
                   const std::function<TensorView(nn::ParamId)>& memory);
+// Fills the magnitudes of a fresh adapter (nn/low_rank.h) with the norms of the rows of the matrices in
+// `files`.
+void read_magnitudes(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
+                     const std::function<TensorView(nn::ParamId)>& memory);
 
 }  // namespace stoa::infer

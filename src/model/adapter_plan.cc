@@ -373,6 +373,10 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
         "peft.lora_tuning: '{}' is stored as one matrix with parts of other layers, which an "
         "adapter cannot split; exclude it (exclude_modules)",
         module.path);
+    require<ConfigError>(!c.use_dora || module.pieces.front().name.find(".experts.") == std::string::npos,
+                         "peft.lora_tuning.use_dora is not for experts, as '{}': exclude them "
+                         "(exclude_modules=['*experts*'])",
+                         module.path);
     AdaptedModule adapted;
     adapted.linear = module;
     adapted.rank = c.adapter_dim;
@@ -457,7 +461,8 @@ std::vector<nn::LowRankBranch> AdapterPlan::branches(const std::vector<std::stri
                              .scale = module.scale,
                              .dropout = static_cast<float>(c.adapter_dropout),
                              .init = {},
-                             .b_rate = c.loraplus_lr_ratio};
+                             .b_rate = c.loraplus_lr_ratio,
+                             .magnitude = c.use_dora};
     switch (c.column_init_method) {
       case LowRankInit::kKaiming:
         branch.init = {nn::InitKind::kUniform, 1 / std::sqrt(inputs)};

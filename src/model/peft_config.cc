@@ -95,6 +95,11 @@ void declare_lora(Section<LoraConfig>& s) {
       .help("Layers of the model with branches, numbered from 1, as in NeMo. Empty: all.");
   s.field("use_rslora", &C::use_rslora)
       .help("Multiply by alpha / sqrt(adapter_dim) instead (rsLoRA, 2312.03732): for large ranks.");
+  s.field("use_dora", &C::use_dora)
+      .help(
+          "Train the norm of every row of an adapted matrix apart from its direction, which the branch "
+          "changes "
+          "(DoRA, 2402.09353). Not of experts.");
   s.field("rank_pattern", &C::rank_pattern)
       .help("Other ranks of some layers, as in ['layers.1.*q_proj=4']: names or regular expressions.");
   s.field("alpha_pattern", &C::alpha_pattern).help("Other alphas of some layers, likewise.");

@@ -35,6 +35,7 @@ struct LoraConfig {
   std::vector<std::string> exclude_modules;
   std::vector<std::int64_t> layer_selection;  // numbered from 1; empty: all
   bool use_rslora = false;                    // scale alpha / sqrt(rank) instead of alpha / rank
+  bool use_dora = false;                      // norms of rows are trained apart from their directions
   std::vector<std::string> rank_pattern;      // "pattern=rank"
   std::vector<std::string> alpha_pattern;     // "pattern=alpha"
   LowRankInit column_init_method = LowRankInit::kKaiming;

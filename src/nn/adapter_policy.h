@@ -19,6 +19,9 @@ struct LowRankBranch {
   float dropout = 0;  // of the branch's input
   ParamInit init;     // of A; B is zero
   double b_rate = 1;  // learning rate of B, relative to that of A (LoRA+, 2402.12354)
+  // Rows of W + scale B A are brought to norms m that are trained (DoRA, 2402.09353), of all branches of a
+  // layer or none: y = m / norm * (W x + scale B A x) + bias.
+  bool magnitude = false;
 };
 
 // What makes the embeddings of virtual tokens.

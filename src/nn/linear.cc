@@ -59,7 +59,7 @@ TensorView Linear::whole_matrix(Pass& pass) const {
   if (!low_rank_) return own;
   const TensorView out = pass.ops.scratch.allocate(own.dtype, own.shape);
   ops::run(pass.ops, ops::Cast{.x = own, .y = out});
-  low_rank_.add_to(pass, out);
+  low_rank_.add_to(pass, own, out);
   return out;
 }
 
@@ -130,9 +130,13 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   const TensorView partial = partial_rows(pass, y_place(), y);
   // One rank's partial sums bring the bias.
   const bool bias = bias_ && y_place().rank == 0;
-  const TensorView all_x = all.wait();
-  multiply(pass, all_x, bias ? pass.params.get(bias_.value) : TensorView(), partial);
-  if (low_rank_) low_rank_.forward(pass, all_x, partial);
+  const TensorView all_x = all.wait(), own_bias = bias ? pass.params.get(bias_.value) : TensorView();
+  const bool scaled = low_rank_.has_magnitudes();
+  multiply(pass, all_x, scaled ? TensorView() : own_bias, partial);
+  if (scaled)
+    low_rank_.forward_scaled(pass, all_x, weight(pass), own_bias, partial);
+  else if (low_rank_)
+    low_rank_.forward(pass, all_x, partial);
   add_rows(pass, y_place(), partial, y).wait();
 }
 
@@ -144,17 +148,14 @@ void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, Tens
   InFlight all_x = weights ? gather_rows(pass, x_place(), x) : InFlight(x, nullptr);
   const TensorView all_dy = gather_rows(pass, y_place(), dy).wait();
   const TensorView partial = partial_rows(pass, x_place(), dx);
-  const Quantized dy8 = multiply_gradient(pass, which, all_dy, partial);
-  LowRank::Inner inner;
-  if (low_rank_) {
-    inner = low_rank_.inner_gradient(pass, all_dy);
-    low_rank_.backward_input(pass, inner, partial);
-  }
+  const LowRank::Gradient gradient = low_rank_.gradient(pass, weight(pass), all_dy);
+  const Quantized dy8 = multiply_gradient(pass, which, gradient.base, partial);
+  if (low_rank_) low_rank_.backward_input(pass, gradient, weight(pass), partial);
   InFlight sum = add_rows(pass, x_place(), partial, dx);
   if (weights) {
     const TensorView own_x = all_x.wait();
     if (trains()) add_weight_gradient(pass, own_x, all_dy, dy8);
-    if (low_rank_) low_rank_.backward_weight(pass, inner, own_x, all_dy);
+    if (low_rank_) low_rank_.backward_weight(pass, gradient, weight(pass), own_x);
   }
   sum.wait();
 }
@@ -165,7 +166,9 @@ void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
   InFlight all_x = gather_rows(pass, x_place(), x), all_dy = gather_rows(pass, y_place(), dy);
   const TensorView own_x = all_x.wait(), own_dy = all_dy.wait();
   if (trains()) add_weight_gradient(pass, own_x, own_dy, {});
-  if (low_rank_) low_rank_.backward_weight(pass, low_rank_.inner_gradient(pass, own_dy), own_x, own_dy);
+  if (!low_rank_) return;
+  const TensorView w = weight(pass);
+  low_rank_.backward_weight(pass, low_rank_.gradient(pass, w, own_dy), w, own_x);
 }
 
 void Linear::multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const {

@@ -52,11 +52,13 @@ ParamSpec LowRank::a_spec(const LinearOptions& o, const std::vector<LowRankBranc
   return out;
 }
 
-ParamSpec LowRank::b_spec(const LinearOptions& o, const LowRankBranch& branch, std::size_t first) const {
+// Rows as those of the layer: of B, or of magnitudes, where `columns` is 0.
+ParamSpec LowRank::rows_spec(const LinearOptions& o, const LowRankBranch& branch, const char* suffix,
+                             std::int64_t columns) const {
+  const std::size_t first = first_piece(o, branch);
   ParamSpec out;
-  out.name = branch.name + ".lora_B.weight";
+  out.name = branch.name + suffix;
   out.adapter = true;
-  out.init = {InitKind::kZeros, 0};
   const bool copied = on_every_rank(o, LinearSplit::kOutputs);
   // A rank has a part of A x, or its rows of the stream.
   bool partial = copied && (o.split == LinearSplit::kInputs || o.place.splits_stream());
@@ -64,21 +66,35 @@ ParamSpec LowRank::b_spec(const LinearOptions& o, const LowRankBranch& branch, s
   for (std::size_t p = first; p < first + branch.pieces.size(); ++p) {
     const LinearPiece& base = o.pieces[p];
     ShardPiece piece;
-    piece.name = base.name + ".lora_B.weight";
-    piece.global = {base.outputs, branch.rank};
+    piece.name = base.name + suffix;
+    piece.global = columns > 0 ? Shape{base.outputs, columns} : Shape{base.outputs};
     piece.begin = base.rows.begin;
     piece.count = base.rows.count;
     piece.memory_row = row;
-    piece.column_count = branch.rank;
+    piece.column_count = columns;
     piece.shared = copied || base.shared;
     piece.first_copy = copied ? o.place.rank == 0 : base.first_copy;
     partial = partial || base.shared;
     row += base.rows.count;
     out.shard.pieces.push_back(std::move(piece));
   }
-  out.shard.local = {row, branch.rank};
+  out.shard.local = columns > 0 ? Shape{row, columns} : Shape{row};
   if (partial) out.grad_partial_over.push_back(parallel::Group::kTensor);
+  return out;
+}
+
+ParamSpec LowRank::b_spec(const LinearOptions& o, const LowRankBranch& branch) const {
+  ParamSpec out = rows_spec(o, branch, ".lora_B.weight", branch.rank);
+  out.init = {InitKind::kZeros, 0};
   if (branch.b_rate != 1) out.scales.assign(branch.pieces.size(), {.rate = branch.b_rate});
+  return out;
+}
+
+// The norms of the rows of W replace the ones where W is known (infer/read_weights.h).
+ParamSpec LowRank::magnitude_spec(const LinearOptions& o, const LowRankBranch& branch) const {
+  ParamSpec out = rows_spec(o, branch, kMagnitude, 0);
+  out.init = {InitKind::kOnes, 0};
+  out.decay = false;
   return out;
 }
 
@@ -94,12 +110,16 @@ void LowRank::declare(ParamList& params, const LinearOptions& o) {
   if (o.split == LinearSplit::kWhole) rows_place_ = o.place;
   dropout_ = branches.front().dropout;
   a_ = params.add(a_spec(o, branches));
-  std::int64_t row = 0, outputs = 0, covered = 0;
-  for (const LinearPiece& piece : o.pieces) outputs += piece.rows.count;
+  has_magnitudes_ = branches.front().magnitude;
+  splits_inputs_ = o.split == LinearSplit::kInputs;
+  std::int64_t row = 0, covered = 0;
+  for (const LinearPiece& piece : o.pieces) outputs_ += piece.rows.count;
   for (const LowRankBranch& branch : branches) {
     require<InternalError>(branch.dropout == dropout_, "'{}': branches with different dropout", o.name);
+    require<InternalError>(branch.magnitude == has_magnitudes_, "'{}': a branch without magnitudes", o.name);
     const std::size_t first = first_piece(o, branch);
-    Branch out{.row = row, .rank = branch.rank, .b = params.add(b_spec(o, branch, first))};
+    Branch out{.row = row, .rank = branch.rank, .b = params.add(b_spec(o, branch)), .magnitude = {}};
+    if (has_magnitudes_) out.magnitude = params.add(magnitude_spec(o, branch));
     for (std::size_t p = 0; p < first + branch.pieces.size(); ++p)
       (p < first ? out.begin : out.outputs) += o.pieces[p].rows.count;
     if (runs_.empty() || runs_.back().scale != branch.scale)
@@ -110,7 +130,7 @@ void LowRank::declare(ParamList& params, const LinearOptions& o) {
     row += branch.rank;
     covered += out.outputs;
   }
-  covers_all_ = covered == outputs;
+  covers_all_ = covered == outputs_;
 }
 
 TensorView LowRank::rows_of_a(Pass& pass, const Run& run) const {
@@ -145,13 +165,16 @@ TensorView LowRank::masked(Pass& pass, TensorView x) const {
   return columns_.count == inputs_ ? out : out.columns(columns_.begin, columns_.count);
 }
 
-TensorView LowRank::dropped(Pass& pass, TensorView x) const {
-  return pass.training && dropout_ > 0 ? masked(pass, x) : x;
-}
+TensorView LowRank::dropped(Pass& pass, TensorView x) const { return drops(pass) ? masked(pass, x) : x; }
 
 void LowRank::forward(Pass& pass, TensorView x, TensorView y) const {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView branch = pass.ops.scratch.allocate(y.dtype, y.shape), input = dropped(pass, x);
+  add_branches(pass, input, branch, y);
+}
+
+// `branch`: in scratch, as y.
+void LowRank::add_branches(Pass& pass, TensorView input, TensorView branch, TensorView y) const {
   if (!covers_all_) ops::run(pass.ops, ops::FillZero{branch});
   for (const Run& run : runs_) {
     const TensorView u = inner(pass, run, input);
@@ -166,44 +189,54 @@ void LowRank::forward(Pass& pass, TensorView x, TensorView y) const {
   ops::run(pass.ops, ops::AddTo{.x = branch, .y = y});
 }
 
-LowRank::Inner LowRank::inner_gradient(Pass& pass, TensorView dy) const {
-  Inner out;
+LowRank::Gradient LowRank::gradient(Pass& pass, TensorView w, TensorView dy) const {
+  Gradient out{.dy = dy, .sum = dy, .base = dy, .inner = {}, .inverse_norms = {}};
+  if (has_magnitudes_) {
+    const Scales own = scales(pass, w);
+    out.inverse_norms = own.inverse_norms;
+    out.sum = pass.ops.scratch.allocate(dy.dtype, dy.shape);
+    scale_columns(pass, own, dy, {}, out.sum, false);
+    if (!drops(pass)) out.base = out.sum;
+  }
   for (const Run& run : runs_) {
     const TensorView du = pass.ops.scratch.allocate(dy.dtype, {dy.rows(), run.rank});
     for (std::size_t i = run.first; i < run.first + run.count; ++i) {
       const Branch& b = branches_[i];
-      ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy.columns(b.begin, b.outputs),
+      ops::run(pass.ops, ops::LinearBackwardInput{.dy = out.sum.columns(b.begin, b.outputs),
                                                   .w = pass.params.get(b.b.value),
                                                   .dx = inner_columns(du, run, b)});
     }
     scale(pass, run, du);
-    out.push_back(du);
+    out.inner.push_back(du);
   }
   return out;
 }
 
-void LowRank::backward_input(Pass& pass, const Inner& inner, TensorView dx) const {
+void LowRank::backward_input(Pass& pass, const Gradient& gradient, TensorView w, TensorView dx) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const bool drops = pass.training && dropout_ > 0;
+  const bool drops = this->drops(pass);
   const TensorView sum = drops ? pass.ops.scratch.allocate(dx.dtype, dx.shape) : dx;
+  // W reads x with dropout, too, where its outputs are scaled.
+  if (drops && has_magnitudes_) backward_dropped_base(pass, gradient, w, sum);
   for (std::size_t r = 0; r < runs_.size(); ++r)
-    ops::run(pass.ops,
-             ops::LinearBackwardInput{
-                 .dy = inner[r], .w = rows_of_a(pass, runs_[r]), .dx = sum, .accumulate = !drops || r > 0});
+    ops::run(pass.ops, ops::LinearBackwardInput{.dy = gradient.inner[r],
+                                                .w = rows_of_a(pass, runs_[r]),
+                                                .dx = sum,
+                                                .accumulate = !drops || has_magnitudes_ || r > 0});
   if (!drops) return;
   const TensorView kept = masked(pass, sum);
   if (!kept.contiguous()) ops::run(pass.ops, ops::CopyRows{.x = kept, .index = {}, .y = sum});
   ops::run(pass.ops, ops::AddTo{.x = kept.contiguous() ? kept : sum, .y = dx});
 }
 
-void LowRank::backward_weight(Pass& pass, const Inner& gradients, TensorView x, TensorView dy) const {
+void LowRank::backward_weight(Pass& pass, const Gradient& gradient, TensorView w, TensorView x) const {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView input = dropped(pass, x);
   if (a_.trained()) {
     const GradTarget a = pass.grads->target(a_.grad);
     for (std::size_t r = 0; r < runs_.size(); ++r)
       ops::run(pass.ops, ops::LinearBackwardWeight{.x = input,
-                                                   .dy = gradients[r],
+                                                   .dy = gradient.inner[r],
                                                    .dw = a.tensor.slice(runs_[r].row, runs_[r].rank),
                                                    .dbias = {},
                                                    .accumulate = a.accumulate});
@@ -216,28 +249,30 @@ void LowRank::backward_weight(Pass& pass, const Inner& gradients, TensorView x, 
       if (!branch.b.trained()) continue;
       const GradTarget b = pass.grads->target(branch.b.grad);
       ops::run(pass.ops, ops::LinearBackwardWeight{.x = inner_columns(u, run, branch),
-                                                   .dy = dy.columns(branch.begin, branch.outputs),
+                                                   .dy = gradient.sum.columns(branch.begin, branch.outputs),
                                                    .dw = b.tensor,
                                                    .dbias = {},
                                                    .accumulate = b.accumulate});
       pass.grads->notify(branch.b.grad);
     }
   }
+  if (has_magnitudes_) backward_magnitudes(pass, gradient, w, input);
 }
 
-void LowRank::add_to(Pass& pass, TensorView w) const {
+void LowRank::add_to(Pass& pass, TensorView w, TensorView out) const {
   for (const Run& run : runs_)
     for (std::size_t i = run.first; i < run.first + run.count; ++i) {
       const Branch& b = branches_[i];
       Scratch::Frame frame(pass.ops.scratch);
-      const TensorView scaled = pass.ops.scratch.allocate(w.dtype, {b.outputs, b.rank});
+      const TensorView scaled = pass.ops.scratch.allocate(out.dtype, {b.outputs, b.rank});
       ops::run(pass.ops, ops::Cast{.x = pass.params.get(b.b.value), .y = scaled});
       scale(pass, run, scaled);
       ops::run(pass.ops, ops::LinearBackwardInput{.dy = scaled,
                                                   .w = pass.params.get(a_.value).slice(b.row, b.rank),
-                                                  .dx = w.slice(b.begin, b.outputs),
+                                                  .dx = out.slice(b.begin, b.outputs),
                                                   .accumulate = true});
     }
+  if (has_magnitudes_) scale_rows(pass, w, out);
 }
 
 }  // namespace stoa::nn

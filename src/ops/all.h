@@ -16,6 +16,7 @@
 #include "ops/muon.h"
 #include "ops/norm.h"
 #include "ops/optimizer.h"
+#include "ops/scale_matrix.h"
 #include "ops/short_conv.h"
 #include "ops/step_state.h"
 
@@ -31,12 +32,12 @@ using AllOps =
            AttentionSinkBackward, Rotary, LatentHeads, LatentHeadsBackward, ShortConvForward,
            ShortConvBackward, GatedDeltaForward, GatedDeltaBackward, ActivationForward, ActivationBackward,
            EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
-           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, RouterForward,
-           CountAssignments, PlaceChoices, LimitExperts, RouterBackward, GroupByExpert, GroupArrivals,
-           GatherRows, SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
-           GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBias, ExpertBiasBackward,
-           ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares, AddSquares, PrepareUpdate,
-           AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
+           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, ScaleMatrix,
+           ScaleMatrixBackward, RowDots, InverseRoot, RouterForward, CountAssignments, PlaceChoices,
+           LimitExperts, RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows,
+           ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
+           ExpertBias, ExpertBiasBackward, ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares,
+           AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -78,6 +79,10 @@ void check(const AddTo&);
 void check(const Combine&);
 void check(const CopyRows&);
 void check(const FillZero&);
+void check(const ScaleMatrix&);
+void check(const ScaleMatrixBackward&);
+void check(const RowDots&);
+void check(const InverseRoot&);
 void check(const RouterForward&);
 void check(const CountAssignments&);
 void check(const PlaceChoices&);

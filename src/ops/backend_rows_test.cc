@@ -39,6 +39,49 @@ TEST_P(BackendTest, Combine) {
     }
 }
 
+// A GPU refuses them (ops/cuda/refused.cc).
+TEST_P(BackendTest, ScaleMatrix) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+    for (const std::int64_t n : {1, 67, 3000})
+      for (const int given : {0, 1, 2, 7}) {
+        SCOPED_TRACE(fmt::format("{} {} columns, factors {}", name_of(type), n, given));
+        Tensors t;
+        ScaleMatrix op{.x = t.random(type, {37, n}, 1, 5), .rows = {}, .columns = {}, .bias = {}, .y = {}};
+        if (given & 1) op.rows = t.random(DType::kF32, {37});
+        if (given & 2) op.columns = t.random(DType::kF32, {n});
+        if (given & 4) op.bias = t.random(DType::kF32, {n});
+        op.y = t.random(type, {37, n}, 1, 3);
+        for (const bool accumulate : {false, true}) {
+          op.accumulate = accumulate;
+          expect_like_reference(backend(), op);
+        }
+        ScaleMatrix in_place = op;
+        in_place.y = op.x, in_place.accumulate = false;
+        expect_like_reference(backend(), in_place);
+        t.expect_guards();
+      }
+}
+
+TEST_P(BackendTest, SumsOfProductsByColumnAndRow) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+    for (const std::int64_t n : {1, 67, 3000})
+      for (const bool accumulate : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {} columns, accumulate {}", name_of(type), n, accumulate));
+        Tensors t;
+        const TensorView x = t.random(type, {37, n}, 1, 5), y = t.random(type, {37, n}, 1, 2);
+        expect_like_reference(backend(), ScaleMatrixBackward{x, y, t.random(DType::kF32, {n}), accumulate});
+        expect_like_reference(backend(), RowDots{x, y, t.random(DType::kF32, {37}), accumulate});
+        expect_like_reference(backend(), RowDots{x, x, t.random(DType::kF32, {37}), accumulate});
+        t.expect_guards();
+      }
+  Tensors t;
+  const TensorView x = t.of(DType::kF32, {4}, {4, 0.25, 0, -1e-9}), y = t.empty(DType::kF32, {4});
+  run_on(backend(), InverseRoot{x, y});
+  EXPECT_EQ(load(y), (Values{0.5, 2, 0, 0}));
+}
+
 TEST_P(BackendTest, LatentHeads) {
   struct Size {
     std::int64_t rope, own, value, gap;

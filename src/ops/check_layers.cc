@@ -201,4 +201,34 @@ void check(const FillZero& op) {
   c.tensor("y", op.y, TypeSet::any(), "any shape", op.y.shape);
 }
 
+void check(const ScaleMatrix& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, N]", {-1, -1}, kRowsApart);
+  const DType sum = accumulation_type(op.x.dtype);
+  c.optional("rows", op.rows, sum, "[T]", {op.x.rows()});
+  c.optional("columns", op.columns, sum, "[N]", {op.x.shape[1]});
+  c.optional("bias", op.bias, sum, "[N]", {op.x.shape[1]});
+  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape, kRowsApart);
+}
+
+void check(const ScaleMatrixBackward& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, N]", {-1, -1}, kRowsApart);
+  c.tensor("dy", op.dy, op.x.dtype, "shape of x", op.x.shape, kRowsApart);
+  c.tensor("dcolumns", op.dcolumns, accumulation_type(op.x.dtype), "[N]", {op.x.shape[1]});
+}
+
+void check(const RowDots& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, C]", {-1, -1}, kRowsApart);
+  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape, kRowsApart);
+  c.tensor("out", op.out, accumulation_type(op.x.dtype), "[R]", {op.x.rows()});
+}
+
+void check(const InverseRoot& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet(DType::kF32) | DType::kF64, "[N]", {-1});
+  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
+}
+
 }  // namespace stoa::ops

@@ -29,6 +29,22 @@ TEST(Gradient, Linear) {
   for (std::size_t i = 0; i < dw_once.size(); ++i) EXPECT_DOUBLE_EQ(load(dw)[i], 2 * dw_once[i]);
 }
 
+TEST(Gradient, ScaleMatrix) {
+  Tensors t;
+  const ScaleMatrix forward{.x = t.random(kF64, {5, 7}, 1, 3),
+                            .rows = {},
+                            .columns = t.random(kF64, {7}),
+                            .bias = t.random(kF64, {7}),
+                            .y = t.empty(kF64, {5, 7}, 2)};
+  const TensorView dy = t.random(kF64, {5, 7}, 1, 1), dx = t.empty(kF64, {5, 7}),
+                   dcolumns = t.empty(kF64, {7});
+  const auto run = [&] { run_reference(forward); };
+  run_reference(ScaleMatrix{.x = dy, .rows = {}, .columns = forward.columns, .bias = {}, .y = dx});
+  run_reference(ScaleMatrixBackward{forward.x, dy, dcolumns, false});
+  expect_gradient(dx, numeric_gradient(forward.x, forward.y, load(dy), run), "dx");
+  expect_gradient(dcolumns, numeric_gradient(forward.columns, forward.y, load(dy), run), "dcolumns");
+}
+
 TEST(Gradient, LatentHeads) {
   Tensors t;
   const LatentHeads forward{t.random(kF64, {5, 3, 6}), t.random(kF64, {5, 4}, 1, 2), t.empty(kF64, {5, 3, 6}),

@@ -295,9 +295,8 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
                        adapted ? "an adapter" : "a whole model");
   require_same_frozen(rank, reader.tensors(), found.root);
   ckpt::require_tensors(state_tensors(rank), reader.tensors());
-  const model::ModelConfig saved = adapted
-                                       ? infer::ModelFiles(found.model).description().config
-                                       : hf::read_config(read_text(found.model / "config.json")).config;
+  const model::ModelConfig saved = adapted ? infer::ModelFiles(found.model).description().config
+                                           : hf::read_config(read_text(found.model / "config.json")).config;
   require_same_function(saved, rank.options().model,
                         adapted ? model::Purpose::kStart : model::Purpose::kResume, found.root);
   if (adapted) load_weights(rank, infer::ModelFiles(found.model));
@@ -343,9 +342,10 @@ infer::HeldParameters held_parameters(TrainingRank& rank) {
 }  // namespace
 
 void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
+  const auto memory = [&](nn::ParamId id) { return rank.parameters().master(id); };
   infer::read_weights(rank.machine(), files,
-                      held_parameters(rank).without_adapters(rank.parameters().specs()),
-                      [&](nn::ParamId id) { return rank.parameters().master(id); });
+                      held_parameters(rank).without_adapters(rank.parameters().specs()), memory);
+  infer::read_magnitudes(rank.machine(), files, held_parameters(rank), memory);
   require_same_function(files.description().config, rank.options().model, model::Purpose::kStart,
                         files.directory());
   rank.optimizer().refresh_values(rank.ops());

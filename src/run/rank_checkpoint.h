@@ -42,7 +42,8 @@ std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTe
 // Restores a checkpoint saved in any layout: each rank reads its parts, and of an adapter's checkpoint the
 // weights of found.model besides. DataError if the checkpoint is of a different model. Collective.
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found);
-// Loads only weights, from any model directory: the start of fine-tuning. Collective.
+// Loads only weights, from any model directory: the start of fine-tuning. Fresh magnitudes become the norms
+// of their rows. Collective.
 void load_weights(TrainingRank& rank, const infer::ModelFiles& files);
 // Loads an adapter, after the weights. Collective.
 void load_adapter(TrainingRank& rank, const infer::AdapterFiles& files);

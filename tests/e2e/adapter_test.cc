@@ -117,6 +117,42 @@ TEST_F(Adapter, IsTrainedSavedUsedAndMerged) {
   EXPECT_EQ(scores({"more"}), tuned);
 }
 
+// A fresh adapter with magnitudes is the model; trained, it is saved, used, resumed, continued and merged.
+TEST_F(Adapter, HasMagnitudes) {
+  make_base();
+  const Arguments dora{"model.peft.lora_tuning.use_dora=true"},
+      split{"--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"};
+  stoa_ok(tune("fresh", dora + Arguments{"trainer.max_steps=0"}));
+  EXPECT_LT(largest_difference(scores({"fresh"}), scores({"base"})), 1e-5);
+  stoa_ok(tune("tuned", dora));
+  const Json hashes = Json::parse(read_text(path("tuned/base_tensors.json")));
+  EXPECT_EQ(hashes["before"], hashes["after"]);
+  EXPECT_EQ(Json::parse(read_text(path("tuned/checkpoints/latest/adapter/adapter_config.json")))["use_dora"],
+            true);
+  std::map<std::string, Json> shapes;
+  const Json inspected = json_of({"checkpoint", "inspect", "tuned", "--json"});
+  for (const auto& tensor : inspected["adapter"]) shapes[tensor["name"]] = tensor["shape"];
+  EXPECT_EQ(shapes.size(), 3u * 4 * 2);
+  EXPECT_EQ(shapes["base_model.model.transformer.h.1.attn.c_attn.lora_magnitude_vector"], Json{96});
+  const auto tuned = scores({"tuned"});
+  EXPECT_GT(largest_difference(scores({"base"}), tuned), 0.01);
+  stoa_ok({"generate", "base", "--adapter", "tuned", "--prompt", "the", "--max-tokens", "4", "--greedy"});
+  stoa_ok({"checkpoint", "merge", "tuned", "--dtype", "fp32", "--output", "merged"});
+  EXPECT_LT(largest_difference(scores({"merged"}), tuned), 2e-5);
+  stoa_ok(tune("half", dora + Arguments{"--stop-after", "3"}));
+  stoa_ok(tune("half", dora));
+  expect_same("tuned", "half");
+  stoa_ok(tune("split", dora + split));
+  EXPECT_LT(largest_difference(scores({"split"}), tuned), 1e-3);
+  copy_adapter("tuned", "peft");
+  stoa_ok(tune("more", dora + Arguments{"model.peft.restore_from_path=peft", "trainer.max_steps=0"}));
+  EXPECT_EQ(scores({"more"}), tuned);
+  expect_refused(tune("plain", {"model.peft.restore_from_path=peft"}), "DoRA; peft.lora_tuning has rank 4");
+  copy_adapter("tuned", "wrong", [](Json& json) { json["use_dora"] = false; });
+  expect_refused({"generate", "base", "--adapter", "wrong", "--prompt", "a"},
+                 "lora_magnitude_vector is not trained by its configuration");
+}
+
 TEST_F(Adapter, ResumesBitForBitInAnyLayout) {
   make_base();
   const Arguments stopped{"--stop-after", "3"}, two{"--ranks", "2", "model.zero_stage=1"},

@@ -185,6 +185,7 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.peft.lora_tuning.exclude_modules", "[c_attn]", "lora");
   set("model.peft.lora_tuning.layer_selection", "[1]", "lora");
   set("model.peft.lora_tuning.use_rslora", "true", "lora");
+  set("model.peft.lora_tuning.use_dora", "true", "lora");
   set("model.peft.lora_tuning.rank_pattern", "[c_attn=2]", "lora");
   set("model.peft.lora_tuning.alpha_pattern", "[c_attn=2]", "lora");
   set("model.peft.lora_tuning.column_init_method", "gaussian", "lora");

@@ -44,10 +44,19 @@ struct AdapterCase {
   TestRun run;
   Names saved = {};
 };
+TestRun with_magnitudes(TestRun run, double dropout = 0.2) {
+  run = adapted(std::move(run), dropout);
+  run.config.peft.lora.use_dora = true;
+  return run;
+}
+
 std::vector<AdapterCase> adapter_cases() {
-  std::vector<AdapterCase> out{{"one matrix for q, k and v", adapted(tiny_run())},
+  std::vector<AdapterCase> out{{"magnitudes of one matrix for q, k and v", with_magnitudes(tiny_run(), 0)},
+                               {"magnitudes of some pieces", with_magnitudes(llama_like())},
+                               {"one matrix for q, k and v", adapted(tiny_run())},
                                {"a branch of each piece", adapted(llama_like())},
                                {"some pieces of some layers, saved modules", adapted(llama_like()), {}}};
+  out[1].run.config.peft.lora.exclude_modules = {"k_proj", "up_proj"};
   out.back().run.config.qkv_bias = false;
   model::PeftConfig& some = out.back().run.config.peft;
   some.lora.target_modules = {"q_proj", "v_proj", "mlp.down"};
@@ -115,7 +124,7 @@ TEST(Adapters, RanksThatSplitTensors) {
 }
 
 TEST(Adapters, RecomputedAndOffloadedLayers) {
-  const TestRun run = adapted(llama_like());
+  const TestRun run = with_magnitudes(llama_like());
   const RunResult one = run_layout(run, data_parallel(1));
   for (const auto granularity :
        {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
@@ -137,20 +146,27 @@ TEST(Adapters, RecomputedAndOffloadedLayers) {
 TEST(Adapters, Families) {
   for (const char* family : {"DeepSeek-V3", "gpt-oss", "Qwen3-Next", "BERT", "ModernBERT", "T5",
                              "classes of texts by a decoder"}) {
-    SCOPED_TRACE(family);
-    TestRun run = adapted(family_run(family), 0);
-    // Its files hold queries and gates as one matrix, between which other pieces are in memory.
-    if (std::string_view(family) == "Qwen3-Next") run.config.peft.lora.exclude_modules = {"q_proj"};
-    const RunResult one = run_layout(run, data_parallel(1));
-    EXPECT_THAT(one.faults, IsEmpty());
-    expect_base_untouched(weights_at_start(run), one);
-    EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
-    run::Layout layout = data_parallel(2);
-    layout.zero_stage = 3;
-    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
-    run::Layout tensor = layout_of(2, 1, 1, 1, 1);
-    tensor.sequence_parallel = true;
-    EXPECT_THAT(differences(one, run_layout(run, tensor), kRounding), IsEmpty());
+    for (const bool magnitudes : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << family << (magnitudes ? " with magnitudes" : ""));
+      TestRun run = adapted(family_run(family), 0);
+      if (magnitudes) {
+        run.config.peft.lora.use_dora = true;
+        run.config.peft.lora.exclude_modules = {"*experts*"};
+      }
+      // Its files hold queries and gates as one matrix, between which other pieces are in memory.
+      if (std::string_view(family) == "Qwen3-Next")
+        run.config.peft.lora.exclude_modules.emplace_back("q_proj");
+      const RunResult one = run_layout(run, data_parallel(1));
+      EXPECT_THAT(one.faults, IsEmpty());
+      expect_base_untouched(weights_at_start(run), one);
+      EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
+      run::Layout layout = data_parallel(2);
+      layout.zero_stage = 3;
+      EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
+      run::Layout tensor = layout_of(2, 1, 1, 1, 1);
+      tensor.sequence_parallel = true;
+      EXPECT_THAT(differences(one, run_layout(run, tensor), kRounding), IsEmpty());
+    }
   }
 }
 

@@ -26,6 +26,10 @@ EXPERTS = dict(target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_
 CASES = {
     "llama": ("llama", BASE, dict(target_modules="all-linear")),
     "llama_rslora": ("llama", BASE, dict(target_modules=["q_proj", "v_proj"], use_rslora=True, rank_pattern={"v_proj": 5})),
+    "llama_dora": ("llama", BASE, dict(target_modules="all-linear", use_dora=True)),
+    "gpt2_dora": ("gpt2", GPT2, dict(target_modules=["c_attn", "c_fc"], use_dora=True)),
+    "gpt_neox_dora": ("gpt_neox", NEOX, dict(target_modules=["query_key_value"], use_dora=True)),
+    "phi3_dora": ("phi3", BASE, dict(target_modules=["qkv_proj", "down_proj"], use_dora=True)),
     "gpt2": ("gpt2", GPT2, dict(target_modules=["c_attn", "c_fc"], bias="all")),
     "gpt_neox": ("gpt_neox", NEOX, dict(target_modules=["query_key_value", "dense_h_to_4h"])),
     "bloom": ("bloom", dict(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2),
@@ -140,7 +144,8 @@ def check(name):
     stoa("checkpoint", "merge", base, "--adapter", HERE / name / "peft", "--dtype", "fp32", "--output", HERE / name / "merged")
     good &= compare("merged by Stoa, loaded by transformers", torch_scores(load(HERE / name / "merged")), theirs)
     run = HERE / name / "run"
-    stoa("train", base, "model.peft.peft_scheme=lora", "model.peft.lora_tuning.adapter_dim=3", "model.peft.lora_tuning.alpha=12",
+    dora = str(lora.get("use_dora", False)).lower()
+    stoa("train", base, "model.peft.peft_scheme=lora", f"model.peft.lora_tuning.use_dora={dora}", "model.peft.lora_tuning.adapter_dim=3", "model.peft.lora_tuning.alpha=12",
          f"model.data={HERE / 'data'}", "model.encoder_seq_length=32", "model.micro_batch_size=2", "model.global_batch_size=4",
          "trainer.max_steps=4", "trainer.precision=fp32", "trainer.val_check_interval=0", "model.optim.lr=0.02",
          "model.optim.sched.warmup_steps=0", "model.data.splits_string='100,0,0'", "--output", run, *LAYOUT)

@@ -96,13 +96,14 @@ void read_lora(JsonKeys& keys, const nlohmann::json& json, LoraConfig& c) {
   c.adapter_dropout = keys.number("lora_dropout").value_or(0);
   read_targets(json, c);
   c.use_rslora = keys.boolean("use_rslora").value_or(false);
+  c.use_dora = keys.boolean("use_dora").value_or(false);
   c.rank_pattern = read_patterns(keys, "rank_pattern");
   c.alpha_pattern = read_patterns(keys, "alpha_pattern");
   const std::string bias = keys.text("bias").value_or("none");
   require<ConfigError>(bias == "none" || bias == "all" || bias == "lora_only",
                        "{}: bias '{}': expected none, all or lora_only", kAdapterConfig, bias);
   c.bias = bias == "all" ? AdapterBias::kAll : bias == "none" ? AdapterBias::kNone : AdapterBias::kLoraOnly;
-  for (const char* unsupported : {"use_dora", "lora_bias"}) keys.only(unsupported, false);
+  keys.only("lora_bias", false);
   for (const char* unsupported : {"layer_replication", "trainable_token_indices"})
     require<ConfigError>(!keys.has(unsupported), "{}: {} is not supported", kAdapterConfig, unsupported);
   const auto init = json.find("init_lora_weights");
@@ -226,7 +227,7 @@ std::string write_adapter_config(const ModelSpec& spec, const std::string& base)
             {"lora_dropout", c.adapter_dropout},
             {"bias", bias_name(c.bias)},
             {"use_rslora", c.use_rslora},
-            {"use_dora", false}};
+            {"use_dora", c.use_dora}};
   std::set<std::string> adapted, parameters, others;
   std::map<std::string, std::int64_t> ranks;
   std::map<std::string, double> alphas;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nn/low_rank.h"
 #include "nn/prompt_encoder.h"
 
 namespace stoa::model::huggingface {
@@ -42,6 +43,17 @@ AdapterTensor b_tensor(const ModuleGroup& group) {
   out.shape = out.experts > 1 ? Shape{out.experts, outputs, rank} : Shape{outputs, rank};
   const bool rank_major = out.experts > 1;
   return {.key = joined(group.first().linear.path, kB), .tensor = std::move(out), .rank_major = rank_major};
+}
+
+// Without ".weight", as PEFT saves it.
+AdapterTensor magnitude_tensor(const AdaptedModule& module) {
+  Tensor out;
+  out.name = joined(std::string(kAdapterPrefix) + module.linear.path, nn::LowRank::kMagnitude);
+  for (const LinearModule::Piece& piece : module.linear.pieces)
+    out.parts.push_back({joined(piece.name, nn::LowRank::kMagnitude), {piece.outputs}});
+  out.runs = module.linear.rows;
+  out.shape = {module.linear.outputs()};
+  return {.key = joined(module.linear.path, nn::LowRank::kMagnitude), .tensor = std::move(out)};
 }
 
 // Packed experts' parameters have no names of their own: the first that PEFT wraps is the base layer of the
@@ -126,6 +138,7 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
   for (const ModuleGroup& group : groups) {
     out.push_back(a_tensor(group, spec.config));
     out.push_back(b_tensor(group));
+    if (plan.config().lora.use_dora) out.push_back(magnitude_tensor(group.first()));
   }
   for (Tensor& tensor : tensors(base, plan.family())) {
     if (!plan.trains_base(tensor.parts.front().name)) continue;

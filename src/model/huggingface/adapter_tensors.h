@@ -22,8 +22,9 @@ struct AdapterTensor {
   Shape shape() const;  // in the file
 };
 
-// All tensors of the adapter of `spec`, which has one: A and B of every module, then what is trained of the
-// model itself. Of virtual tokens PEFT's one tensor, then those of an encoder, which PEFT leaves out.
+// All tensors of the adapter of `spec`, which has one: A and B of every module, and its magnitudes, then what
+// is trained of the model itself. Of virtual tokens PEFT's one tensor, then those of an encoder, which PEFT
+// leaves out.
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec);
 
 // As gather() and scatter() of tensor_map.h.

@@ -8,6 +8,7 @@
 #include "model/huggingface/adapter_tensors.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/formula_weights.h"
+#include "nn/low_rank.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -64,6 +65,14 @@ std::vector<AdapterVector> adapter_vectors() {
        -51.02308,
        4.398576,
        10.19897},
+      {"dora",
+       llama,
+       "\"r\":2,\"lora_alpha\":4,\"use_dora\":true,\"target_modules\":[\"q_proj\",\"v_proj\"]",
+       272,
+       {-1.069965, 1.023125, .2549984, -.7844884},
+       109.0705,
+       3.429221,
+       2.204843},
       {"regular_expression",
        llama,
        "\"r\":2,\"lora_alpha\":4,\"target_modules\":\".*layers\\\\.1\\\\.self_attn\\\\.(q|v)_proj\"",
@@ -169,8 +178,11 @@ void load_adapter_formula(fixture::Model& model, const ModelSpec& spec) {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name() < b.name(); });
   for (std::size_t t = 0; t < all.size(); ++t) {
     std::vector<double> file(static_cast<std::size_t>(all[t].shape().elements()));
-    for (std::size_t i = 0; i < file.size(); ++i)
+    const bool magnitude = all[t].name().ends_with(nn::LowRank::kMagnitude);
+    for (std::size_t i = 0; i < file.size(); ++i) {
       file[i] = formula(static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(i));
+      if (magnitude) file[i] = 1 + file[i] / 2;
+    }
     std::map<std::string, std::vector<double>> parts;
     scatter_adapter(all[t], DType::kF64, reinterpret_cast<const std::byte*>(file.data()),
                     [&](const CanonicalTensor& part) {
@@ -280,7 +292,7 @@ TEST(AdapterConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"r\":0}").find("r"), std::string::npos);
   EXPECT_EQ(message("{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":0}"),
             "adapter_config.json: lora_alpha 0 switches the adapter off: expected a number above 0");
-  EXPECT_NE(message("{\"peft_type\":\"LORA\",\"use_dora\":true}").find("use_dora"), std::string::npos);
+  EXPECT_NE(message("{\"peft_type\":\"LORA\",\"lora_bias\":true}").find("lora_bias"), std::string::npos);
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"init_lora_weights\":\"pissa\"}").find("pissa"),
             std::string::npos);
 }

@@ -64,6 +64,10 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const Combine& op, Resources resources) override;
   void execute(const CopyRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
+  // scale_matrix.cc
+  void execute(const ScaleMatrix& op, Resources resources) override;
+  void execute(const ScaleMatrixBackward& op, Resources resources) override;
+  void execute(const RowDots& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;

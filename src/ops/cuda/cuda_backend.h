@@ -118,6 +118,14 @@ class CudaBackend final : public Backend {
   void execute(const ExpertBias& op, Resources resources) override;
   void execute(const ExpertBiasBackward& op, Resources resources) override;
   void execute(const ExpertBiasBackwardWeights& op, Resources resources) override;
+  void execute(const ScaleMatrix& op, Resources resources) override;
+  void execute(const ScaleMatrixBackward& op, Resources resources) override;
+  void execute(const RowDots& op, Resources resources) override;
+  void execute(const InverseRoot& op, Resources resources) override;
+  std::size_t workspace_bytes(const ScaleMatrix& op) const override;
+  std::size_t workspace_bytes(const ScaleMatrixBackward& op) const override;
+  std::size_t workspace_bytes(const RowDots& op) const override;
+  std::size_t workspace_bytes(const InverseRoot& op) const override;
   std::size_t workspace_bytes(const AttentionSink& op) const override;
   std::size_t workspace_bytes(const AttentionSinkBackward& op) const override;
   std::size_t workspace_bytes(const ExpertBias& op) const override;

@@ -13,7 +13,8 @@ std::size_t refuse_clamped(const Op& op) {
   return 0;
 }
 
-constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)";
+constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)",
+                     *kMagnitudes = "magnitudes of adapters (DoRA)";
 
 }  // namespace
 
@@ -22,6 +23,14 @@ void CudaBackend::execute(const AttentionSinkBackward&, Resources) { refuse(kSin
 void CudaBackend::execute(const ExpertBias&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackward&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackwardWeights&, Resources) { refuse(kBiases); }
+void CudaBackend::execute(const ScaleMatrix&, Resources) { refuse(kMagnitudes); }
+void CudaBackend::execute(const ScaleMatrixBackward&, Resources) { refuse(kMagnitudes); }
+void CudaBackend::execute(const RowDots&, Resources) { refuse(kMagnitudes); }
+void CudaBackend::execute(const InverseRoot&, Resources) { refuse(kMagnitudes); }
+std::size_t CudaBackend::workspace_bytes(const ScaleMatrix&) const { refuse(kMagnitudes); }
+std::size_t CudaBackend::workspace_bytes(const ScaleMatrixBackward&) const { refuse(kMagnitudes); }
+std::size_t CudaBackend::workspace_bytes(const RowDots&) const { refuse(kMagnitudes); }
+std::size_t CudaBackend::workspace_bytes(const InverseRoot&) const { refuse(kMagnitudes); }
 std::size_t CudaBackend::workspace_bytes(const AttentionSink&) const { refuse(kSinks); }
 std::size_t CudaBackend::workspace_bytes(const AttentionSinkBackward&) const { refuse(kSinks); }
 std::size_t CudaBackend::workspace_bytes(const ExpertBias&) const { refuse(kBiases); }

@@ -52,6 +52,10 @@ class ReferenceBackend : public Backend {
   void execute(const Combine& op, Resources resources) override;
   void execute(const CopyRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
+  void execute(const ScaleMatrix& op, Resources resources) override;
+  void execute(const ScaleMatrixBackward& op, Resources resources) override;
+  void execute(const RowDots& op, Resources resources) override;
+  void execute(const InverseRoot& op, Resources resources) override;
   void execute(const RouterForward& op, Resources resources) override;
   void execute(const CountAssignments& op, Resources resources) override;
   void execute(const PlaceChoices& op, Resources resources) override;
