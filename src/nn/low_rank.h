@@ -84,7 +84,7 @@ class LowRank {
   bool drops(const Pass& pass) const { return pass.training && dropout_ > 0; }
   // y += the branches of what they read, by `branch` [T, N] in scratch.
   void add_branches(Pass& pass, TensorView input, TensorView branch, TensorView y) const;
-  // Of magnitudes (low_rank_magnitudes.cc): of every output, 0 or anything where no branch is.
+  // For magnitudes (low_rank_magnitudes.cc): of every output, 0 or anything where no branch is.
   struct Scales {
     TensorView inverse_norms, factors;  // 1 / norm and m / norm [N], in scratch of the current frame
   };

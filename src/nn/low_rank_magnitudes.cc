@@ -90,7 +90,7 @@ void LowRank::backward_dropped_base(Pass& pass, const Gradient& gradient, Tensor
   ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy, .w = w, .dx = dx});
 }
 
-// dm = sum over tokens of dy (W + scale B A) x / norm: the products are computed again rather than kept.
+// dm = sum over tokens of dy (W + scale B A) x / norm: the products are recomputed rather than kept.
 void LowRank::backward_magnitudes(Pass& pass, const Gradient& gradient, TensorView w,
                                   TensorView input) const {
   Scratch& scratch = pass.ops.scratch;

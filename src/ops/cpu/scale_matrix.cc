@@ -1,4 +1,4 @@
-// Loops that the compiler turns into vectors: all of them read a matrix once, beside products that read it
+// Loops that the compiler turns into vectors: all of them read a matrix once, next to products that read it
 // more often. A norm has too few elements to be worth more than the reference.
 #include <algorithm>
 
