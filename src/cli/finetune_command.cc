@@ -145,7 +145,7 @@ void add_finetune_command(CLI::App& app, Context& context) {
   c->add_option(
        "--method", a->choice.method,
        "full: all weights; lora: low-rank adapters of all linear layers; dora: the same with trained norms "
-       "of rows; prompt, p-tuning, prefix: virtual "
+       "of rows; ia3: factors of keys, values and feed-forward layers; prompt, p-tuning, prefix: virtual "
        "tokens in front of every text. All but full leave the model as it is and are saved in PEFT's form")
       ->capture_default_str()
       ->check(CLI::IsMember(finetune_methods()));

@@ -27,9 +27,9 @@ struct Method {
   const char* scheme;
   double rate;
 };
-constexpr Method kMethods[] = {{"full", "none", 1},        {"lora", "lora", 10},
-                               {"dora", "lora", 10},       {"prompt", "prompt", 50},
-                               {"p-tuning", "ptuning", 5}, {"prefix", "prefix", 50}};
+constexpr Method kMethods[] = {{"full", "none", 1},     {"lora", "lora", 10},     {"dora", "lora", 10},
+                               {"ia3", "ia3", 50},      {"prompt", "prompt", 50}, {"p-tuning", "ptuning", 5},
+                               {"prefix", "prefix", 50}};
 
 const Method& method_of(const std::string& name) {
   return *std::find_if(std::begin(kMethods), std::end(kMethods),

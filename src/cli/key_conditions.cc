@@ -66,8 +66,12 @@ void add_model(List& list) {
   const std::string scheme = "model.peft.peft_scheme";
   list.add("model.peft", {"restore_from_path", "base_model_type"}, {scheme}, "a peft_scheme",
            [](const RunConfig& c) { return c.model.peft.active(); });
-  list.add("model.peft", {"modules_to_save", "lora_tuning.*"}, {scheme}, "peft_scheme lora",
+  list.add("model.peft", {"lora_tuning.*"}, {scheme}, "peft_scheme lora",
            [](const RunConfig& c) { return c.model.peft.is_lora(); });
+  list.add("model.peft", {"ia3_tuning.*"}, {scheme}, "peft_scheme ia3",
+           [](const RunConfig& c) { return c.model.peft.is_ia3(); });
+  list.add("model.peft", {"modules_to_save"}, {scheme}, "peft_scheme lora or ia3",
+           [](const RunConfig& c) { return c.model.peft.is_lora() || c.model.peft.is_ia3(); });
   list.add("model.peft.p_tuning", {"virtual_tokens"}, {scheme}, "peft_scheme ptuning, prompt or prefix",
            [](const RunConfig& c) { return c.model.peft.has_virtual_tokens(); });
   const auto encoder = [](const RunConfig& c) {

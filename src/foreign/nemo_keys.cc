@@ -91,7 +91,6 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.peft.lora_tuning.weight_tying", "layers have branches of their own", "false,null"},
     {"model.peft.lora_tuning.position_embedding_strategy", "detail of weight_tying, which is off", "null"},
     {"model.peft.adapter_tuning.*", kOtherScheme},
-    {"model.peft.ia3_tuning.*", kOtherScheme},
     {"model.peft.selective_tuning.*", kOtherScheme},
     // model: fusions and memory
     {"model.persist_layer_norm", kFusion},

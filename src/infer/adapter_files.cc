@@ -11,6 +11,7 @@
 #include "infer/prompt_table.h"
 #include "model/huggingface/adapter_config.h"
 #include "model/huggingface/adapter_tensors.h"
+#include "nn/rescaled.h"
 
 namespace stoa::infer {
 
@@ -42,6 +43,18 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
       if (name.ends_with(kEnd)) targets.insert(name.substr(0, name.size() - kEnd.size()));
     require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
     config.peft.lora.target_modules.assign(targets.begin(), targets.end());
+  } else if (config.peft.is_ia3()) {
+    constexpr std::string_view kEnd = nn::Rescaled::kSuffix;
+    std::vector<std::string>&targets = config.peft.ia3.target_modules,
+    &inputs = config.peft.ia3.feedforward_modules;
+    targets.clear(), inputs.clear();
+    for (const auto& [name, values] :
+         read_adapter_values(directory, base, hf::family_for(model_type, base.config)))
+      if (name.ends_with(kEnd)) {
+        targets.push_back(name.substr(0, name.size() - kEnd.size()));
+        if (values.shape.front() == 1) inputs.push_back(targets.back());
+      }
+    require<DataError>(!targets.empty(), "'{}' holds no factor of IA3", directory.string());
   } else if (config.peft.peft_scheme == model::PeftScheme::kPTuning) {
     config.peft.peft_scheme = model::PeftScheme::kPrompt;  // what the encoder made is all that is used
   }
@@ -59,6 +72,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ad
     if (c.has_virtual_tokens())
       return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
                          c.peft_scheme == model::PeftScheme::kPrefix ? "prefix" : "prompt or ptuning");
+    if (c.is_ia3()) return std::string("IA3");
     return fmt::format("rank {}, alpha {}{}{}", c.lora.adapter_dim,
                        c.lora.alpha.value_or(static_cast<double>(c.lora.adapter_dim)),
                        c.lora.use_rslora ? ", rsLoRA" : "", c.lora.use_dora ? ", DoRA" : "");

@@ -9,6 +9,7 @@
 #include "ckpt/convert.h"
 #include "model/huggingface/adapter_tensors.h"
 #include "nn/low_rank.h"
+#include "nn/rescaled.h"
 
 namespace stoa::infer {
 
@@ -17,7 +18,7 @@ namespace hf = model::huggingface;
 namespace {
 
 constexpr std::string_view kEndA = ".lora_A.weight", kEndB = ".lora_B.weight",
-                           kEndMagnitude = nn::LowRank::kMagnitude;
+                           kEndMagnitude = nn::LowRank::kMagnitude, kEndFactors = nn::Rescaled::kSuffix;
 constexpr std::string_view kExperts = ".experts", kWrapped = ".base_layer";
 
 std::string without(std::string name, std::string_view part) {
@@ -172,6 +173,9 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
       const std::string end = name.substr(at + kEndMagnitude.size());
       const std::string known = same_path(name.substr(0, at), paths);
       if (!known.empty() && (end.empty() || end == ".weight")) key = known + std::string(kEndMagnitude);
+    } else if (name.ends_with(kEndFactors)) {
+      const std::string known = same_path(name.substr(0, name.size() - kEndFactors.size()), paths);
+      if (!known.empty()) key = known + std::string(kEndFactors);
     } else {
       key = same_path(without(name, kWrapped), tensors);
     }

@@ -6,6 +6,7 @@
 #include "ckpt/convert.h"
 #include "model/adapter_plan.h"
 #include "nn/low_rank.h"
+#include "nn/rescaled.h"
 
 namespace stoa::infer {
 
@@ -45,6 +46,12 @@ void scale_rows(std::vector<float>& w, const std::vector<float>& magnitudes) {
     const double factor = squares > 0 ? magnitudes[row] / std::sqrt(squares) : 0;
     for (std::size_t c = 0; c < columns; ++c) out[c] = static_cast<float>(factor * out[c]);
   }
+}
+
+// IA3: multiplies rows (or elements of a bias) or columns by their factors.
+void rescale(std::vector<float>& w, const std::vector<float>& factors, bool by_columns) {
+  const std::size_t width = by_columns ? factors.size() : w.size() / factors.size();
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] *= factors[by_columns ? i % width : i / width];
 }
 
 // Adds up what single tensors gained and lost.
@@ -92,10 +99,10 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   require<ConfigError>(plan.virtual_tokens() == 0,
                        "an adapter of virtual tokens adds no values to weights: use it with --adapter");
   const hf::Family& family = *base.description().family;
-  // By canonical matrix: its module.
+  // By piece: its module.
   std::map<std::string, const model::AdaptedModule*> modules;
   for (const model::AdaptedModule& module : plan.modules())
-    for (const auto& piece : module.linear.pieces) modules[piece.name + ".weight"] = &module;
+    for (const auto& piece : module.linear.pieces) modules[piece.name] = &module;
 
   Losses losses;
   std::map<std::string, std::vector<float>> tensors;  // alive until the tensor of the file is written
@@ -104,9 +111,16 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
     values = as_floats(base.canonical(name, DType::kF32));
     const std::vector<float> before = values;
     if (const std::vector<float>* replaced = adapter.find(name)) values = *replaced;
-    if (const auto module = modules.find(name); module != modules.end()) {
+    const std::string piece = name.substr(0, name.rfind('.'));
+    const auto module = modules.find(piece);
+    const bool matrix = name.ends_with(".weight");
+    if (module != modules.end() && plan.config().is_ia3()) {
       const model::AdaptedModule& m = *module->second;
-      const std::string piece = name.substr(0, name.rfind('.'));
+      // Factors of inputs are those of the whole module.
+      if (matrix || !m.inputs)
+        rescale(values, *adapter.find((m.inputs ? m.linear.name : piece) + nn::Rescaled::kSuffix), m.inputs);
+    } else if (module != modules.end() && matrix) {
+      const model::AdaptedModule& m = *module->second;
       add_product(values, adapter.find(piece + ".lora_B.weight")->data(),
                   adapter.find(m.linear.name + ".lora_A.weight")->data(), m.rank, m.linear.inputs, m.scale,
                   pool);

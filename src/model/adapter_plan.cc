@@ -264,7 +264,10 @@ AdapterPlan::AdapterPlan(const ModelSpec& base)
     check_virtual_tokens(base);
     return;
   }
-  choose_modules(base);
+  if (config_.is_ia3())
+    choose_rescaled(base);
+  else
+    choose_modules(base);
   choose_trained(base);
 }
 
@@ -332,7 +335,7 @@ class TargetNames {
 };
 
 void require_known(const std::vector<std::string>& targets, const std::vector<LinearModule>& all,
-                   const char* key) {
+                   const std::string& key) {
   std::set<std::string> paths, words;
   for (const LinearModule& module : all) {
     paths.insert(module.path);
@@ -344,8 +347,19 @@ void require_known(const std::vector<std::string>& targets, const std::vector<Li
         target == "all-linear" || paths.contains(target) ||
             std::any_of(all.begin(), all.end(),
                         [&](const auto& m) { return matches_target(target, m.path, m.piece_names()); }),
-        "peft.lora_tuning.{}: '{}' is no linear layer of this model{}; it has {}", key, target,
+        "peft.{}: '{}' is no linear layer of this model{}; it has {}", key, target,
         did_you_mean(target, names_of_targets(all)), fmt::join(words, ", "));
+}
+
+void require_layers(const std::vector<std::int64_t>& selected, std::int64_t layers, const char* section) {
+  for (const auto layer : selected)
+    require<ConfigError>(layer <= layers, "peft.{}.layer_selection names layer {}, expected 1 to {}", section,
+                         layer, layers);
+}
+
+bool is_selected(const LinearModule& module, const std::vector<std::int64_t>& selected) {
+  return selected.empty() ||
+         (module.layer && std::find(selected.begin(), selected.end(), *module.layer + 1) != selected.end());
 }
 
 }  // namespace
@@ -355,19 +369,12 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
   const std::vector<LinearModule> all = linear_modules(base, *family_);
   auto ranks = settings_of(c.rank_pattern, "rank_pattern", true);
   auto alphas = settings_of(c.alpha_pattern, "alpha_pattern", false);
-  for (const auto layer : c.layer_selection)
-    require<ConfigError>(layer <= base.config.num_layers,
-                         "peft.lora_tuning.layer_selection names layer {}, expected 1 to {}", layer,
-                         base.config.num_layers);
-  require_known(c.target_modules, all, "target_modules");
-  require_known(c.exclude_modules, all, "exclude_modules");
+  require_layers(c.layer_selection, base.config.num_layers, "lora_tuning");
+  require_known(c.target_modules, all, "lora_tuning.target_modules");
+  require_known(c.exclude_modules, all, "lora_tuning.exclude_modules");
   const TargetNames targets(c.target_modules), excluded(c.exclude_modules);
-  const auto& selected = c.layer_selection;
   for (const LinearModule& module : all) {
-    if (!targets.mean(module) || excluded.mean(module)) continue;
-    if (!selected.empty() &&
-        (!module.layer || std::find(selected.begin(), selected.end(), *module.layer + 1) == selected.end()))
-      continue;
+    if (!targets.mean(module) || excluded.mean(module) || !is_selected(module, c.layer_selection)) continue;
     require<ConfigError>(
         !module.rows.empty(),
         "peft.lora_tuning: '{}' is stored as one matrix with parts of other layers, which an "
@@ -393,6 +400,42 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
   require<ConfigError>(!modules_.empty(),
                        "peft.lora_tuning: no layer is left to adapt (target_modules without exclude_modules, "
                        "within layer_selection)");
+}
+
+void AdapterPlan::choose_rescaled(const ModelSpec& base) {
+  const Ia3Config& c = config_.ia3;
+  // PEFT's choice for most families (its constants.py), by the names of canonical matrices.
+  static const std::vector<std::string> keys_values_down{"*attention.k", "*attention.v", "mlp.down"},
+      down{"mlp.down"};
+  const bool chosen = !c.target_modules.empty();
+  const std::vector<LinearModule> all = linear_modules(base, *family_);
+  require_layers(c.layer_selection, base.config.num_layers, "ia3_tuning");
+  require_known(c.target_modules, all, "ia3_tuning.target_modules");
+  require_known(c.feedforward_modules, all, "ia3_tuning.feedforward_modules");
+  const TargetNames targets(chosen ? c.target_modules : keys_values_down),
+      inputs(chosen ? c.feedforward_modules : down);
+  for (const LinearModule& module : all) {
+    if (!is_selected(module, c.layer_selection)) continue;
+    if (!targets.mean(module)) {
+      require<ConfigError>(!chosen || !inputs.mean(module),
+                           "peft.ia3_tuning.feedforward_modules: '{}' is not among target_modules",
+                           module.path);
+      continue;
+    }
+    require<ConfigError>(module.pieces.front().name.find(".experts.") == std::string::npos,
+                         "peft.ia3_tuning is not for experts, as '{}': leave them out of target_modules",
+                         module.path);
+    require<ConfigError>(!module.rows.empty(),
+                         "peft.ia3_tuning: '{}' is stored as one matrix with parts of other layers, which an "
+                         "adapter cannot split; leave it out of target_modules",
+                         module.path);
+    for (const auto& piece : module.pieces) module_of_[piece.name] = modules_.size();
+    modules_.push_back({.linear = module, .inputs = inputs.mean(module)});
+  }
+  require<ConfigError>(!modules_.empty(),
+                       "peft.ia3_tuning: this model has no layer that is chosen without target_modules: give "
+                       "them, of {}",
+                       fmt::join(names_of_targets(all), ", "));
 }
 
 void AdapterPlan::choose_trained(const ModelSpec& base) {
@@ -444,8 +487,31 @@ bool AdapterPlan::trains(const nn::ParamSpec& spec) const {
   return trained;
 }
 
+std::vector<nn::Rescaling> AdapterPlan::rescalings(const std::vector<std::string>& pieces) const {
+  std::vector<nn::Rescaling> out;
+  if (!config_.is_ia3()) return out;
+  for (std::size_t p = 0; p < pieces.size();) {
+    const auto found = module_of_.find(pieces[p]);
+    if (found == module_of_.end()) {
+      ++p;
+      continue;
+    }
+    const AdaptedModule& module = modules_[found->second];
+    const std::vector<std::string> own = module.linear.piece_names();
+    require<ConfigError>(
+        !module.inputs || own.size() == pieces.size(),
+        "peft.ia3_tuning: '{}' and others are held as one matrix and read the same: its inputs "
+        "cannot be scaled alone; leave it out of feedforward_modules",
+        module.linear.path);
+    out.push_back({.name = module.linear.name, .pieces = own, .inputs = module.inputs});
+    p += own.size();
+  }
+  return out;
+}
+
 std::vector<nn::LowRankBranch> AdapterPlan::branches(const std::vector<std::string>& pieces) const {
   std::vector<nn::LowRankBranch> out;
+  if (!config_.is_lora()) return out;
   for (std::size_t p = 0; p < pieces.size();) {
     const auto found = module_of_.find(pieces[p]);
     if (found == module_of_.end()) {

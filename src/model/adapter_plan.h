@@ -48,6 +48,7 @@ struct AdaptedModule {
   LinearModule linear;
   std::int64_t rank = 0;
   double alpha = 0, scale = 0;
+  bool inputs = false;  // of IA3: its inputs have the factors
 };
 
 class AdapterPlan final : public nn::AdapterPolicy {
@@ -66,6 +67,8 @@ class AdapterPlan final : public nn::AdapterPolicy {
   bool trains(const nn::ParamSpec& spec) const;
 
   std::vector<nn::LowRankBranch> branches(const std::vector<std::string>& pieces) const override;
+  // ConfigError: inputs are scaled of only some of what is held in one matrix.
+  std::vector<nn::Rescaling> rescalings(const std::vector<std::string>& pieces) const override;
   std::int64_t virtual_tokens() const override { return config_.virtual_count(); }
   std::optional<nn::PromptOptions> prompt() const override;
   std::optional<nn::PrefixOptions> prefix() const override;
@@ -74,6 +77,7 @@ class AdapterPlan final : public nn::AdapterPolicy {
   // ConfigError: a kind of model in which virtual tokens have no place.
   void check_virtual_tokens(const ModelSpec& base) const;
   void choose_modules(const ModelSpec& base);
+  void choose_rescaled(const ModelSpec& base);
   void choose_trained(const ModelSpec& base);
   const LoraConfig& lora() const { return config_.lora; }
 

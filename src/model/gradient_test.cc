@@ -77,6 +77,16 @@ std::vector<Case> cases() {
     lora.config.peft.modules_to_save = {fused ? "wte" : "embed_tokens"};  // below all layers
     out.push_back(lora);
   }
+  for (const bool fused : {true, false}) {
+    Case ia3{fused ? "ia3_of_fused_matrices" : "ia3_of_pieces", fused ? tiny() : llama()};
+    ia3.config.peft.peft_scheme = PeftScheme::kIa3;
+    ia3.config.peft.modules_to_save = {fused ? "wte" : "embed_tokens"};  // below all layers
+    if (!fused) {
+      ia3.config.peft.ia3.target_modules = {"q_proj", "v_proj", "o_proj", "up_proj", "down_proj"};
+      ia3.config.peft.ia3.feedforward_modules = {"o_proj"};
+    }
+    out.push_back(ia3);
+  }
   out.push_back({"llama", llama()});
   Case c{"grouped", llama()};
   c.config.num_attention_heads = 4;

@@ -10,8 +10,9 @@ using config::EnumName;
 using config::Section;
 
 std::span<const EnumName<PeftScheme>> enum_names(PeftScheme) {
-  static constexpr std::array<EnumName<PeftScheme>, 5> kNames{{{"none", PeftScheme::kNone},
+  static constexpr std::array<EnumName<PeftScheme>, 6> kNames{{{"none", PeftScheme::kNone},
                                                                {"lora", PeftScheme::kLora},
+                                                               {"ia3", PeftScheme::kIa3},
                                                                {"ptuning", PeftScheme::kPTuning},
                                                                {"prompt", PeftScheme::kPrompt},
                                                                {"prefix", PeftScheme::kPrefix}}};
@@ -117,6 +118,24 @@ void declare_lora(Section<LoraConfig>& s) {
       .help("Biases of the model that are trained besides: none, all, lora_only (of layers with a branch).");
 }
 
+void declare_ia3(Section<Ia3Config>& s) {
+  using C = Ia3Config;
+  s.field("target_modules", &C::target_modules)
+      .help(
+          "Linear layers with factors, named as those of lora_tuning. Empty: keys, values and what leaves "
+          "the "
+          "feed-forward layers, the last by their inputs.");
+  s.field("feedforward_modules", &C::feedforward_modules)
+      .help("Those of target_modules whose inputs have the factors; of the others outputs have them.");
+  s.field("layer_selection", &C::layer_selection)
+      .range(1, 10000)
+      .help("Layers of the model with factors, numbered from 1, as in NeMo. Empty: all.");
+  s.validate({"target_modules", "feedforward_modules"}, [](const C& c) {
+    require<ConfigError>(!c.target_modules.empty() || c.feedforward_modules.empty(),
+                         "peft.ia3_tuning.feedforward_modules is a part of target_modules: give those, too");
+  });
+}
+
 }  // namespace
 
 void declare_peft(Section<PeftConfig>& s) {
@@ -124,7 +143,8 @@ void declare_peft(Section<PeftConfig>& s) {
   s.field("peft_scheme", &C::peft_scheme)
       .help(
           "Parameter-efficient tuning of a model (restore_from_path), whose own weights are not changed: "
-          "lora adds low-rank branches to linear layers (LoRA, 2106.09685); prompt puts trained embeddings "
+          "lora adds low-rank branches to linear layers (LoRA, 2106.09685); ia3 multiplies what some of them "
+          "write or read by factors (IA3, 2205.05638); prompt puts trained embeddings "
           "in "
           "front of every text (prompt tuning, 2104.08691); ptuning likewise, made by a small network "
           "(p-tuning, 2103.10385); prefix puts trained keys and values there, in every layer (prefix tuning, "
@@ -141,6 +161,7 @@ void declare_peft(Section<PeftConfig>& s) {
           "Modules of the model that are trained in full and saved with the adapter, as in [lm_head, "
           "embed_tokens].");
   s.section("lora_tuning", &C::lora, declare_lora, "For peft_scheme lora.");
+  s.section("ia3_tuning", &C::ia3, declare_ia3, "For peft_scheme ia3.");
   s.section("p_tuning", &C::virtual_tokens, declare_virtual_tokens,
             "For peft_scheme ptuning, prompt, prefix.");
   s.validate({"peft_scheme", "restore_from_path", "modules_to_save"}, [](const C& c) {

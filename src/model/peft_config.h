@@ -12,7 +12,7 @@
 namespace stoa::model {
 
 // kPTuning, kPrompt and kPrefix put virtual tokens in front of every text.
-enum class PeftScheme { kNone, kLora, kPTuning, kPrompt, kPrefix };
+enum class PeftScheme { kNone, kLora, kIa3, kPTuning, kPrompt, kPrefix };
 // The network of kPTuning (nn/adapter_policy.h).
 enum class PromptEncoder { kMlp, kLstm, kTensorMlp };
 // Initial values of the matrix A of a low-rank branch: kKaiming is uniform within 1 / sqrt(inputs) (PEFT's
@@ -43,6 +43,12 @@ struct LoraConfig {
   AdapterBias bias = AdapterBias::kNone;
 };
 
+struct Ia3Config {
+  std::vector<std::string> target_modules;  // empty: keys, values and what leaves the feed-forward layers
+  std::vector<std::string> feedforward_modules;  // of those: whose inputs are scaled
+  std::vector<std::int64_t> layer_selection;     // as of LoRA
+};
+
 struct VirtualTokenConfig {
   std::int64_t virtual_tokens = 10;
   PromptEncoder encoder_type = PromptEncoder::kMlp;
@@ -58,11 +64,13 @@ struct PeftConfig {
   std::optional<std::string> base_model_type;    // of the model's config.json; null: of the family that fits
   std::vector<std::string> modules_to_save;      // trained in full
   LoraConfig lora;
+  Ia3Config ia3;
   VirtualTokenConfig virtual_tokens;
 
   bool active() const { return peft_scheme != PeftScheme::kNone; }
   bool is_lora() const { return peft_scheme == PeftScheme::kLora; }
-  bool has_virtual_tokens() const { return active() && !is_lora(); }
+  bool is_ia3() const { return peft_scheme == PeftScheme::kIa3; }
+  bool has_virtual_tokens() const { return active() && !is_lora() && !is_ia3(); }
   // In front of every text.
   std::int64_t virtual_count() const { return has_virtual_tokens() ? virtual_tokens.virtual_tokens : 0; }
 };

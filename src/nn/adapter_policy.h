@@ -24,6 +24,13 @@ struct LowRankBranch {
   bool magnitude = false;
 };
 
+// A factor of every output of a linear layer, or of every input (IA3, 2205.05638).
+struct Rescaling {
+  std::string name;                 // of the factors, without ".ia3_l"
+  std::vector<std::string> pieces;  // whose outputs are scaled: neighbours in the layer
+  bool inputs = false;              // scale what the layer reads: the only one of it, of all its pieces
+};
+
 // What makes the embeddings of virtual tokens.
 enum class PromptEncoderKind : std::uint8_t {
   kNone,  // they are trained themselves (prompt tuning, 2104.08691)
@@ -54,6 +61,9 @@ class AdapterPolicy {
   // The branches of the linear layer that consists of `pieces` (canonical names without ".weight"), in the
   // order of their pieces.
   virtual std::vector<LowRankBranch> branches(const std::vector<std::string>& pieces) const = 0;
+
+  // The factors of that layer, likewise.
+  virtual std::vector<Rescaling> rescalings(const std::vector<std::string>& pieces) const = 0;
 
   // Tokens that are in front of every text, with the ids that follow the vocabulary: they are of a prompt or
   // of a prefix. 0: none.

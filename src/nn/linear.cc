@@ -52,14 +52,16 @@ void Linear::declare(ParamList& params) {
   weight_ = params.add(spec(true));
   if (options_.bias) bias_ = params.add(spec(false));
   low_rank_.declare(params, options_);
+  rescaled_.declare(params, options_);
 }
 
 TensorView Linear::whole_matrix(Pass& pass) const {
   const TensorView own = weight(pass);
-  if (!low_rank_) return own;
+  if (!low_rank_ && !rescaled_) return own;
   const TensorView out = pass.ops.scratch.allocate(own.dtype, own.shape);
   ops::run(pass.ops, ops::Cast{.x = own, .y = out});
   low_rank_.add_to(pass, own, out);
+  rescaled_.scale(pass, out);
   return out;
 }
 
@@ -132,24 +134,29 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   const bool bias = bias_ && y_place().rank == 0;
   const TensorView all_x = all.wait(), own_bias = bias ? pass.params.get(bias_.value) : TensorView();
   const bool scaled = low_rank_.has_magnitudes();
-  multiply(pass, all_x, scaled ? TensorView() : own_bias, partial);
+  multiply(pass, rescaled_.input(pass, all_x), scaled ? TensorView() : own_bias, partial);
   if (scaled)
     low_rank_.forward_scaled(pass, all_x, weight(pass), own_bias, partial);
   else if (low_rank_)
     low_rank_.forward(pass, all_x, partial);
+  rescaled_.scale_outputs(pass, partial);
   add_rows(pass, y_place(), partial, y).wait();
 }
 
 void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const bool weights = which == Which::kBoth && (trains() || low_rank_);
+  const bool weights = which == Which::kBoth && (trains() || low_rank_ || rescaled_);
   // What weights read is gathered again rather than kept: it arrives while the input's gradient is computed,
   // whose sum over the ranks is under way while the weights' gradient is.
   InFlight all_x = weights ? gather_rows(pass, x_place(), x) : InFlight(x, nullptr);
   const TensorView all_dy = gather_rows(pass, y_place(), dy).wait();
   const TensorView partial = partial_rows(pass, x_place(), dx);
   const LowRank::Gradient gradient = low_rank_.gradient(pass, weight(pass), all_dy);
-  const Quantized dy8 = multiply_gradient(pass, which, gradient.base, partial);
+  const Quantized dy8 = multiply_gradient(pass, which, rescaled_.gradient(pass, gradient.base), partial);
+  if (rescaled_) {
+    if (weights) add_factor_gradient(pass, all_x.wait(), all_dy, partial);
+    rescaled_.backward_input(pass, partial);
+  }
   if (low_rank_) low_rank_.backward_input(pass, gradient, weight(pass), partial);
   InFlight sum = add_rows(pass, x_place(), partial, dx);
   if (weights) {
@@ -161,14 +168,34 @@ void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, Tens
 }
 
 void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
-  if (!trains() && !low_rank_) return;
+  if (!trains() && !low_rank_ && !rescaled_) return;
   Scratch::Frame frame(pass.ops.scratch);
   InFlight all_x = gather_rows(pass, x_place(), x), all_dy = gather_rows(pass, y_place(), dy);
   const TensorView own_x = all_x.wait(), own_dy = all_dy.wait();
   if (trains()) add_weight_gradient(pass, own_x, own_dy, {});
+  if (rescaled_) add_factor_gradient(pass, own_x, own_dy, {});
   if (!low_rank_) return;
   const TensorView w = weight(pass);
   low_rank_.backward_weight(pass, low_rank_.gradient(pass, w, own_dy), w, own_x);
+}
+
+void Linear::add_factor_gradient(Pass& pass, TensorView x, TensorView dy, TensorView dinput) const {
+  Scratch& scratch = pass.ops.scratch;
+  Scratch::Frame frame(scratch);
+  rescaled_.backward(
+      pass, x, dy,
+      [&] {
+        if (dinput) return dinput;
+        const TensorView out = scratch.allocate(x.dtype, x.shape);
+        multiply_gradient(pass, Which::kInput, rescaled_.gradient(pass, dy), out);
+        return out;
+      },
+      [&] {
+        const TensorView out = scratch.allocate(dy.dtype, dy.shape);
+        const bool bias = bias_ && y_place().rank == 0;
+        multiply(pass, rescaled_.input(pass, x), bias ? pass.params.get(bias_.value) : TensorView(), out);
+        return out;
+      });
 }
 
 void Linear::multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const {

@@ -15,6 +15,7 @@
 #include "nn/linear_options.h"
 #include "nn/low_rank.h"
 #include "nn/module.h"
+#include "nn/rescaled.h"
 #include "nn/tensor_rows.h"
 
 namespace stoa::nn {
@@ -46,6 +47,8 @@ class Linear {
   Quantized multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const;
   // `dy8`: what multiply_gradient() returned, or none.
   void add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quantized dy8) const;
+  // Gradients of the factors of nn/rescaled.h. `dinput`: as there, or none: it is computed.
+  void add_factor_gradient(Pass& pass, TensorView x, TensorView dy, TensorView dinput) const;
   // Executes `op` as FP8 GEMMs.
   void multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const;
   // The quantized operands of FP8 GEMMs.
@@ -67,6 +70,7 @@ class Linear {
   std::int64_t outputs_ = 0;
   Param weight_, bias_;
   LowRank low_rank_;
+  Rescaled rescaled_;
 };
 
 }  // namespace stoa::nn

@@ -2,29 +2,12 @@
 
 #include <algorithm>
 
+#include "nn/adapter_rows.h"
 #include "nn/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 
 namespace stoa::nn {
-namespace {
-
-// The place of a branch's first piece among those of the layer.
-std::size_t first_piece(const LinearOptions& o, const LowRankBranch& branch) {
-  for (std::size_t p = 0; p + branch.pieces.size() <= o.pieces.size(); ++p) {
-    bool same = true;
-    for (std::size_t i = 0; i < branch.pieces.size(); ++i)
-      same = same && o.pieces[p + i].name == branch.pieces[i];
-    if (same) return p;
-  }
-  fail<InternalError>("'{}' holds no '{}'", o.name, branch.name);
-}
-
-// Every rank of the group holds all of what the layer's split does not concern.
-bool on_every_rank(const LinearOptions& o, LinearSplit split) { return o.place.split() && o.split != split; }
-
-}  // namespace
-
 ParamSpec LowRank::a_spec(const LinearOptions& o, const std::vector<LowRankBranch>& branches) const {
   ParamSpec out;
   out.name = o.name + ".lora_A.weight";
@@ -52,39 +35,8 @@ ParamSpec LowRank::a_spec(const LinearOptions& o, const std::vector<LowRankBranc
   return out;
 }
 
-// Rows as those of the layer: of B, or of magnitudes, where `columns` is 0.
-ParamSpec LowRank::rows_spec(const LinearOptions& o, const LowRankBranch& branch, const char* suffix,
-                             std::int64_t columns) const {
-  const std::size_t first = first_piece(o, branch);
-  ParamSpec out;
-  out.name = branch.name + suffix;
-  out.adapter = true;
-  const bool copied = on_every_rank(o, LinearSplit::kOutputs);
-  // A rank has a part of A x, or its rows of the stream.
-  bool partial = copied && (o.split == LinearSplit::kInputs || o.place.splits_stream());
-  std::int64_t row = 0;
-  for (std::size_t p = first; p < first + branch.pieces.size(); ++p) {
-    const LinearPiece& base = o.pieces[p];
-    ShardPiece piece;
-    piece.name = base.name + suffix;
-    piece.global = columns > 0 ? Shape{base.outputs, columns} : Shape{base.outputs};
-    piece.begin = base.rows.begin;
-    piece.count = base.rows.count;
-    piece.memory_row = row;
-    piece.column_count = columns;
-    piece.shared = copied || base.shared;
-    piece.first_copy = copied ? o.place.rank == 0 : base.first_copy;
-    partial = partial || base.shared;
-    row += base.rows.count;
-    out.shard.pieces.push_back(std::move(piece));
-  }
-  out.shard.local = columns > 0 ? Shape{row, columns} : Shape{row};
-  if (partial) out.grad_partial_over.push_back(parallel::Group::kTensor);
-  return out;
-}
-
 ParamSpec LowRank::b_spec(const LinearOptions& o, const LowRankBranch& branch) const {
-  ParamSpec out = rows_spec(o, branch, ".lora_B.weight", branch.rank);
+  ParamSpec out = output_rows(o, {branch.name, branch.pieces}, ".lora_B.weight", branch.rank);
   out.init = {InitKind::kZeros, 0};
   if (branch.b_rate != 1) out.scales.assign(branch.pieces.size(), {.rate = branch.b_rate});
   return out;
@@ -92,7 +44,7 @@ ParamSpec LowRank::b_spec(const LinearOptions& o, const LowRankBranch& branch) c
 
 // The norms of the rows of W replace the ones where W is known (infer/read_weights.h).
 ParamSpec LowRank::magnitude_spec(const LinearOptions& o, const LowRankBranch& branch) const {
-  ParamSpec out = rows_spec(o, branch, kMagnitude, 0);
+  ParamSpec out = output_rows(o, {branch.name, branch.pieces}, kMagnitude);
   out.init = {InitKind::kOnes, 0};
   out.decay = false;
   return out;
@@ -117,7 +69,7 @@ void LowRank::declare(ParamList& params, const LinearOptions& o) {
   for (const LowRankBranch& branch : branches) {
     require<InternalError>(branch.dropout == dropout_, "'{}': branches with different dropout", o.name);
     require<InternalError>(branch.magnitude == has_magnitudes_, "'{}': a branch without magnitudes", o.name);
-    const std::size_t first = first_piece(o, branch);
+    const std::size_t first = first_piece(o, branch.name, branch.pieces);
     Branch out{.row = row, .rank = branch.rank, .b = params.add(b_spec(o, branch)), .magnitude = {}};
     if (has_magnitudes_) out.magnitude = params.add(magnitude_spec(o, branch));
     for (std::size_t p = 0; p < first + branch.pieces.size(); ++p)

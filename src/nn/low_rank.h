@@ -66,8 +66,6 @@ class LowRank {
     double scale = 1;
   };
   ParamSpec a_spec(const LinearOptions& options, const std::vector<LowRankBranch>& branches) const;
-  ParamSpec rows_spec(const LinearOptions& options, const LowRankBranch& branch, const char* suffix,
-                      std::int64_t columns) const;
   ParamSpec b_spec(const LinearOptions& options, const LowRankBranch& branch) const;
   ParamSpec magnitude_spec(const LinearOptions& options, const LowRankBranch& branch) const;
   TensorView rows_of_a(Pass& pass, const Run& run) const;

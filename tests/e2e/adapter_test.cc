@@ -153,6 +153,47 @@ TEST_F(Adapter, HasMagnitudes) {
                  "lora_magnitude_vector is not trained by its configuration");
 }
 
+// IA3: a fresh adapter is the model to the bit; trained, it is saved, used, resumed, continued and merged.
+TEST_F(Adapter, MultipliesByFactors) {
+  make_base();
+  const Arguments split{"--ranks", "4", "model.tensor_model_parallel_size=2",
+                        "model.pipeline_model_parallel_size=2"};
+  const auto ia3 = [](const std::string& run, const Arguments& more = {}) {
+    return train(run, Arguments{"restore_from_path=base", "model.peft.peft_scheme=ia3", "model.optim.lr=0.1",
+                                "model.optim.sched.warmup_steps=0", "trainer.max_steps=6"} +
+                          more);
+  };
+  stoa_ok(ia3("fresh", {"trainer.max_steps=0"}));
+  EXPECT_EQ(scores({"fresh"}), scores({"base"}));
+  stoa_ok(ia3("tuned"));
+  const Json hashes = Json::parse(read_text(path("tuned/base_tensors.json")));
+  EXPECT_EQ(hashes["before"], hashes["after"]);
+  const Json config = Json::parse(read_text(path("tuned/checkpoints/latest/adapter/adapter_config.json")));
+  EXPECT_EQ(config["peft_type"], "IA3");
+  EXPECT_EQ(config["fan_in_fan_out"], true);
+  std::map<std::string, Json> shapes;
+  const Json inspected = json_of({"checkpoint", "inspect", "tuned", "--json"});
+  for (const auto& tensor : inspected["adapter"]) shapes[tensor["name"]] = tensor["shape"];
+  EXPECT_EQ(shapes.size(), 2u * 2);
+  EXPECT_EQ(shapes["base_model.model.transformer.h.1.attn.c_attn.ia3_l"], (Json{96, 1}));
+  EXPECT_EQ(shapes["base_model.model.transformer.h.1.mlp.c_proj.ia3_l"], (Json{1, 128}));
+  const auto tuned = scores({"tuned"});
+  EXPECT_GT(largest_difference(scores({"base"}), tuned), 0.01);
+  stoa_ok({"generate", "base", "--adapter", "tuned", "--prompt", "the", "--max-tokens", "4", "--greedy"});
+  stoa_ok({"checkpoint", "merge", "tuned", "--dtype", "fp32", "--output", "merged"});
+  EXPECT_LT(largest_difference(scores({"merged"}), tuned), 2e-5);
+  stoa_ok(ia3("half", {"--stop-after", "3"}));
+  stoa_ok(ia3("half"));
+  expect_same("tuned", "half");
+  stoa_ok(ia3("split", split));
+  EXPECT_LT(largest_difference(scores({"split"}), tuned), 1e-3);
+  copy_adapter("tuned", "peft");
+  stoa_ok(ia3("more", {"model.peft.restore_from_path=peft", "trainer.max_steps=0"}));
+  EXPECT_EQ(scores({"more"}), tuned);
+  expect_refused(tune("low-rank", {"model.peft.restore_from_path=peft"}), "is an adapter of IA3");
+  expect_refused(ia3("typo", {"model.peft.ia3_tuning.target_modules=[c_atn]"}), "did you mean 'c_attn'");
+}
+
 TEST_F(Adapter, ResumesBitForBitInAnyLayout) {
   make_base();
   const Arguments stopped{"--stop-after", "3"}, two{"--ranks", "2", "model.zero_stage=1"},

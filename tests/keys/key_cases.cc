@@ -191,6 +191,9 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.peft.lora_tuning.column_init_method", "gaussian", "lora");
   set("model.peft.lora_tuning.loraplus_lr_ratio", "16", "lora");
   set("model.peft.lora_tuning.bias", "all", "lora");
+  set("model.peft.ia3_tuning.target_modules", "[c_attn]", "ia3");
+  set("model.peft.ia3_tuning.layer_selection", "[1]", "ia3");
+  set("model.peft.ia3_tuning.feedforward_modules", "[c_proj]", "ia3");
   set("model.peft.p_tuning.virtual_tokens", "2", "p-tuning");
   set("model.peft.p_tuning.encoder_type", "lstm", "p-tuning");
   set("model.peft.p_tuning.bottleneck_dim", "9", "p-tuning");

@@ -31,7 +31,9 @@ TestRun adapted(TestRun run, double dropout = 0.2) {
   return run;
 }
 
-bool is_adapter(const std::string& name) { return name.find(".lora_") != std::string::npos; }
+bool is_adapter(const std::string& name) {
+  return name.find(".lora_") != std::string::npos || name.find(".ia3_l") != std::string::npos;
+}
 
 void expect_base_untouched(const RunResult& start, const RunResult& result, const Names& saved = {}) {
   expect_only_trained(start, result, [&](const std::string& name) {
@@ -50,13 +52,24 @@ TestRun with_magnitudes(TestRun run, double dropout = 0.2) {
   return run;
 }
 
+// Factors of outputs and inputs, of layers split by outputs and by inputs.
+TestRun rescaled(TestRun run) {
+  run = adapted(std::move(run), 0);
+  run.config.peft.peft_scheme = model::PeftScheme::kIa3;
+  return run;
+}
+
 std::vector<AdapterCase> adapter_cases() {
   std::vector<AdapterCase> out{{"magnitudes of one matrix for q, k and v", with_magnitudes(tiny_run(), 0)},
                                {"magnitudes of some pieces", with_magnitudes(llama_like())},
+                               {"factors", rescaled(tiny_run())},
+                               {"factors of chosen layers", rescaled(llama_like())},
                                {"one matrix for q, k and v", adapted(tiny_run())},
                                {"a branch of each piece", adapted(llama_like())},
                                {"some pieces of some layers, saved modules", adapted(llama_like()), {}}};
   out[1].run.config.peft.lora.exclude_modules = {"k_proj", "up_proj"};
+  out[3].run.config.peft.ia3.target_modules = {"k_proj", "o_proj", "gate_proj", "down_proj"};
+  out[3].run.config.peft.ia3.feedforward_modules = {"o_proj"};
   out.back().run.config.qkv_bias = false;
   model::PeftConfig& some = out.back().run.config.peft;
   some.lora.target_modules = {"q_proj", "v_proj", "mlp.down"};

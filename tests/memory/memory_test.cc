@@ -70,6 +70,7 @@ const std::vector<Case>& cases() {
       {"frozen in fp8",
        {"trainer.precision=bf16", "model.fp8=hybrid", "model.fp8_recipe=delayed",
         "model.freeze=[embedding,'layers.*.weight','!layers.1']"}},
+      {"factors", {"trainer.precision=bf16", "model.peft.peft_scheme=ia3"}},
       {"magnitudes of adapters",
        {"trainer.precision=bf16", "model.peft.peft_scheme=lora", "model.peft.lora_tuning.use_dora=true",
         "model.peft.lora_tuning.adapter_dropout=0.1", "model.peft.lora_tuning.exclude_modules=[mlp_fc1]"}},

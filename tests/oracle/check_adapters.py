@@ -40,6 +40,12 @@ CASES = {
                   dict(target_modules=["q_proj"], **EXPERTS)),
     "gemma2": ("gemma2", dict(BASE, head_dim=8, sliding_window=8, query_pre_attn_scalar=9), dict(target_modules="all-linear")),
 }
+# IA3: name of the case, its model in CASES, keys of IA3Config (none: PEFT's defaults)
+FACTORS = {
+    "ia3_llama": ("llama", {}), "ia3_gpt2": ("gpt2", {}), "ia3_bloom": ("bloom", {}), "ia3_gpt_neox": ("gpt_neox", {}),
+    "ia3_gemma2": ("gemma2", dict(target_modules=["q_proj", "o_proj", "gate_proj"], feedforward_modules=["o_proj"])),
+    "ia3_phi3": ("phi3", dict(target_modules=["qkv_proj", "down_proj"], feedforward_modules=["down_proj"])),
+}
 LINES = [list(range(3, 40, 3)), [5, 80, 200, 11, 2, 319, 7]]
 
 
@@ -131,21 +137,27 @@ def check_virtual(name):
 def check(name):
     if name in VIRTUAL:
         return check_virtual(name)
-    model_type, configuration, lora = CASES[name]
+    model_type, configuration, lora = CASES[FACTORS[name][0] if name in FACTORS else name]
     print(name)
     base = make_base(name, model_type, configuration)
-    adapted = peft.get_peft_model(load(base), peft.LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM", **lora))
+    if name in FACTORS:
+        config = peft.IA3Config(task_type="CAUSAL_LM", **FACTORS[name][1])
+        ours = ["model.peft.peft_scheme=ia3"]
+    else:
+        config = peft.LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM", **lora)
+        ours = ["model.peft.peft_scheme=lora", "model.peft.lora_tuning.adapter_dim=3", "model.peft.lora_tuning.alpha=12",
+                f"model.peft.lora_tuning.use_dora={str(lora.get('use_dora', False)).lower()}"]
+    adapted = peft.get_peft_model(load(base), config)
     for key, parameter in adapted.named_parameters():
         if parameter.requires_grad:
-            torch.nn.init.normal_(parameter, std=0.2)
+            torch.nn.init.normal_(parameter, mean=1.0 if name in FACTORS else 0.0, std=0.2)
     adapted.save_pretrained(HERE / name / "peft")
     theirs = torch_scores(adapted)
     good = compare("PEFT's adapter, used by Stoa", stoa_scores(base, "--adapter", HERE / name / "peft"), theirs)
     stoa("checkpoint", "merge", base, "--adapter", HERE / name / "peft", "--dtype", "fp32", "--output", HERE / name / "merged")
     good &= compare("merged by Stoa, loaded by transformers", torch_scores(load(HERE / name / "merged")), theirs)
     run = HERE / name / "run"
-    dora = str(lora.get("use_dora", False)).lower()
-    stoa("train", base, "model.peft.peft_scheme=lora", f"model.peft.lora_tuning.use_dora={dora}", "model.peft.lora_tuning.adapter_dim=3", "model.peft.lora_tuning.alpha=12",
+    stoa("train", base, *ours,
          f"model.data={HERE / 'data'}", "model.encoder_seq_length=32", "model.micro_batch_size=2", "model.global_batch_size=4",
          "trainer.max_steps=4", "trainer.precision=fp32", "trainer.val_check_interval=0", "model.optim.lr=0.02",
          "model.optim.sched.warmup_steps=0", "model.data.splits_string='100,0,0'", "--output", run, *LAYOUT)
@@ -166,6 +178,6 @@ with tempfile.TemporaryDirectory() as folder:
     stoa("data", "prepare", HERE / "text.txt", "--tokenizer", HERE / "tok", "--output", HERE / "data", "--text-split", "paragraph")
     (HERE / "chats.jsonl").write_text("".join(
         json.dumps({"prompt": "The fox", "completion": f" runs in the {place}."}) + "\n" for place in ("wood", "oak", "sea") * 10))
-    results = {name: check(name) for name in sys.argv[2:] or [*CASES, *VIRTUAL]}
+    results = {name: check(name) for name in sys.argv[2:] or [*CASES, *FACTORS, *VIRTUAL]}
 wrong = [name for name, good in results.items() if not good]
 sys.exit(f"different: {', '.join(wrong)}" if wrong else 0)

@@ -18,6 +18,7 @@ struct PeftMethod {
   PeftScheme scheme;
 };
 constexpr PeftMethod kPeftMethods[] = {{"LORA", PeftScheme::kLora},
+                                       {"IA3", PeftScheme::kIa3},
                                        {"P_TUNING", PeftScheme::kPTuning},
                                        {"PROMPT_TUNING", PeftScheme::kPrompt},
                                        {"PREFIX_TUNING", PeftScheme::kPrefix}};
@@ -30,7 +31,7 @@ PeftScheme read_method(JsonKeys& keys) {
     known.emplace_back(method.name);
   }
   fail<ConfigError>(
-      "{}: peft_type '{}' is not supported{}; expected LORA, P_TUNING, PROMPT_TUNING or "
+      "{}: peft_type '{}' is not supported{}; expected LORA, IA3, P_TUNING, PROMPT_TUNING or "
       "PREFIX_TUNING",
       kAdapterConfig, type, did_you_mean(type, known));
 }
@@ -71,20 +72,20 @@ std::vector<std::string> read_patterns(JsonKeys& keys, const char* key) {
 }
 
 // A list of names, or a text: "all-linear", or a regular expression of whole paths.
-void read_targets(const nlohmann::json& json, LoraConfig& c) {
-  const auto found = json.find("target_modules");
+void read_targets(const nlohmann::json& json, const char* key, std::vector<std::string>& targets) {
+  const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return;
   if (found->is_string()) {
     const std::string text = found->get<std::string>();
-    c.target_modules = {text == "all-linear" ? text : "(?:" + text + ")"};
+    targets = {text == "all-linear" ? text : "(?:" + text + ")"};
     return;
   }
-  c.target_modules.clear();
+  targets.clear();
   for (const auto& name : *found) {
     require<ConfigError>(found->is_array() && name.is_string(),
-                         "{}: target_modules is {}, expected a list of names or a text", kAdapterConfig,
+                         "{}: {} is {}, expected a list of names or a text", kAdapterConfig, key,
                          found->dump());
-    c.target_modules.push_back(name.get<std::string>());
+    targets.push_back(name.get<std::string>());
   }
 }
 
@@ -94,7 +95,7 @@ void read_lora(JsonKeys& keys, const nlohmann::json& json, LoraConfig& c) {
   require<ConfigError>(*c.alpha > 0, "{}: lora_alpha {} switches the adapter off: expected a number above 0",
                        kAdapterConfig, *c.alpha);
   c.adapter_dropout = keys.number("lora_dropout").value_or(0);
-  read_targets(json, c);
+  read_targets(json, "target_modules", c.target_modules);
   c.use_rslora = keys.boolean("use_rslora").value_or(false);
   c.use_dora = keys.boolean("use_dora").value_or(false);
   c.rank_pattern = read_patterns(keys, "rank_pattern");
@@ -125,11 +126,16 @@ AdapterDescription read_adapter_config(std::string_view text) {
   AdapterDescription out;
   out.config.peft_scheme = read_method(keys);
   out.base = keys.text("base_model_name_or_path").value_or("");
-  if (!out.config.is_lora()) {
+  if (out.config.has_virtual_tokens()) {
     read_virtual_tokens(keys, out.config);
     return out;
   }
-  read_lora(keys, json, out.config.lora);
+  if (out.config.is_lora()) {
+    read_lora(keys, json, out.config.lora);
+  } else {
+    read_targets(json, "target_modules", out.config.ia3.target_modules);
+    read_targets(json, "feedforward_modules", out.config.ia3.feedforward_modules);
+  }
   if (const auto saved = keys.texts("modules_to_save")) out.config.modules_to_save = *saved;
   return out;
 }
@@ -213,9 +219,37 @@ std::string write_virtual_tokens(const ModelSpec& spec, const std::string& base)
 
 }  // namespace
 
+namespace {
+
+std::string write_ia3(const ModelSpec& spec, const std::string& base) {
+  const AdapterPlan& plan = *spec.adapters;
+  std::set<std::string> adapted, inputs, outputs, others;
+  bool transposed = false;
+  for (const AdaptedModule& module : plan.modules()) {
+    adapted.insert(module.linear.path);
+    (module.inputs ? inputs : outputs).insert(module.linear.path);
+    transposed = transposed || module.linear.transposed;
+  }
+  for (const LinearModule& module : linear_modules(spec, plan.family()))
+    if (!adapted.contains(module.path)) others.insert(module.path);
+  const auto& saved = plan.config().modules_to_save;
+  const Json json{{"peft_type", "IA3"},
+                  {"task_type", task_type(spec.config)},
+                  {"base_model_name_or_path", base},
+                  {"inference_mode", true},
+                  {"target_modules", target_names(adapted, others)},
+                  {"feedforward_modules", target_names(inputs, outputs)},
+                  {"fan_in_fan_out", transposed},
+                  {"modules_to_save", saved.empty() ? Json() : Json(saved)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace
+
 std::string write_adapter_config(const ModelSpec& spec, const std::string& base) {
   const AdapterPlan& plan = *spec.adapters;
   if (plan.virtual_tokens() > 0) return write_virtual_tokens(spec, base);
+  if (plan.config().is_ia3()) return write_ia3(spec, base);
   const LoraConfig& c = plan.config().lora;
   const double alpha = c.alpha.value_or(static_cast<double>(c.adapter_dim));
   Json json{{"peft_type", "LORA"},

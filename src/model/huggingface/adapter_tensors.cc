@@ -5,6 +5,7 @@
 
 #include "nn/low_rank.h"
 #include "nn/prompt_encoder.h"
+#include "nn/rescaled.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -54,6 +55,24 @@ AdapterTensor magnitude_tensor(const AdaptedModule& module) {
   out.runs = module.linear.rows;
   out.shape = {module.linear.outputs()};
   return {.key = joined(module.linear.path, nn::LowRank::kMagnitude), .tensor = std::move(out)};
+}
+
+// [outputs, 1] or [1, inputs].
+AdapterTensor factor_tensor(const AdaptedModule& module, const ModelConfig& config) {
+  const LinearModule& linear = module.linear;
+  Tensor out;
+  out.name = joined(std::string(kAdapterPrefix) + linear.path, nn::Rescaled::kSuffix);
+  if (module.inputs) {
+    out.parts.push_back({joined(linear.name, nn::Rescaled::kSuffix), {1, linear.inputs}});
+    out.runs = stacked(config, out.parts);
+    out.shape = {1, linear.inputs};
+  } else {
+    for (const LinearModule::Piece& piece : linear.pieces)
+      out.parts.push_back({joined(piece.name, nn::Rescaled::kSuffix), {piece.outputs}});
+    out.runs = linear.rows;
+    out.shape = {linear.outputs(), 1};
+  }
+  return {.key = joined(linear.path, nn::Rescaled::kSuffix), .tensor = std::move(out)};
 }
 
 // Packed experts' parameters have no names of their own: the first that PEFT wraps is the base layer of the
@@ -136,6 +155,10 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
       groups[members[i]].path = parameter_path(groups[members[i]].path, i + 1 < members.size());
   std::vector<AdapterTensor> out;
   for (const ModuleGroup& group : groups) {
+    if (plan.config().is_ia3()) {
+      out.push_back(factor_tensor(group.first(), spec.config));
+      continue;
+    }
     out.push_back(a_tensor(group, spec.config));
     out.push_back(b_tensor(group));
     if (plan.config().lora.use_dora) out.push_back(magnitude_tensor(group.first()));

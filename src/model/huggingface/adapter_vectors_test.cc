@@ -9,6 +9,7 @@
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/formula_weights.h"
 #include "nn/low_rank.h"
+#include "nn/rescaled.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -73,6 +74,15 @@ std::vector<AdapterVector> adapter_vectors() {
        109.0705,
        3.429221,
        2.204843},
+      {"ia3",
+       llama,
+       "\"target_modules\":[\"k_proj\",\"v_proj\",\"down_proj\"],\"feedforward_modules\":[\"down_proj\"]",
+       80,
+       {2.797724, -1.616543, -1.082137, .09858438},
+       84.32991,
+       4.274666,
+       .7275779,
+       "IA3"},
       {"regular_expression",
        llama,
        "\"r\":2,\"lora_alpha\":4,\"target_modules\":\".*layers\\\\.1\\\\.self_attn\\\\.(q|v)_proj\"",
@@ -178,10 +188,11 @@ void load_adapter_formula(fixture::Model& model, const ModelSpec& spec) {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name() < b.name(); });
   for (std::size_t t = 0; t < all.size(); ++t) {
     std::vector<double> file(static_cast<std::size_t>(all[t].shape().elements()));
-    const bool magnitude = all[t].name().ends_with(nn::LowRank::kMagnitude);
+    const bool near_one =
+        all[t].name().ends_with(nn::LowRank::kMagnitude) || all[t].name().ends_with(nn::Rescaled::kSuffix);
     for (std::size_t i = 0; i < file.size(); ++i) {
       file[i] = formula(static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(i));
-      if (magnitude) file[i] = 1 + file[i] / 2;
+      if (near_one) file[i] = 1 + file[i] / 2;
     }
     std::map<std::string, std::vector<double>> parts;
     scatter_adapter(all[t], DType::kF64, reinterpret_cast<const std::byte*>(file.data()),
@@ -287,7 +298,7 @@ TEST(AdapterConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(message("[]"), "adapter_config.json is not a JSON object");
   EXPECT_EQ(message("{\"peft_type\":\"LORE\"}"),
             "adapter_config.json: peft_type 'LORE' is not supported (did you mean 'LORA'?); expected LORA, "
-            "P_TUNING, "
+            "IA3, P_TUNING, "
             "PROMPT_TUNING or PREFIX_TUNING");
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"r\":0}").find("r"), std::string::npos);
   EXPECT_EQ(message("{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":0}"),
@@ -295,6 +306,26 @@ TEST(AdapterConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"lora_bias\":true}").find("lora_bias"), std::string::npos);
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"init_lora_weights\":\"pissa\"}").find("pissa"),
             std::string::npos);
+}
+
+TEST(AdapterPlan, FactorsOfInputsAreOfAWholeMatrix) {
+  const auto message = [](const std::vector<std::string>& targets, const std::vector<std::string>& inputs) {
+    ModelConfig config = read_config(adapter_vectors().front().base).config;
+    config.peft.peft_scheme = PeftScheme::kIa3;
+    config.peft.ia3.target_modules = targets;
+    config.peft.ia3.feedforward_modules = inputs;
+    try {
+      trained_parameter_count(resolve_model(config));
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message({}, {}), "no error");
+  EXPECT_EQ(message({"o_proj", "down_proj"}, {"o_proj", "down_proj"}), "no error");
+  EXPECT_NE(message({"q_proj"}, {"q_proj"}).find("its inputs cannot be scaled alone"), std::string::npos);
+  EXPECT_NE(message({"k_proj"}, {"down_proj"}).find("is not among target_modules"), std::string::npos);
+  EXPECT_NE(message({"k_prj"}, {}).find("did you mean 'k_proj'"), std::string::npos);
 }
 
 TEST(AdapterPlan, NamesTheNearestTarget) {

@@ -14,7 +14,7 @@ std::size_t refuse_clamped(const Op& op) {
 }
 
 constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)",
-                     *kMagnitudes = "magnitudes of adapters (DoRA)";
+                     *kMagnitudes = "factors and magnitudes of adapters (IA3, DoRA)";
 
 }  // namespace
 
