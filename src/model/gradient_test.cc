@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "model/adapter_plan.h"
 #include "model/test_model.h"
 
 namespace stoa::model {
@@ -73,7 +74,8 @@ std::vector<Case> cases() {
     lora.config.peft.lora.use_dora = true;
     lora.config.peft.lora.adapter_dropout = fused ? 0 : 0.2;
     lora.config.peft.lora.bias = AdapterBias::kAll;
-    lora.config.peft.lora.exclude_modules = {"k_proj", "attention.out"};  // columns that are not scaled
+    // Columns that are not scaled.
+    lora.config.peft.lora.exclude_modules = {fused ? "attention.out" : "k_proj"};
     lora.config.peft.modules_to_save = {fused ? "wte" : "embed_tokens"};  // below all layers
     out.push_back(lora);
   }
@@ -311,8 +313,7 @@ std::vector<Case> cases() {
 class ConstantNorms {
  public:
   ConstantNorms(Model& model, const ModelSpec& spec) : model_(model), spec_(spec) {
-    if (active())
-      visit([&](std::size_t row, double norm, double& m) { (void)row, factors_.push_back(m / norm); });
+    if (active()) visit([&](std::size_t, double norm, double& m) { factors_.push_back(m / norm); });
   }
   void follow() {
     if (active()) visit([&](std::size_t row, double norm, double& m) { m = factors_[row] * norm; });

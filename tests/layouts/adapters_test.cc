@@ -159,12 +159,17 @@ TEST(Adapters, RecomputedAndOffloadedLayers) {
 TEST(Adapters, Families) {
   for (const char* family : {"DeepSeek-V3", "gpt-oss", "Qwen3-Next", "BERT", "ModernBERT", "T5",
                              "classes of texts by a decoder"}) {
-    for (const bool magnitudes : {false, true}) {
-      SCOPED_TRACE(::testing::Message() << family << (magnitudes ? " with magnitudes" : ""));
+    for (const char* method : {"low rank", "magnitudes", "factors"}) {
+      SCOPED_TRACE(::testing::Message() << family << ": " << method);
       TestRun run = adapted(family_run(family), 0);
-      if (magnitudes) {
+      if (method == std::string_view("magnitudes")) {
         run.config.peft.lora.use_dora = true;
         run.config.peft.lora.exclude_modules = {"*experts*"};
+      }
+      if (method == std::string_view("factors")) {
+        run = rescaled(run);
+        // Its matrices of keys and values are one, and all but one of its layers have experts.
+        if (std::string_view(family) == "DeepSeek-V3") run.config.peft.ia3.target_modules = {"kv_b_proj"};
       }
       // Its files hold queries and gates as one matrix, between which other pieces are in memory.
       if (std::string_view(family) == "Qwen3-Next")
