@@ -8,6 +8,7 @@
 #include "ops/linear.h"
 
 namespace stoa::nn {
+
 ParamSpec LowRank::a_spec(const LinearOptions& o, const std::vector<LowRankBranch>& branches) const {
   ParamSpec out;
   out.name = o.name + ".lora_A.weight";
