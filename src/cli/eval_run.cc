@@ -154,7 +154,7 @@ eval::Evaluation evaluate_on_ranks(const EvalArguments& a, train::Launch& launch
   MachineOptions machine = a.model.machine;
   machine.ranks = launch.threads_on_host(ranks);
   machine.threads = threads_of(machine);
-  machine.rows_apart = true;  // an answer has the same bits whichever rank and pass computes it
+  machine.rows_apart = true;  // an answer depends as little as can be on the others of its pass
   if (a.ranks.bind_cores) launch.require_bindable();
   run::Layout layout;
   layout.grid = grid::RankGrid({1, 1, 1, ranks, 1});
