@@ -170,6 +170,12 @@ TEST_F(Adapter, MultipliesByFactors) {
   EXPECT_EQ(hashes["before"], hashes["after"]);
   const Json config = Json::parse(read_text(path("tuned/checkpoints/latest/adapter/adapter_config.json")));
   EXPECT_EQ(config["peft_type"], "IA3");
+  // PEFT wants these names among those of target_modules; c_proj would be the attention's, too.
+  EXPECT_EQ(config["feedforward_modules"],
+            (Json{"transformer.h.0.mlp.c_proj", "transformer.h.1.mlp.c_proj"}));
+  for (const Json& name : config["feedforward_modules"])
+    EXPECT_NE(std::find(config["target_modules"].begin(), config["target_modules"].end(), name),
+              config["target_modules"].end());
   EXPECT_EQ(config["fan_in_fan_out"], true);
   std::map<std::string, Json> shapes;
   const Json inspected = json_of({"checkpoint", "inspect", "tuned", "--json"});

@@ -142,16 +142,24 @@ AdapterDescription read_adapter_config(std::string_view text) {
 
 namespace {
 
+// The last words of paths.
+std::set<std::string> last_words(const std::set<std::string>& paths) {
+  std::set<std::string> words;
+  for (const std::string& path : paths) words.insert(path.substr(path.rfind('.') + 1));
+  return words;
+}
+
+// Whether the last words of these paths mean them and no other.
+bool words_tell(const std::set<std::string>& paths, const std::set<std::string>& others) {
+  const std::set<std::string> words = last_words(paths), taken = last_words(others);
+  return std::none_of(words.begin(), words.end(), [&](const auto& word) { return taken.contains(word); });
+}
+
 // Names that mean these modules and no other: the last words of their paths if that is so, else the paths.
 std::vector<std::string> target_names(const std::set<std::string>& adapted,
                                       const std::set<std::string>& others) {
-  std::set<std::string> words;
-  const auto word = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
-  for (const std::string& path : adapted) words.insert(word(path));
-  const bool alone = std::none_of(others.begin(), others.end(),
-                                  [&](const std::string& path) { return words.contains(word(path)); });
-  return alone ? std::vector<std::string>(words.begin(), words.end())
-               : std::vector<std::string>(adapted.begin(), adapted.end());
+  const std::set<std::string> names = words_tell(adapted, others) ? last_words(adapted) : adapted;
+  return {names.begin(), names.end()};
 }
 
 Json task_type(const ModelConfig& c) {
@@ -232,13 +240,15 @@ std::string write_ia3(const ModelSpec& spec, const std::string& base) {
   }
   for (const LinearModule& module : linear_modules(spec, plan.family()))
     if (!adapted.contains(module.path)) others.insert(module.path);
+  // PEFT wants names of feedforward_modules to be among target_modules.
+  const bool words = words_tell(adapted, others) && words_tell(inputs, outputs);
   const auto& saved = plan.config().modules_to_save;
   const Json json{{"peft_type", "IA3"},
                   {"task_type", task_type(spec.config)},
                   {"base_model_name_or_path", base},
                   {"inference_mode", true},
-                  {"target_modules", target_names(adapted, others)},
-                  {"feedforward_modules", target_names(inputs, outputs)},
+                  {"target_modules", words ? last_words(adapted) : adapted},
+                  {"feedforward_modules", words ? last_words(inputs) : inputs},
                   {"fan_in_fan_out", transposed},
                   {"modules_to_save", saved.empty() ? Json() : Json(saved)}};
   return json.dump(2) + "\n";
