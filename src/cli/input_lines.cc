@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -19,7 +20,13 @@ InputLines::InputLines(const std::string& path)
 
 bool InputLines::next(std::string& line) {
   std::istream& in = standard_ ? std::cin : file_;
-  if (std::getline(in, line)) return true;
+  if (std::getline(in, line)) {
+    constexpr std::string_view kMark = "\xEF\xBB\xBF";  // editors of Windows put it before UTF-8
+    if (first_ && line.starts_with(kMark)) line.erase(0, kMark.size());
+    first_ = false;
+    if (line.ends_with('\r')) line.pop_back();
+    return true;
+  }
   require<IoError>(!in.bad(), "cannot read {}", name_);
   return false;
 }

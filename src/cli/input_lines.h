@@ -11,13 +11,15 @@ class InputLines {
  public:
   explicit InputLines(const std::string& path);  // IoError: there is none
 
-  // Without its line end; false: there is no more. IoError when it cannot be read.
+  // Without its line end, "\n" or "\r\n", and without a byte order mark; false: there is no more. IoError
+  // when it cannot be read.
   bool next(std::string& line);
 
  private:
   const bool standard_;
   const std::string name_;
   std::ifstream file_;
+  bool first_ = true;
 };
 
 }  // namespace stoa::cli
