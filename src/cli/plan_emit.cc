@@ -17,6 +17,7 @@
 #include "foreign/nemo/nemo_file.h"
 #include "foreign/nemo2/recipe.h"
 #include "foreign/nemo_writing.h"
+#include "optim/batch_plan.h"
 #include "plan/emit.h"
 #include "plan/search_report.h"
 
@@ -170,7 +171,7 @@ class Emission {
       : a_(arguments),
         given_(given),
         vocabulary_(vocabulary),
-        planned_(arguments.from_megatron.empty() ? in_steps(planned) : planned),
+        planned_(in_steps(planned, !arguments.from_megatron.empty())),
         ranks_{planned.trainer.num_nodes.value_or(1), planned.trainer.devices.value_or(1)},
         title_(title) {}
 
@@ -184,9 +185,8 @@ class Emission {
                                       foreign::write_megatron(resolved(planned_)));
       if (patch.older)
         out.notes.emplace_back(
-            "an older Megatron-LM or DeepSpeed's: its names are written; whether it knows "
-            "--sequence-parallel "
-            "and --context-parallel-size depends on its version");
+            "words of an older Megatron-LM, of DeepSpeed's or BigScience's copy: written for current "
+            "Megatron-LM, whose names they have now; what it lacks is left out, with the reason");
     } else {
       require<ConfigError>(
           planned_.model.kind == model::ModelKind::kGpt,
@@ -307,11 +307,17 @@ class Emission {
     }
   }
 
-  // Neither program counts a run in tokens.
-  static train::RunConfig in_steps(train::RunConfig run) {
-    if (run.trainer.max_steps || !run.trainer.max_tokens) return run;
-    const std::int64_t tokens = run.batch.global() * run.model.encoder_seq_length;
-    run.trainer.max_steps = (*run.trainer.max_tokens + tokens - 1) / tokens;
+  // Neither program counts a run in tokens. `whole`: a command that counts samples leaves a last step out
+  // that is not whole, as Megatron-LM does.
+  static train::RunConfig in_steps(train::RunConfig run, bool whole) {
+    if (!run.trainer.max_tokens) return run;
+    const std::int64_t length = run.model.encoder_seq_length;
+    const std::int64_t samples =
+        whole ? *run.trainer.max_tokens / length : (*run.trainer.max_tokens + length - 1) / length;
+    const optim::BatchPlan batch(run.batch.global(), 1, run.batch.rampup_batch_size);
+    std::int64_t steps = batch.steps_for(samples);
+    if (whole && batch.samples_after(steps) > samples) --steps;
+    run.trainer.max_steps = std::min(run.trainer.max_steps.value_or(steps), steps);
     run.trainer.max_tokens.reset();
     return run;
   }

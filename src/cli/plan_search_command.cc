@@ -1,6 +1,7 @@
 #include "cli/plan_search_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "cli/schema.h"
 #include "config/value.h"
 #include "foreign/megatron/writing.h"
+#include "optim/batch_plan.h"
 #include "plan/emit.h"
 #include "plan/error_band.h"
 #include "plan/search_report.h"
@@ -90,6 +92,15 @@ std::vector<std::int64_t> device_counts(const SearchArguments& a, const PlanSubj
       "cluster file with nodes");
 }
 
+// Sizes of the ramp-up below the global batch.
+std::vector<std::int64_t> batches_of_ramp(const train::BatchConfig& batch) {
+  std::vector<std::int64_t> out;
+  if (!batch.rampup_batch_size) return out;
+  for (const auto& size : optim::BatchPlan(batch.global(), 1, batch.rampup_batch_size).sizes())
+    if (size.samples < batch.global()) out.push_back(size.samples);
+  return out;
+}
+
 plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSubject& s,
                           plan::SearchRequest request, std::vector<std::string>& notes, Console& console) {
   const auto begin = std::chrono::steady_clock::now();
@@ -141,7 +152,14 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
   return run;
 }
 
-[[noreturn]] void nothing_fits(const plan::SearchReport& report) {
+[[noreturn]] void nothing_fits(const plan::SearchReport& report, const plan::SearchRequest& request) {
+  const bool examined = std::any_of(report.runs.begin(), report.runs.end(), [](const plan::SearchRun& run) {
+    return run.result.nearest.has_value();
+  });
+  require<ConfigError>(examined || request.smaller_batches.empty(),
+                       "no layout takes every batch of rampup_batch_size: {}, {}. Give fewer devices, other "
+                       "batches, or model.rampup_batch_size=null",
+                       fmt::join(request.smaller_batches, ", "), request.workload.global_batch);
   std::string nearest;
   for (const plan::SearchRun& run : report.runs)
     if (run.result.nearest)
@@ -257,6 +275,7 @@ void search(const SearchArguments& a, Context& context) {
   if (!a.target.empty()) request.bytes = target.program;  // those of the usual program are Stoa's, counted
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
+  request.smaller_batches = batches_of_ramp(s.config.batch);
   request.front_within = a.front_within;
   // Overlap costs no memory and changes no results: every plan uses it.
   request.workload.software.overlap_gradients = true;
@@ -290,7 +309,7 @@ void search(const SearchArguments& a, Context& context) {
   for (const std::int64_t devices : device_counts(a, s))
     report.runs.push_back(search_on(devices, a, s, request, report.notes, context.console));
   const plan::SearchRun* chosen = report.chosen(objective);
-  if (!chosen) nothing_fits(report);
+  if (!chosen) nothing_fits(report, request);
   const plan::Found& best = chosen->result.best.front();
   if (!a.output.empty()) {
     context.interrupt.finish_files();

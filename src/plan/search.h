@@ -45,6 +45,8 @@ struct SearchRequest {
   Workload workload;  // model, global batch, format, software; degrees are ignored
   // Share by which the global batch may change if it cannot be divided evenly among data-parallel ranks.
   double batch_tolerance = 0;
+  // Batches of a ramp-up besides the global one, which then may not change: layouts take each of them.
+  std::vector<std::int64_t> smaller_batches;
   std::int64_t devices = 1;
   double memory = 0;  // bytes of a device that a plan may fill
   SearchSpace space;

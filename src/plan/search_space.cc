@@ -80,6 +80,12 @@ class Layouts {
   }
 
  private:
+  // Whether every batch of the ramp-up has the property.
+  template <class Property>
+  bool each_batch(const Property& holds) const {
+    return std::all_of(r_.smaller_batches.begin(), r_.smaller_batches.end(), holds);
+  }
+
   void stages(std::int64_t tp, std::int64_t cp, std::int64_t pp) {
     const ModelShape& m = r_.workload.model;
     Workload w = with_recompute(r_.workload, {});
@@ -93,11 +99,12 @@ class Layouts {
       const std::int64_t wanted = r_.workload.global_batch;
       const std::int64_t share = std::max<std::int64_t>(1, (wanted + w.dp / 2) / w.dp);
       const double off = std::abs(static_cast<double>(share * w.dp - wanted)) / static_cast<double>(wanted);
-      if (off > r_.batch_tolerance) continue;
+      if (off > (r_.smaller_batches.empty() ? r_.batch_tolerance : 0)) continue;
       w.global_batch = share * w.dp;
       for (const std::int64_t micro : divisors(share)) {
         if (!allowed(r_.space.micro_batches, micro) || (r_.space.micro_batches.empty() && micro > 32))
           continue;
+        if (!each_batch([&](std::int64_t batch) { return batch % (w.dp * micro) == 0; })) continue;
         w.micro_batch = micro;
         w.sequence_parallel = tp > 1 && micro * m.sequence / cp % tp == 0;
         schedules(w);
@@ -116,6 +123,10 @@ class Layouts {
     }
     for (const std::string& schedule : schedules_of(r_.target)) {
       if (!allowed(r_.space.schedules, schedule) || !takes_microbatches(schedule, w.pp, microbatches))
+        continue;
+      if (!each_batch([&](std::int64_t batch) {
+            return takes_microbatches(schedule, w.pp, batch / (w.dp * w.micro_batch));
+          }))
         continue;
       if (r_.space.schedules.empty() && !searched_by_default(schedule)) continue;
       w.schedule = schedule;

@@ -1,4 +1,5 @@
 #include "plan/search.h"
+#include "plan/search_space.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -123,6 +124,26 @@ TEST_F(SearchTest, NothingInTheSpaceIsBetter) {
       EXPECT_NEAR(found.best.front().seconds / *best, 1, 1e-9) << share;
     }
   }
+}
+
+// A layout that cannot run the first batches of a ramp-up is none, however fast it is later.
+TEST_F(SearchTest, LayoutsTakeEveryBatchOfTheRampUp) {
+  request_.memory = 1e12;
+  const auto takes = [&](const Workload& w, std::int64_t batch) {
+    return batch % (w.dp * w.micro_batch) == 0 &&
+           (w.pp == 1 || takes_microbatches(w.schedule, w.pp, batch / (w.dp * w.micro_batch)));
+  };
+  const std::int64_t start = request_.workload.global_batch / 4;
+  const auto cannot = [&](const std::vector<Workload>& list) {
+    return std::count_if(list.begin(), list.end(), [&](const Workload& w) { return !takes(w, start); });
+  };
+  const auto all = layouts(request_, cluster_);
+  ASSERT_GT(cannot(all), 0);
+  request_.smaller_batches = {start};
+  const auto some = layouts(request_, cluster_);
+  EXPECT_EQ(cannot(some), 0);
+  EXPECT_EQ(some.size() + static_cast<std::size_t>(cannot(all)), all.size());
+  EXPECT_FALSE(some.empty());
 }
 
 // What the host link is like decides between moving activations away and making them again.

@@ -6,6 +6,7 @@ The corpus, tests/fixtures/megatron/corpus.json, holds arguments of public comma
   python3 tests/oracle/megatron_facts.py                    # compares the corpus with an independent reading by argparse
   python3 tests/oracle/megatron_facts.py --megatron DIR     # and, where it accepts them, with parse_args and validate_args of the
                                                             # copy of Megatron-LM in DIR (needs PyTorch, no GPU)
+  python3 tests/oracle/megatron_facts.py --megatron DIR --arguments  # prints the arguments that this copy takes
   python3 tests/oracle/megatron_facts.py --write            # writes the facts of the independent reading into the corpus
 """
 import argparse
@@ -143,12 +144,21 @@ def megatron(directory):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--megatron", metavar="DIR")
+    options.add_argument("--arguments", action="store_true")
     options.add_argument("--write", action="store_true")
     options = options.parse_args()
     corpus = json.loads(CORPUS.read_text())
     wrong = agreed = 0
     refused = []
     own = megatron(options.megatron) if options.megatron else None
+    if options.arguments:
+        import megatron.training.arguments as module
+        taken = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+        module.add_megatron_arguments(taken)
+        from megatron.post_training.arguments import add_modelopt_args
+        add_modelopt_args(taken)
+        print("\n".join(sorted({name.lstrip("-") for action in taken._actions for name in action.option_strings})))
+        return 0
     for entry in corpus:
         mine = facts(entry)
         if options.write: entry["facts"] = mine

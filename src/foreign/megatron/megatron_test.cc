@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "foreign/megatron/command_line.h"
+#include "foreign/megatron/current.h"
 #include "foreign/megatron/shell_arithmetic.h"
 #include "foreign/megatron/shell_script.h"
+#include "foreign/megatron/table.h"
 #include "foreign/megatron_arguments.h"
 
 namespace stoa::foreign {
@@ -551,6 +553,40 @@ TEST(MegatronScript, Arithmetic) {
   EXPECT_EQ(at("A == 4"), 1);
   for (const char* none : {"B", "1/0", "9223372036854775807+1", "LOOP", "1 +", "", "a b"})
     EXPECT_FALSE(at(none).has_value()) << none;
+}
+
+// The list is what the parser of Megatron-LM, main of August 2026, takes.
+TEST(MegatronCurrent, EveryArgumentIsCurrentOrHasAnotherWayNow) {
+  const std::string list = read_text(test::source_dir() / "tests/fixtures/megatron/current_arguments.txt");
+  const auto current = [&](const std::string& name) {
+    return ("\n" + list).find("\n" + name + "\n") != std::string::npos;
+  };
+  ASSERT_TRUE(current("num-layers"));
+  for (const std::string& name : megatron_argument_names()) {
+    // Both: Megatron-LM only says that it is retired.
+    const bool says_so = name == "checkpoint-activations" || name == "model-parallel-size";
+    EXPECT_EQ(current(name) && !says_so, !is_retired(name)) << name;
+    const CurrentWords words = in_current_words({{name, {"1"}}}, {});
+    EXPECT_EQ(words.arguments.size() + words.removed.size(), 1u) << name;
+    for (const WrittenArgument& a : words.arguments) EXPECT_TRUE(current(a.name)) << name << " -> " << a.name;
+    for (const std::string_view said : words.said_anew) EXPECT_TRUE(current(std::string(said))) << said;
+  }
+}
+
+TEST(MegatronCurrent, TokensAreCountedInSamplesOrSteps) {
+  const std::vector<WrittenArgument> plan{{"seq-length", {"2048"}}, {"global-batch-size", {"512"}}};
+  const auto texts = [&](std::vector<WrittenArgument> given) {
+    std::vector<std::string> out;
+    for (const auto& a : in_current_words(std::move(given), plan).arguments) out.push_back(a.text());
+    return out;
+  };
+  EXPECT_THAT(texts({{"train-tokens", {"2097152000"}}, {"lr-warmup-tokens", {"2048000"}}}),
+              ElementsAre("--train-samples 1024000", "--lr-warmup-samples 1000"));
+  // The first limit reached ends the run.
+  EXPECT_THAT(texts({{"train-samples", {"500"}}, {"train-tokens", {"2097152000"}}}),
+              ElementsAre("--train-samples 500"));
+  EXPECT_THAT(texts({{"train-iters", {"100"}}, {"lr-decay-tokens", {"2097152000"}}}),
+              ElementsAre("--train-iters 100", "--lr-decay-iters 2000"));
 }
 
 TEST(MegatronYaml, ReadsModelArguments) {

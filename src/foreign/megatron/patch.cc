@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "config/value.h"
+#include "foreign/megatron/current.h"
 #include "foreign/megatron/shell_script.h"
 
 namespace stoa::foreign {
@@ -45,61 +45,24 @@ std::vector<std::string_view> together_with(std::string_view name) {
   return {name};
 }
 
-// Programs before core 0.4 and DeepSpeed's have older names for some of it.
-class OlderNames {
- public:
-  explicit OlderNames(const std::vector<GivenArgument>& given) {
-    for (const char* name : {"DDP-impl", "deepspeed", "checkpoint-activations",
-                             "activations-checkpoint-method", "model-parallel-size"})
-      older_ = older_ || named(given, name) != given.end();
-    deepspeed_ = named(given, "deepspeed") != given.end();
+// Megatron's FSDP writes checkpoints of a format of its own, and no other sharding does.
+void match_checkpoint_format(MegatronPatch& patch, const Written& plan) {
+  const bool fsdp = named(plan, "use-megatron-fsdp") != plan.end();
+  const auto given = named(patch.arguments, "ckpt-format");
+  const std::string format = given == patch.arguments.end() || given->values.empty() ? "" : given->values[0];
+  const bool torch_fsdp = named(patch.arguments, "use-torch-fsdp2") != patch.arguments.end();
+  if (fsdp ? format == "fsdp_dtensor" : format != "fsdp_dtensor" && (format != "torch_dcp" || torch_fsdp))
+    return;
+  if (!fsdp) {
+    patch.removed.push_back(given->text() + ": of another sharding");
+    patch.arguments.erase(given);
+  } else if (given == patch.arguments.end()) {
+    patch.arguments.push_back({"ckpt-format", {"fsdp_dtensor"}, "added"});
+  } else {
+    given->mark = "was " + format;
+    given->values = {"fsdp_dtensor"};
   }
-  bool older() const { return older_; }
-
-  Written apply(Written list) const {
-    if (!older_) return list;
-    std::erase_if(list, [](const auto& a) {
-      return a.name == "overlap-grad-reduce" || a.name == "overlap-param-gather";
-    });
-    const auto number = [&](const char* name) -> std::int64_t {
-      const auto it = named(list, name);
-      return it == list.end() ? 1 : config::parse_integer(it->values.front()).value_or(1);
-    };
-    const std::int64_t layers = number("num-layers"), stages = number("pipeline-model-parallel-size");
-    for (WrittenArgument& a : list) {
-      const auto value = a.values.empty() ? std::string() : a.values.front();
-      if (a.name == "num-virtual-stages-per-pipeline-rank")
-        a = {"num-layers-per-virtual-pipeline-stage",
-             {std::to_string(layers / stages / config::parse_integer(value).value_or(1))}};
-      if (a.name == "recompute-method") a.name = "activations-checkpoint-method";
-      if (a.name == "recompute-num-layers") a.name = "activations-checkpoint-num-layers";
-    }
-    if (deepspeed_) zero_stage(list);
-    if (const auto full = named(list, "recompute-granularity");
-        full != list.end() && full->values.front() == "full")
-      list.erase(full);
-    return list;
-  }
-
- private:
-  // DeepSpeed's words for sharding, and for sequences that several ranks share.
-  static void zero_stage(Written& list) {
-    const auto grads = named(list, "data-parallel-sharding-strategy");
-    const char* stage = named(list, "use-distributed-optimizer") != list.end() ? "1"
-                        : grads == list.end()                                  ? "0"
-                        : grads->values.front() == "optim_grads"               ? "2"
-                                                                               : "3";
-    std::erase_if(list, [](const auto& a) {
-      return a.name == "use-distributed-optimizer" || a.name == "use-megatron-fsdp" ||
-             a.name == "data-parallel-sharding-strategy" || a.name == "cp-comm-type";
-    });
-    list.push_back({"zero-stage", {stage}});
-    if (const auto ranks = named(list, "context-parallel-size"); ranks != list.end())
-      ranks->name = "ds-sequence-parallel-size";
-  }
-
-  bool older_ = false, deepspeed_ = false;
-};
+}
 
 }  // namespace
 
@@ -116,21 +79,27 @@ MegatronPatch patch_megatron(const std::vector<std::string>& words, const Writte
   MegatronPatch patch;
   const MegatronCommand command = read_megatron_command(words);
   patch.launcher.assign(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(command.begin));
-  for (const GivenArgument& a : command.arguments) patch.arguments.push_back({a.name, a.values});
+  Written given;
+  for (const GivenArgument& a : command.arguments) {
+    given.push_back({a.name, a.values});
+    patch.older = patch.older || is_retired(a.name);
+  }
+  CurrentWords current = in_current_words(std::move(given), after);
+  patch.arguments = std::move(current.arguments);
+  for (const std::string& text : current.removed) patch.removed.push_back(shown_word(text));
   patch.open_words = command.open_words;
-  const OlderNames names(command.arguments);
-  patch.older = names.older();
-  const Written from = names.apply(before), to = names.apply(after);
+  const Written &from = before, &to = after;
 
   // Groups with a change.
   std::set<std::string_view> changed;
-  const auto note_change = [&](const std::string& name) {
+  const auto note_change = [&](std::string_view name) {
     for (const std::string_view other : together_with(name)) changed.insert(other);
   };
   for (const WrittenArgument& a : to)
     if (const auto it = named(from, a.name); it == from.end() || !(*it == a)) note_change(a.name);
   for (const WrittenArgument& a : from)
     if (named(to, a.name) == to.end()) note_change(a.name);
+  for (const std::string_view name : current.said_anew) note_change(name);
 
   for (const WrittenArgument& a : to) {
     if (!changed.contains(a.name)) continue;
@@ -155,6 +124,7 @@ MegatronPatch patch_megatron(const std::vector<std::string>& words, const Writte
     patch.removed.push_back(shown_word(it->text()));
     it = patch.arguments.erase(it);
   }
+  match_checkpoint_format(patch, to);
   return patch;
 }
 

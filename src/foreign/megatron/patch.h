@@ -16,7 +16,7 @@ struct MegatronPatch {
   std::vector<WrittenArgument> arguments;  // in the user's order, then those that are new
   std::vector<std::string> removed;        // "--checkpoint-activations"
   std::vector<std::string> open_words;     // "$EXTRA_ARGS" of a script that does not set it
-  bool older = false;                      // a program before core 0.4, or DeepSpeed's: its names are used
+  bool older = false;                      // it has words that current Megatron-LM does not have
 
   // "--tensor-model-parallel-size 4 (was 2)", …
   std::vector<std::string> changes() const;

@@ -154,6 +154,11 @@ void start_ranks(std::vector<std::string>& launcher, const PlannedRanks& ranks) 
   set({"--nnodes", "--num_nodes"}, ranks.nodes);
 }
 
+// "deepspeed --num_gpus 8 pretrain_gpt.py", which starts DeepSpeed's copy of Megatron-LM.
+bool of_deepspeed(const std::vector<std::string>& launcher) {
+  return std::find(launcher.begin(), launcher.end(), "deepspeed") != launcher.end();
+}
+
 std::string standalone(MegatronPatch patch, const PlannedRanks& ranks, const std::string& title) {
   std::string out = fmt::format("#!/bin/bash\n# {}\n", title);
   for (const std::string& text : patch.removed) out += fmt::format("# left out by the plan: {}\n", text);
@@ -161,6 +166,7 @@ std::string standalone(MegatronPatch patch, const PlannedRanks& ranks, const std
   for (const WrittenArgument& a : patch.arguments)
     out += fmt::format("    {}{}\n", a.text(), a.mark.empty() ? "" : fmt::format("  # plan: {}", a.mark));
   out += ")\n";
+  if (of_deepspeed(patch.launcher)) patch.launcher.erase(patch.launcher.begin(), patch.launcher.end() - 1);
   start_ranks(patch.launcher, ranks);
   if (patch.launcher.size() <= 1) {  // no more than the program: torchrun starts it
     out += fmt::format("torchrun --nproc-per-node {} --nnodes {}", ranks.per_node, ranks.nodes);
@@ -179,6 +185,7 @@ std::string standalone(MegatronPatch patch, const PlannedRanks& ranks, const std
 
 std::string in_script(const MegatronText& source, const MegatronPatch& patch, const PlannedRanks& ranks,
                       const std::string& title) {
+  require<ConfigError>(!of_deepspeed(patch.launcher), "DeepSpeed's launcher starts it");
   const MegatronCommand before = read_megatron_command(source.words);
   const auto count = [&](std::string_view name) -> std::optional<std::size_t> {
     for (const GivenArgument& a : before.arguments)

@@ -356,7 +356,7 @@ class MegatronWriting {
     }
     if (optimizer == "muon") {
       key("muon-momentum", "model.optim.muon_momentum");
-      flag(on("model.optim.muon_use_nesterov"), "muon-use-nesterov");
+      flag(on("model.optim.muon_use_nesterov"), "muon-nesterov");
       key("muon-num-ns-steps", "model.optim.muon_num_ns_steps");
       key("muon-coefficient-type", "model.optim.muon_coefficient_type");
       key("muon-scale-mode", "model.optim.muon_scale_mode");
