@@ -133,6 +133,12 @@ TEST_F(PlanEmit, TheMegatronCorpusReadsBackAsThePlan) {
           emit_run(SearchTarget::kMegatron, arguments, given, planned, vocabulary_of(given), "a plan");
       ++written;
       write_text(path("plan.sh"), emitted.text);
+      // A command that counts tokens is written in samples, whose first limit ends the run.
+      if (const auto tokens = planned.trainer.max_tokens) {
+        const std::int64_t steps = *tokens / planned.model.encoder_seq_length / planned.batch.global();
+        planned.trainer.max_steps = std::min(planned.trainer.max_steps.value_or(steps), steps);
+        planned.trainer.max_tokens.reset();
+      }
       ConfigArguments again = arguments;
       again.from_megatron = path("plan.sh");
       EXPECT_THAT(
