@@ -181,8 +181,9 @@ class Emission {
     foreign::MegatronPatch patch;
     if (!a_.from_megatron.empty()) {
       source = foreign::megatron_text(a_.from_megatron);
-      patch = foreign::patch_megatron(source.words, foreign::write_megatron(resolved(as_given())),
-                                      foreign::write_megatron(resolved(planned_)));
+      patch =
+          foreign::patch_megatron(source.words, foreign::write_megatron(resolved(in_steps(as_given(), true))),
+                                  foreign::write_megatron(resolved(planned_)));
       if (patch.older)
         out.notes.emplace_back(
             "words of an older Megatron-LM, of DeepSpeed's or BigScience's copy: written for current "

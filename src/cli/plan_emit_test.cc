@@ -343,8 +343,9 @@ TEST_F(PlanEmit, WordsOfForksAreThoseOfCurrentMegatron) {
   const EmittedPlan emitted = emit_run(SearchTarget::kMegatron, arguments, given, planned, 512, "a plan");
   EXPECT_THAT(emitted.text,
               AllOf(HasSubstr("torchrun --nproc-per-node 8"), HasSubstr("--norm-epsilon 1e-6"),
-                    HasSubstr("--train-samples 1024"), HasSubstr("--lr-warmup-samples 80"),
-                    HasSubstr("--use-distributed-optimizer"), HasSubstr("--recompute-granularity full"),
+                    HasSubstr("--train-samples 1024"), Not(HasSubstr("--train-iters")),
+                    HasSubstr("--lr-warmup-samples 80"), HasSubstr("--use-distributed-optimizer"),
+                    HasSubstr("--recompute-granularity full"),
                     HasSubstr("left out by the plan: --data-impl mmap: Megatron-LM finds it out"),
                     HasSubstr("left out by the plan: --ckpt-format fsdp_dtensor")));
   EXPECT_THAT(emitted.text,
