@@ -70,8 +70,8 @@ TEST_F(ServeHttp, RoutesAndErrors) {
       "invalid_request_error", "messages", "messages[0]: unknown role 'usr'");
   expect_error(
       post("/v1/chat/completions", {{"messages", json::array({{{"role", "user"}, {"content", "a"}}})},
-                                    {"response_format", {{"type", "json_object"}}}}),
-      400, "invalid_request_error", "response_format", "not supported");
+                                    {"response_format", {{"type", "json_objekt"}}}}),
+      400, "invalid_request_error", "response_format", "did you mean 'json_object'");
   expect_error(post("/v1/embeddings", {{"input", "a"}}), 400, "invalid_request_error", "model", "no encoder");
   expect_error(post_text("/v1/completions", "{\"prompt\": "), 400, "invalid_request_error", nullptr,
                "not JSON");

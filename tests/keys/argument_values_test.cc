@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "base/console.h"
 #include "base/file.h"
@@ -23,6 +25,11 @@ using e2e::Outcome;
 using e2e::operator+;
 using ::testing::HasSubstr;
 
+// What a command does; it owns the variables of the command's options.
+struct Action : CLI::App {
+  static std::function<void()>& of(CLI::App& command) { return command.*(&Action::final_callback_); }
+};
+
 struct Commands {
   Commands() : interrupt(console), context{console, interrupt}, app(cli::make_app(context)) {
     collect(*app, {});
@@ -35,9 +42,11 @@ struct Commands {
   std::vector<std::pair<Arguments, CLI::App*>> leaves;  // "plan", "memory"; its command
 
  private:
+  std::vector<std::function<void()>> actions_;
+
   void collect(CLI::App& command, const Arguments& path) {
     const auto below = command.get_subcommands(nullptr);
-    command.callback(nullptr);  // nothing is done here but parsing
+    actions_.push_back(std::exchange(Action::of(command), nullptr));  // nothing is done here but parsing
     if (below.empty()) leaves.emplace_back(path, &command);
     for (CLI::App* sub : below) collect(*sub, path + Arguments{sub->get_name()});
   }

@@ -84,6 +84,8 @@ TEST(TaskFile, BlankLinesBeforeAClosingQuoteAreThoseOfPyYaml) {
   const auto read = [](const std::string& text) { return parse_task_yaml(text, "t.yaml"); };
   EXPECT_EQ(read("a: \"x.\n\n  \"\nb: 1\n")["a"], "x.\n");
   EXPECT_EQ(read("a: 'it''s\n\n\n  '\n")["a"], "it's\n\n");
+  EXPECT_EQ(read("a: \"x\n\n\n\"\n")["a"], "x\n\n");
+  EXPECT_EQ(read("a: \"x\\n\n\n  \"\n")["a"], "x\n\n");
   EXPECT_EQ(read("a: \"x\n  y\"\n")["a"], "x y");
   EXPECT_EQ(read("a: \"x\n\n  y\"\n")["a"], "x\ny");
   EXPECT_EQ(read("a: \"x\\n\"\nb: \"\"\n")["a"], "x\n");

@@ -117,29 +117,34 @@ class TaskYaml {
   }
 
  private:
-  // yaml-cpp counts one of the blank lines before a closing quote too few.
+  // yaml-cpp counts one blank line before a closing quote too few or not, by the indentation of the quote:
+  // here they are as many as PyYAML counts.
   std::string quoted(const YAML::Node& node) const {
     std::string out = with_whole_escapes(node.Scalar());
     const auto begin = static_cast<std::size_t>(std::max(node.Mark().pos, 0));
     if (begin >= text_.size() || (text_[begin] != '"' && text_[begin] != '\'')) return out;
     const char quote = text_[begin];
-    std::size_t end = begin + 1;
-    for (; end < text_.size(); ++end) {
-      if (quote == '"' && text_[end] == '\\')
-        ++end;
-      else if (quote == '\'' && text_.substr(end, 2) == "''")
-        ++end;
-      else if (text_[end] == quote)
-        break;
+    std::size_t written = 0;  // \n at the end of what precedes the blanks
+    std::size_t breaks = 0;   // ends of lines among the blanks since then
+    bool blank = false;
+    for (std::size_t i = begin + 1; i < text_.size(); ++i) {
+      const char c = text_[i];
+      const bool pair = (quote == '"' && c == '\\') || (quote == '\'' && text_.substr(i, 2) == "''");
+      if (c == quote && !pair) break;
+      if (c == '\n' || c == '\r' || c == ' ' || c == '\t') {
+        blank = true;
+        if (c == '\n') ++breaks;
+        continue;
+      }
+      const bool line_end = quote == '"' && text_.substr(i, 2) == "\\n";
+      written = !line_end ? 0 : blank ? 1 : written + 1;
+      blank = false;
+      breaks = 0;
+      if (pair) ++i;
     }
-    int breaks = 0;
-    for (std::size_t i = std::min(end, text_.size()); i > begin + 1; --i) {
-      const char c = text_[i - 1];
-      if (c == '\n') ++breaks;
-      if (c != '\n' && c != '\r' && c != ' ' && c != '\t') break;
-    }
-    if (breaks >= 2) out += '\n';
-    return out;
+    if (breaks < 2) return out;
+    while (out.ends_with('\n')) out.pop_back();
+    return out.append(written + breaks - 1, '\n');
   }
 
   [[noreturn]] void wrong(const YAML::Node& node, std::string_view what) const {
