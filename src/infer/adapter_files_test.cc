@@ -101,6 +101,31 @@ TEST(AdapterFiles, TakesJointExpertsApart) {
   EXPECT_NEAR(sum, 9.215138, 5e-4);
 }
 
+// Packed experts whose files name them otherwise than transformers 5 holds them: PEFT's names are the latter.
+TEST(AdapterFiles, NamesExpertsAsTransformersHoldsThem) {
+  const hf::ModelDescription base = hf::read_config(
+      R"({"model_type":"granitemoe","vocab_size":32,"hidden_size":16,"intermediate_size":8,"num_hidden_layers":1,
+          "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"num_local_experts":4,
+          "num_experts_per_tok":2,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0})");
+  const ckpt::TestDirectory directory;
+  const std::string experts = "base_model.model.model.layers.0.block_sparse_moe.experts.";
+  const FileShapes shapes{{experts + "base_layer.lora_A.weight", {8, 16}},
+                          {experts + "base_layer.lora_B.weight", {16, 8}},
+                          {experts + "lora_A.weight", {8, 8}},
+                          {experts + "lora_B.weight", {16, 8}}};
+  write_directory(directory.path(),
+                  R"({"peft_type":"LORA","r":2,"lora_alpha":4,"target_modules":[],
+                      "target_parameters":["block_sparse_moe.experts.gate_up_proj",
+                                           "block_sparse_moe.experts.down_proj"]})",
+                  shapes);
+  const AdapterFiles files(directory.path(), model::resolve_model(base.config), base.family->type);
+  FileShapes written;
+  for (const ckpt::TensorEntry& entry : adapter_entries(files.model(), DType::kF32))
+    written.emplace_back(entry.name, entry.shape);
+  std::sort(written.begin(), written.end());
+  EXPECT_EQ(written, shapes);
+}
+
 const std::string kLlama =
     R"({"model_type":"llama","vocab_size":32,"hidden_size":16,"intermediate_size":24,"num_hidden_layers":2,
         "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"rms_norm_eps":1e-5,

@@ -214,7 +214,7 @@ std::vector<LinearModule> linear_modules(const ModelSpec& spec, const hf::Family
       const auto [tensor, part] = holder.at(pieces[p].name);
       const std::size_t count = tensor->parts.size() / static_cast<std::size_t>(tensor->experts);
       LinearModule module;
-      module.path = module_path(tensor->name);
+      module.path = tensor->module.empty() ? module_path(tensor->name) : tensor->module;
       module.layer = layer_of(pieces[p].name);
       module.inputs = pieces[p].global[1];
       module.rows = tensor->runs;

@@ -45,7 +45,8 @@ struct NameRule {
   bool suffix = true;          // false: the names are complete
   // One tensor in the file for all experts, [E, …]: the last {} of a part stands for each of them.
   bool packed = false;
-  bool depthwise = false;  // the file has a dimension of 1 after the rows (torch's depthwise Conv1d)
+  std::string_view module = {};  // of a packed rule: the parameter in transformers' modules, if not `file`
+  bool depthwise = false;        // the file has a dimension of 1 after the rows (torch's depthwise Conv1d)
   // The rule applies only to configurations for which this is true; null: to all.
   bool (*when)(const ModelConfig& config) = nullptr;
 };

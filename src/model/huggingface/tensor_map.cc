@@ -63,6 +63,7 @@ Tensor make_tensor(const ModelConfig& config, const NameRule& rule, const Patter
              .transposed = false,
              .experts = experts,
              .also = rule.also.empty() ? "" : name(rule.also),
+             .module = filled(rule.module, pattern.numbers),
              .zero_centered = rule.zero_centered && suffix != ".bias"};
   const std::vector<CanonicalTensor> own(
       out.parts.begin(),

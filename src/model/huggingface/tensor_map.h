@@ -22,6 +22,7 @@ struct Tensor {
   // describe a single expert.
   std::int64_t experts = 1;
   std::string also;            // another name in files, or empty
+  std::string module;          // the parameter in transformers' modules, if not `name`; or empty
   bool zero_centered = false;  // the file holds the values minus 1
 };
 

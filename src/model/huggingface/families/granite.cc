@@ -58,10 +58,12 @@ NameMap granitemoe_names() {
   out.rules.push_back({"model.layers.{}.block_sparse_moe.router.layer", {"layers.{}.moe.router"}});
   out.rules.push_back({.file = "model.layers.{}.block_sparse_moe.input_linear",
                        .parts = {"layers.{}.moe.experts.{}.gate", "layers.{}.moe.experts.{}.up"},
-                       .packed = true});
+                       .packed = true,
+                       .module = "model.layers.{}.block_sparse_moe.experts.gate_up_proj"});
   out.rules.push_back({.file = "model.layers.{}.block_sparse_moe.output_linear",
                        .parts = {"layers.{}.moe.experts.{}.down"},
-                       .packed = true});
+                       .packed = true,
+                       .module = "model.layers.{}.block_sparse_moe.experts.down_proj"});
   return out;
 }
 
