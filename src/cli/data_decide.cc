@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/data_commands.h"
+#include "cli/interrupt.h"
 #include "cli/print.h"
 #include "curate/run/decide.h"
 

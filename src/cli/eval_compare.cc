@@ -1,5 +1,6 @@
 // `stoa eval compare A B`: two evaluations of the same documents, with a page.
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <memory>
 
 #include "base/console.h"

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/nearest.h"
+#include "base/utf8.h"
 #include "constraint/text_reader.h"
 
 namespace stoa::constraint {
