@@ -362,12 +362,19 @@ TEST_F(Finetune, NemosNamesOfFilesAndPlainTexts) {
   EXPECT_EQ(validations("nemo").size(), 3U);
 }
 
-// tests/oracle/make_tuning_fixtures.py trained the same model on the same records with TRL.
-TEST_F(Finetune, LossesAreThoseOfTrl) {
+// tests/oracle/make_tuning_fixtures.py trained the same model on the same records with TRL, and adapters of
+// each method with PEFT.
+TEST_F(Finetune, LossesAreThoseOfTrlAndPeft) {
   const fs::path fixture = test::source_dir() / "tests/fixtures/tuning";
   const json expected = json::parse(read_text(fixture / "losses.json"));
   for (const auto& [objective, losses] : expected["losses"].items()) {
-    const std::string file = objective == "sft" ? "completions" : objective == "kto" ? "judged" : "pairs";
+    // Adapters of PEFT go on from where it began.
+    const bool low_rank = objective == "lora" || objective == "dora",
+               in_front = objective == "prompt" || objective == "p-tuning" || objective == "prefix",
+               adapts = low_rank || in_front || objective == "ia3";
+    const std::string file = adapts || objective == "sft" ? "completions"
+                             : objective == "kto"         ? "judged"
+                                                          : "pairs";
     Arguments arguments{"train",
                         fixture.string(),
                         "model.data=" + (fixture / (file + ".jsonl")).string(),
@@ -378,7 +385,7 @@ TEST_F(Finetune, LossesAreThoseOfTrl) {
                         "model.encoder_seq_length=96",
                         "model.micro_batch_size=8",
                         "model.global_batch_size=8",
-                        "model.objective.name=" + objective,
+                        "model.objective.name=" + (adapts ? "sft" : objective),
                         "model.optim.name=adamw",
                         "model.optim.lr=" + expected["rate"].dump(),
                         "model.optim.betas=[0.9,0.95]",
@@ -392,6 +399,25 @@ TEST_F(Finetune, LossesAreThoseOfTrl) {
                         "--output",
                         objective};
     if (objective == "robust") arguments.emplace_back("model.objective.label_smoothing=0.1");
+    const std::string peft = "model.peft.";
+    if (adapts)
+      arguments = arguments + Arguments{peft + "peft_scheme=" +
+                                            (low_rank                  ? "lora"
+                                             : objective == "p-tuning" ? "ptuning"
+                                                                       : objective),
+                                        peft + "restore_from_path=" + (fixture / objective).string()};
+    if (adapts && !in_front)
+      arguments.push_back(peft + (low_rank ? "lora" : "ia3") +
+                          "_tuning.target_modules=[q_proj,v_proj,o_proj,down_proj]");
+    if (in_front) arguments = arguments + Arguments{peft + "p_tuning.virtual_tokens=4"};
+    if (objective == "p-tuning")
+      arguments =
+          arguments + Arguments{peft + "p_tuning.encoder_type=mlp", peft + "p_tuning.bottleneck_dim=12"};
+    if (low_rank)
+      arguments =
+          arguments + Arguments{peft + "lora_tuning.adapter_dim=4", peft + "lora_tuning.alpha=8",
+                                peft + "lora_tuning.use_dora=" + (objective == "dora" ? "true" : "false")};
+    if (objective == "ia3") arguments.push_back(peft + "ia3_tuning.feedforward_modules=[down_proj]");
     stoa_ok(arguments);
     const auto found = metrics(objective);
     ASSERT_EQ(found.size(), losses.size()) << objective;

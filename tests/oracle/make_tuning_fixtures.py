@@ -3,6 +3,7 @@
 compares with Stoa's.  Needs torch, transformers, trl, peft, datasets.
 
     tests/oracle/make_tuning_fixtures.py [OUT]
+    tests/oracle/make_tuning_fixtures.py --adapters     # only those of PEFT, on the model that is there
 
 Every step sees all records, so that the order of samples plays no part. fp32, AdamW without decay, constant rate, norm capped at 1.
 """
@@ -14,13 +15,16 @@ import tempfile
 from pathlib import Path
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+import peft
 import torch
 from datasets import Dataset
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests/fixtures/tuning"
+ADAPTERS_ALONE = "--adapters" in sys.argv
+out = Path(sys.argv[1]) if len(sys.argv) > 1 and not ADAPTERS_ALONE else ROOT / "tests/fixtures/tuning"
 STEPS, RATE, RECORDS = 50, 2e-3, 8
 WORDS = "stone sea wind bread road roof light word home morning".split()
 
@@ -54,7 +58,86 @@ def losses(trainer):
     return [round(entry["loss"], 7) for entry in trainer.state.log_history if "loss" in entry]
 
 
+def save(model, name):
+    """Without what belongs to this machine."""
+    model.save_pretrained(out / name)
+    (out / name / "README.md").unlink(missing_ok=True)
+    file = out / name / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": ""}, indent=2) + "\n")
+
+
+def adapters(completions, tok):
+    """Losses of PEFT's adapters, and in OUT/NAME where they start: B away from zero, factors and magnitudes away from their first
+    values."""
+    llama = dict(task_type="CAUSAL_LM", target_modules=["q_proj", "v_proj", "o_proj", "down_proj"])
+    configs = {"lora": peft.LoraConfig(r=4, lora_alpha=8, **llama), "dora": peft.LoraConfig(r=4, lora_alpha=8, use_dora=True, **llama),
+               "ia3": peft.IA3Config(feedforward_modules=["down_proj"], **llama)}
+    found = {}
+    for name, config in configs.items():
+        torch.manual_seed(7)
+        model = peft.get_peft_model(fresh(out), config)
+        for key, parameter in model.named_parameters():
+            if "lora_B" in key:
+                torch.nn.init.normal_(parameter, std=0.1)
+            elif "ia3_l" in key or "magnitude" in key:
+                parameter.data *= 1 + 0.2 * torch.randn_like(parameter)
+        save(model, name)
+        trainer = SFTTrainer(model=model, args=SFTConfig(**common(name, dict(completion_only_loss=True, max_length=128))),
+                             train_dataset=Dataset.from_list(completions), processing_class=tok)
+        found[name] = losses(trainer)
+    return found
+
+
+def virtual_tokens(completions, tok):
+    """The same of methods with virtual tokens, in a loop of its own. PEFT keeps no encoder of p-tuning: its tensors are added to the
+    file where it starts, under Stoa's names."""
+    common_keys = dict(task_type="CAUSAL_LM", num_virtual_tokens=4)
+    configs = {"prompt": peft.PromptTuningConfig(**common_keys),
+               "p-tuning": peft.PromptEncoderConfig(encoder_reparameterization_type="MLP", encoder_hidden_size=12, **common_keys),
+               "prefix": peft.PrefixTuningConfig(**common_keys)}
+    prompts = [tok(record["prompt"])["input_ids"] for record in completions]
+    texts = [tok(record["prompt"] + record["completion"])["input_ids"] + [tok.eos_token_id] for record in completions]
+    longest = max(map(len, texts))
+    ids = torch.tensor([text + [tok.pad_token_id] * (longest - len(text)) for text in texts])
+    mask = torch.tensor([[1] * len(text) + [0] * (longest - len(text)) for text in texts])
+    labels = torch.tensor([[-100] * len(prompt) + text[len(prompt):] + [-100] * (longest - len(text))
+                           for prompt, text in zip(prompts, texts)])
+    found = {}
+    for name, config in configs.items():
+        torch.manual_seed(7)
+        model = peft.get_peft_model(fresh(out), config)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        for parameter in trained:
+            torch.nn.init.normal_(parameter, std=0.3)
+        save(model, name)
+        if name == "p-tuning":
+            file = out / name / "adapter_model.safetensors"
+            encoder = {f"prompt_encoder.{key}": value.contiguous() for key, value in model.prompt_encoder["default"].state_dict().items()}
+            save_file(load_file(file) | encoder, file, metadata={"format": "pt"})
+        optimizer = torch.optim.AdamW(trained, lr=RATE, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0)
+        found[name] = []
+        model.train()
+        for _ in range(STEPS):
+            loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+            found[name].append(round(loss.item(), 7))
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained, 1.0)
+            optimizer.step()
+    return found
+
+
+def write_losses(found):
+    (out / "losses.json").write_text(json.dumps({"steps": STEPS, "rate": RATE, "losses": found}, indent=1) + "\n")
+    for name, values in found.items():
+        print(name, values[:2], values[-1])
+
+
 def main():
+    if ADAPTERS_ALONE:
+        completions = [json.loads(line) for line in (out / "completions.jsonl").read_text().splitlines()]
+        found = json.loads((out / "losses.json").read_text())["losses"]
+        return write_losses(found | adapters(completions, tokenizer()) | virtual_tokens(completions, tokenizer()))
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(5)
     tok = tokenizer()
@@ -83,9 +166,7 @@ def main():
                      args=KTOConfig(**common("kto", dict(beta=0.1, max_length=128, train_sampling_strategy="sequential"))),
                      train_dataset=Dataset.from_list(judged), processing_class=tok)
     found["kto"] = losses(kto)
-    (out / "losses.json").write_text(json.dumps({"steps": STEPS, "rate": RATE, "losses": found}, indent=1) + "\n")
-    for name, values in found.items():
-        print(name, values[:2], values[-1])
+    write_losses(found | adapters(completions, tok) | virtual_tokens(completions, tok))
 
 
 main()
