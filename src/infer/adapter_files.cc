@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -27,6 +28,46 @@ model::PeftConfig adapter_config(const fs::path& directory) {
   }
 }
 
+// The end of a text "pattern=value".
+double value_of(const std::string& text) { return std::stod(text.substr(text.rfind('=') + 1)); }
+
+// PEFT's patterns of parameters, as patterns of layers: without ".weight"; and where the files hold experts
+// one by one, those of the one parameter that is gate and up of all experts, whose rank is that of both where
+// the adapter holds them one by one, too.
+void name_layers(model::LoraConfig& c, const std::vector<model::LinearModule>& all,
+                 const std::map<std::string, FileValues>& values) {
+  for (auto* patterns : {&c.rank_pattern, &c.alpha_pattern})
+    for (std::string& text : *patterns)
+      if (const auto at = text.rfind(".weight="); at != std::string::npos) text.erase(at, 7);
+  std::set<std::string> words;
+  std::int64_t rank = 0;
+  for (const model::LinearModule& module : all) {
+    if (module.last_word() == hf::kJointGateUp) return;
+    if (!module.is_single_expert() || module.last_word() == hf::kJointDown) continue;
+    words.insert(module.last_word());
+    const auto found = values.find(module.path + ".lora_A.weight");
+    if (found != values.end() && !found->second.shape.empty()) rank = found->second.shape.front();
+  }
+  const auto take = [](std::vector<std::string>& patterns, double otherwise) {
+    double out = otherwise;
+    std::erase_if(patterns, [&](const std::string& text) {
+      const bool joint = text.substr(0, text.rfind('=')).ends_with(hf::kJointGateUp);
+      if (joint) out = value_of(text);
+      return joint;
+    });
+    return out;
+  };
+  const double of_both = take(c.rank_pattern, static_cast<double>(c.adapter_dim)),
+               alpha = take(c.alpha_pattern, c.alpha.value_or(static_cast<double>(c.adapter_dim)));
+  if (rank == 0) return;
+  const double share = static_cast<double>(rank) / of_both,
+               own = alpha * (c.use_rslora ? std::sqrt(share) : share);
+  for (const std::string& word : words) {
+    if (rank != c.adapter_dim) c.rank_pattern.push_back(fmt::format("*.experts.*.{}={}", word, rank));
+    if (own != c.alpha) c.alpha_pattern.push_back(fmt::format("*.experts.*.{}={}", word, own));
+  }
+}
+
 }  // namespace
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& base,
@@ -38,8 +79,10 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
     // Which modules have a branch, the tensors say.
     std::set<std::string> targets;
     constexpr std::string_view kEnd = ".lora_A.weight";
-    for (const auto& [name, values] :
-         read_adapter_values(directory, base, hf::family_for(model_type, base.config)))
+    const hf::Family& family = hf::family_for(model_type, base.config);
+    const std::map<std::string, FileValues> held = read_adapter_values(directory, base, family);
+    name_layers(config.peft.lora, model::linear_modules(base, family), held);
+    for (const auto& [name, values] : held)
       if (name.ends_with(kEnd)) targets.insert(name.substr(0, name.size() - kEnd.size()));
     require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
     config.peft.lora.target_modules.assign(targets.begin(), targets.end());

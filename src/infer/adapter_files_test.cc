@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "ckpt/tensor_directory.h"
@@ -133,6 +134,86 @@ const std::string kLlama =
 
 // PEFT's directories of virtual tokens: the values of the reference. Those of p-tuning hold what the encoder
 // made, which is used as a prompt is.
+const std::string kQwenShared =
+    R"({"model_type":"qwen2_moe","vocab_size":32,"hidden_size":16,"intermediate_size":24,"num_hidden_layers":1,
+        "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"num_experts":2,
+        "num_experts_per_tok":1,"moe_intermediate_size":8,"shared_expert_intermediate_size":12,
+        "bos_token_id":1,"eos_token_id":2,"pad_token_id":0})";
+
+// PEFT takes names of experts' layers for their parameters (tests/oracle/check_adapters.py compares with it).
+TEST(AdapterFiles, NamesSharedExpertsAsParameters) {
+  const hf::ModelDescription base = hf::read_config(kQwenShared);
+  model::ModelConfig config = base.config;
+  config.peft.peft_scheme = model::PeftScheme::kLora;
+  config.peft.base_model_type = base.family->type;
+  config.peft.lora.adapter_dim = 2;
+  config.peft.lora.alpha = 4;
+  config.peft.lora.target_modules = {"q_proj", "gate_proj", "up_proj", "down_proj"};
+  const auto json =
+      nlohmann::json::parse(hf::write_adapter_config(model::resolve_model(config), "some/model"));
+  EXPECT_EQ(json["target_modules"], nlohmann::json({"q_proj"}));
+  const std::string shared = "model.layers.0.mlp.shared_expert.";
+  EXPECT_EQ(json["target_parameters"],
+            nlohmann::json({"down_proj", "gate_up_proj", shared + "down_proj.weight",
+                            shared + "gate_proj.weight", shared + "up_proj.weight"}));
+  EXPECT_EQ(json["rank_pattern"], nlohmann::json({{".*\\.gate_up_proj", 4}}));
+  EXPECT_EQ(json["alpha_pattern"], nlohmann::json({{".*\\.gate_up_proj", 8}}));
+}
+
+// The rank of gate and up together, where the adapter has a matrix for both and where it has them apart.
+TEST(AdapterFiles, ReadsTheRankOfExpertsFromTheirMatrices) {
+  const hf::ModelDescription base = hf::read_config(kQwenShared);
+  const std::string mlp = "base_model.model.model.layers.0.mlp.";
+  const std::string config =
+      R"({"peft_type":"LORA","r":2,"lora_alpha":4,"target_modules":[],
+          "target_parameters":["gate_up_proj","down_proj"],"rank_pattern":{".*\\.gate_up_proj":4},
+          "alpha_pattern":{".*\\.gate_up_proj":8}})";
+  const auto check = [&](const FileShapes& shapes, std::int64_t rank) {
+    const ckpt::TestDirectory directory;
+    write_directory(directory.path(), config, shapes);
+    const AdapterFiles files(directory.path(), model::resolve_model(base.config), base.family->type);
+    EXPECT_EQ(files.model().adapters->modules().size(), 6U);
+    for (const auto& module : files.model().adapters->modules()) {
+      EXPECT_EQ(module.rank, module.linear.last_word() == "down_proj" ? 2 : rank) << module.linear.path;
+      EXPECT_EQ(module.scale, 2) << module.linear.path;
+    }
+  };
+  check({{mlp + "experts.base_layer.lora_A.weight", {8, 16}},
+         {mlp + "experts.base_layer.lora_B.weight", {16, 8}},
+         {mlp + "experts.lora_A.weight", {4, 8}},
+         {mlp + "experts.lora_B.weight", {16, 4}}},
+        4);
+  FileShapes apart;
+  for (const char* expert : {"0", "1"})
+    for (const char* word : {"gate_proj", "up_proj", "down_proj"}) {
+      const bool down = std::string(word) == "down_proj";
+      const std::string path = mlp + "experts." + expert + "." + word;
+      apart.push_back({path + ".lora_A.weight", {2, down ? 8 : 16}});
+      apart.push_back({path + ".lora_B.weight", {down ? 16 : 8, 2}});
+    }
+  check(apart, 2);
+}
+
+TEST(AdapterFiles, RefusesBranchesOfRoutersAndEmbeddings) {
+  const hf::ModelDescription base = hf::read_config(kQwenShared);
+  const ckpt::TestDirectory directory;
+  const std::string gate = "base_model.model.model.layers.0.mlp.gate.",
+                    tokens = "base_model.model.model.embed_tokens.";
+  const auto refused = [&](const FileShapes& shapes, const std::string& reason) {
+    write_directory(directory.path(), R"({"peft_type":"LORA","r":2})", shapes);
+    try {
+      AdapterFiles(directory.path(), model::resolve_model(base.config), base.family->type);
+      ADD_FAILURE() << "no error";
+    } catch (const DataError& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+  };
+  refused({{gate + "lora_A.weight", {2, 16}}, {gate + "lora_B.weight", {2, 2}}},
+          "adapts the routers of experts");
+  refused({{tokens + "lora_embedding_A", {2, 32}}, {tokens + "lora_embedding_B", {16, 2}}},
+          "adapts the embedding or the head");
+}
+
 TEST(AdapterFiles, UsesVirtualTokens) {
   struct Case {
     const char* type;

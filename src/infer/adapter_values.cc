@@ -187,6 +187,17 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
   }
   for (const auto& [path, experts] : joint)
     if (!take_apart(experts, layer_part(path), modules, out)) unknown.push_back(path);
+  for (const std::string& name : unknown) {
+    require<DataError>(name.find(".gate.lora_") == std::string::npos,
+                       "'{}' adapts the routers of experts ({}), which take no branch here: train it without "
+                       "'gate' in target_modules, or 'gate.weight' in target_parameters",
+                       directory.string(), name);
+    require<DataError>(
+        name.find(".lora_embedding_") == std::string::npos && name.find("lm_head.lora_") == std::string::npos,
+        "'{}' adapts the embedding or the head ({}), which take no branch here: train all of "
+        "it (modules_to_save)",
+        directory.string(), name);
+  }
   require<DataError>(
       unknown.empty(),
       "'{}' is no adapter of this model ({}, {} layers of width {}): it has {}; the model has {}",

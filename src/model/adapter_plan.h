@@ -36,6 +36,11 @@ struct LinearModule {
 
   std::int64_t outputs() const;
   std::vector<std::string> piece_names() const;
+  std::string last_word() const { return path.substr(path.rfind('.') + 1); }  // "q_proj"
+  // Whether it belongs to an expert whose matrices are tensors of their own in the files.
+  bool is_single_expert() const {
+    return experts == 1 && pieces.front().name.find(".experts.") != std::string::npos;
+  }
 };
 // All but the head; in the order of the layers. `spec`: any adapters of it are not looked at.
 std::vector<LinearModule> linear_modules(const ModelSpec& spec, const huggingface::Family& family);

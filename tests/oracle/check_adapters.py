@@ -22,6 +22,9 @@ GPT2 = dict(vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=6
 NEOX = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
 EXPERTS = dict(target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])
+DEEPSEEK = dict(BASE, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=16,
+                first_k_dense_replace=1, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8)
+EXPERT_LAYERS = ["o_proj", "gate_proj", "up_proj", "down_proj"]
 # model_type, configuration, keys of LoraConfig
 CASES = {
     "llama": ("llama", BASE, dict(target_modules="all-linear")),
@@ -38,6 +41,14 @@ CASES = {
     "mixtral": ("mixtral", dict(BASE, num_local_experts=4, num_experts_per_tok=2), dict(target_modules=["q_proj", "v_proj"])),
     "qwen3_moe": ("qwen3_moe", dict(BASE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True),
                   dict(target_modules=["q_proj"], **EXPERTS)),
+    # Shared experts, dense layers beside sparse ones: PEFT takes names of experts' layers for their parameters.
+    "deepseek_v2": ("deepseek_v2", dict(DEEPSEEK, q_lora_rank=None, topk_method="greedy"), dict(target_modules=EXPERT_LAYERS)),
+    "deepseek_v3": ("deepseek_v3", dict(DEEPSEEK, q_lora_rank=16, n_group=1, topk_group=1), dict(target_modules=EXPERT_LAYERS)),
+    "qwen2_moe": ("qwen2_moe", dict(BASE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+                                    shared_expert_intermediate_size=24, decoder_sparse_step=1),
+                  dict(target_modules=["q_proj", "gate_proj", "up_proj", "down_proj"], rank_pattern={r".*\.gate_up_proj": 6}, **EXPERTS)),
+    "qwen3_moe_dense": ("qwen3_moe", dict(BASE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, mlp_only_layers=[0]),
+                        dict(target_modules=["q_proj", "gate_proj", "up_proj", "down_proj"])),
     "gemma2": ("gemma2", dict(BASE, head_dim=8, sliding_window=8, query_pre_attn_scalar=9), dict(target_modules="all-linear")),
 }
 # IA3: name of the case, its model in CASES, keys of IA3Config (none: PEFT's defaults)

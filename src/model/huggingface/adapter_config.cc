@@ -1,6 +1,7 @@
 #include "model/huggingface/adapter_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -256,6 +257,38 @@ std::string write_ia3(const ModelSpec& spec, const std::string& base) {
 
 }  // namespace
 
+namespace {
+
+// What PEFT must read of a model whose files hold experts one by one. Since transformers 5 it holds them as two
+// parameters of a layer, and for most families it takes the names of their layers ("gate_proj") in
+// target_modules for these parameters, whatever other layers have those names, as shared experts and dense
+// layers do: such are named as parameters themselves. Of qwen2_moe it takes the names for other layers alone.
+struct ExpertNames {
+  std::set<std::string> words;  // last words of the experts' paths
+  bool adapted = false;         // experts are
+  bool joint = false;           // and are named as parameters
+  bool others = false;          // adapted, with the same last words
+
+  ExpertNames(const std::vector<LinearModule>& all, const AdapterPlan& plan) {
+    for (const LinearModule& module : all)
+      if (module.is_single_expert()) words.insert(module.last_word());
+    const bool beside = std::any_of(all.begin(), all.end(), [&](const LinearModule& module) {
+      return !module.is_single_expert() && words.contains(module.last_word());
+    });
+    for (const AdaptedModule& module : plan.modules()) {
+      if (module.linear.is_single_expert())
+        adapted = true;
+      else if (words.contains(module.linear.last_word()))
+        others = true;
+    }
+    joint = adapted && beside;
+  }
+  // Modules that are named as parameters.
+  bool as_parameter(const LinearModule& module) const { return others && words.contains(module.last_word()); }
+};
+
+}  // namespace
+
 std::string write_adapter_config(const ModelSpec& spec, const std::string& base) {
   const AdapterPlan& plan = *spec.adapters;
   if (plan.virtual_tokens() > 0) return write_virtual_tokens(spec, base);
@@ -276,17 +309,40 @@ std::string write_adapter_config(const ModelSpec& spec, const std::string& base)
   std::map<std::string, std::int64_t> ranks;
   std::map<std::string, double> alphas;
   bool transposed = false;
+  const std::vector<LinearModule> all = linear_modules(spec, plan.family());
+  const ExpertNames experts(all, plan);
+  std::set<std::string> whole;  // names of parameters, complete
   for (const AdaptedModule& module : plan.modules()) {
     const LinearModule& linear = module.linear;
-    (linear.experts > 1 ? parameters : adapted).insert(linear.path);
     transposed = transposed || linear.transposed;
-    if (module.rank != c.adapter_dim) ranks[linear.path] = module.rank;
-    if (module.alpha != alpha) alphas[linear.path] = module.alpha;
+    if (experts.joint && linear.is_single_expert()) {
+      // Gate and up have a matrix B each and, one below the other, one matrix A of twice the rank.
+      const bool narrow = linear.pieces.front().name.ends_with(".down");
+      whole.insert(narrow ? kJointDown : kJointGateUp);
+      const std::int64_t rank = (narrow ? 1 : 2) * module.rank;
+      const auto root = static_cast<double>(rank);
+      const double own = module.scale * (c.use_rslora ? std::sqrt(root) : root);
+      const std::string pattern = std::string(".*\\.") + (narrow ? kJointDown : kJointGateUp);
+      if (rank != c.adapter_dim) ranks[pattern] = rank;
+      if (own != alpha) alphas[pattern] = own;
+      continue;
+    }
+    const bool parameter = experts.as_parameter(linear);
+    const std::string path = parameter ? linear.path + ".weight" : linear.path;
+    (parameter ? whole : linear.experts > 1 ? parameters : adapted).insert(path);
+    if (module.rank != c.adapter_dim) ranks[path] = module.rank;
+    if (module.alpha != alpha) alphas[path] = module.alpha;
   }
-  for (const LinearModule& module : linear_modules(spec, plan.family()))
-    if (!adapted.contains(module.path)) others.insert(module.path);
+  for (const LinearModule& module : all)
+    if (!adapted.contains(module.path) && !(experts.joint && module.is_single_expert()) &&
+        !whole.contains(module.path + ".weight"))
+      others.insert(module.path);
   json["target_modules"] = target_names(adapted, others);
-  if (!parameters.empty()) json["target_parameters"] = target_names(parameters, {});
+  for (const std::string& name : target_names(parameters, {})) whole.insert(name);
+  if (!whole.empty()) {
+    json["target_parameters"] = whole;
+    if (experts.joint || experts.others) json["lora_dropout"] = 0;  // which PEFT does not know of parameters
+  }
   json["fan_in_fan_out"] = transposed;
   json["rank_pattern"] = Json::object();
   for (const auto& [path, rank] : ranks) json["rank_pattern"][path] = rank;

@@ -9,6 +9,8 @@
 namespace stoa::model::huggingface {
 
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
+// The parameters of a layer in which transformers 5 holds all of its experts.
+inline constexpr const char *kJointGateUp = "gate_up_proj", *kJointDown = "down_proj";
 
 struct AdapterDescription {
   // All but base_model_type, which the file does not say. target_modules are those of the file: which modules
