@@ -25,6 +25,37 @@ std::string escape_controls(std::string_view text, std::string_view special) {
   return out;
 }
 
+void append_json_string(std::string_view text, std::string& out) {
+  out += '"';
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x20 && c != '"' && c != '\\') continue;
+    out += text.substr(from, i - from);
+    from = i + 1;
+    switch (c) {
+      case '"':
+      case '\\':
+        out += '\\';
+        out += static_cast<char>(c);
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      default:
+        out += fmt::format("\\u{:04x}", c);
+    }
+  }
+  out += text.substr(from);
+  out += '"';
+}
+
 std::string escape_html_characters(std::string_view text, std::string_view quote) {
   std::string out;
   for (const char c : text) {

@@ -2,14 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <map>
 
-#include "base/checksum.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/timing.h"
@@ -109,24 +106,6 @@ void AnswerFile::commit() {
   fs::rename(partial_, path_);
   sync_directory(fs::absolute(path_).parent_path());
   fs::remove(origin_path_);
-}
-
-std::string checksum_of_files(const fs::path& place) {
-  std::map<std::string, std::string> files;
-  const auto add = [&](const fs::path& path) {
-    struct stat s = {};
-    if (::stat(path.c_str(), &s) == 0)
-      files[path.filename().string()] =
-          fmt::format("{} {} {}", s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
-  };
-  if (!fs::is_directory(place))
-    add(place);
-  else
-    for (const auto& entry : fs::directory_iterator(place))
-      if (entry.is_regular_file()) add(entry.path());
-  std::string all;
-  for (const auto& [name, what] : files) all += name + " " + what + "\n";
-  return checksum_text(checksum(all));
 }
 
 }  // namespace stoa::cli

@@ -43,7 +43,4 @@ class AnswerFile {
   std::chrono::steady_clock::time_point saved_;
 };
 
-// What changes when the files of a model do: their names, sizes and times of change, as a checksum.
-std::string checksum_of_files(const fs::path& directory_or_file);
-
 }  // namespace stoa::cli

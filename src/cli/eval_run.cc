@@ -131,7 +131,7 @@ eval::Selection selection_of(const EvalArguments& a) {
   return selection;
 }
 
-// The evaluation as one of the ranks that divide it. `told`: told of its progress.
+// The evaluation as one of the ranks that divide it. `console`: shows its progress.
 eval::Evaluation evaluate_as(train::Seat& seat, eval::Answerer& answerer, const eval::Selection& selection,
                              const eval::EvaluationOptions& options, const eval::Division& division,
                              Console& console) {

@@ -59,10 +59,10 @@ Json given_options(const CLI::App& command) {
 Json origin_of(const GenerateArguments& arguments, const infer::OpenModel& model,
                const SamplingArguments::Merged& merged) {
   Json origin{{"model", fs::absolute(model.directory()).lexically_normal().string()},
-              {"checksum of the model's files", checksum_of_files(model.directory())}};
+              {"checksum of the model's files", checksum_text(checksum_of_states(model.directory()))}};
   if (const auto& adapter = model.adapter_directory()) {
     origin["adapter"] = fs::absolute(*adapter).lexically_normal().string();
-    origin["checksum of the adapter's files"] = checksum_of_files(*adapter);
+    origin["checksum of the adapter's files"] = checksum_text(checksum_of_states(*adapter));
   }
   origin["checksum of the prompts"] = checksum_text(checksum_file(arguments.prompts));
   origin.update(arguments.given);

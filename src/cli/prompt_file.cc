@@ -59,7 +59,6 @@ std::string PromptFile::place() const {
 bool PromptFile::next(FilePrompt& prompt) {
   for (std::string line; lines_.next(line);) {
     ++line_;
-    if (line.ends_with('\r')) line.pop_back();
     if (json_ && line.find_first_not_of(" \t") == std::string::npos) continue;
     prompt = {};
     prompt.line = line_;

@@ -56,10 +56,10 @@ class TokenSampler {
   // `choice`: of several answers to one prompt, each draws its own numbers.
   explicit TokenSampler(const SamplingOptions& options, int choice = 0);
 
-  // `logits` of the next position, `seen`: prompt and answer so far. Bias comes
-  // first, then repetition penalty (positive logits are divided, negative ones multiplied), frequency and
-  // presence penalties, forbidden tokens, and what the options' order says. The n-th draw of a sequence is a
-  // function of (seed, choice, n) alone. Ids beyond the vocabulary are ignored. Of `allowed` (null: all
+  // `logits` of the next position, `seen`: prompt and answer so far. Bias comes first, then repetition
+  // penalty (positive logits are divided, negative ones multiplied), frequency and presence penalties,
+  // forbidden tokens, and what the options' order says. The n-th draw of a sequence is a function of (seed,
+  // choice, n) alone. Ids beyond the vocabulary are ignored. Of `allowed` (null: all
   // tokens) no other token comes; -1: every one of them is forbidden by the options, and nothing was drawn.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen,
                     const AllowedTokens* allowed = nullptr);

@@ -487,16 +487,25 @@ bool AdapterPlan::trains(const nn::ParamSpec& spec) const {
   return trained;
 }
 
-std::vector<nn::Rescaling> AdapterPlan::rescalings(const std::vector<std::string>& pieces) const {
-  std::vector<nn::Rescaling> out;
-  if (!config_.is_ia3()) return out;
+std::vector<const AdaptedModule*> AdapterPlan::modules_of(const std::vector<std::string>& pieces) const {
+  std::vector<const AdaptedModule*> out;
   for (std::size_t p = 0; p < pieces.size();) {
     const auto found = module_of_.find(pieces[p]);
     if (found == module_of_.end()) {
       ++p;
       continue;
     }
-    const AdaptedModule& module = modules_[found->second];
+    out.push_back(&modules_[found->second]);
+    p += out.back()->linear.pieces.size();
+  }
+  return out;
+}
+
+std::vector<nn::Rescaling> AdapterPlan::rescalings(const std::vector<std::string>& pieces) const {
+  std::vector<nn::Rescaling> out;
+  if (!config_.is_ia3()) return out;
+  for (const AdaptedModule* found : modules_of(pieces)) {
+    const AdaptedModule& module = *found;
     const std::vector<std::string> own = module.linear.piece_names();
     require<ConfigError>(
         !module.inputs || own.size() == pieces.size(),
@@ -504,7 +513,6 @@ std::vector<nn::Rescaling> AdapterPlan::rescalings(const std::vector<std::string
         "cannot be scaled alone; leave it out of feedforward_modules",
         module.linear.path);
     out.push_back({.name = module.linear.name, .pieces = own, .inputs = module.inputs});
-    p += own.size();
   }
   return out;
 }
@@ -512,14 +520,9 @@ std::vector<nn::Rescaling> AdapterPlan::rescalings(const std::vector<std::string
 std::vector<nn::LowRankBranch> AdapterPlan::branches(const std::vector<std::string>& pieces) const {
   std::vector<nn::LowRankBranch> out;
   if (!config_.is_lora()) return out;
-  for (std::size_t p = 0; p < pieces.size();) {
-    const auto found = module_of_.find(pieces[p]);
-    if (found == module_of_.end()) {
-      ++p;
-      continue;
-    }
-    const AdaptedModule& module = modules_[found->second];
-    const LoraConfig& c = lora();
+  const LoraConfig& c = lora();
+  for (const AdaptedModule* found : modules_of(pieces)) {
+    const AdaptedModule& module = *found;
     const auto inputs = static_cast<double>(module.linear.inputs), rank = static_cast<double>(module.rank);
     nn::LowRankBranch branch{.name = module.linear.name,
                              .pieces = module.linear.piece_names(),
@@ -543,7 +546,6 @@ std::vector<nn::LowRankBranch> AdapterPlan::branches(const std::vector<std::stri
         branch.init = {nn::InitKind::kNormal, 1 / rank};
         break;
     }
-    p += branch.pieces.size();
     out.push_back(std::move(branch));
   }
   return out;

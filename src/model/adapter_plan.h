@@ -84,6 +84,8 @@ class AdapterPlan final : public nn::AdapterPolicy {
   void choose_modules(const ModelSpec& base);
   void choose_rescaled(const ModelSpec& base);
   void choose_trained(const ModelSpec& base);
+  // The adapted ones among the modules that a layer of these pieces is made of, in their order.
+  std::vector<const AdaptedModule*> modules_of(const std::vector<std::string>& pieces) const;
   const LoraConfig& lora() const { return config_.lora; }
 
   PeftConfig config_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "infer/chat_session.h"
 #include "tune/token_offsets.h"
 
 namespace stoa::tune {
@@ -50,13 +51,7 @@ EncodingCounts& EncodingCounts::operator+=(const EncodingCounts& other) {
 ChatText chat_text(const token::Tokenizer& tokenizer) {
   ChatText out;
   if (!tokenizer.chat_template().empty()) out.chat_template.emplace(tokenizer.chat_template());
-  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
-    if (id) out.variables[key] = tokenizer.id_to_token(*id);
-  };
-  name("bos_token", tokenizer.bos_id());
-  name("eos_token", tokenizer.eos_id());
-  name("unk_token", tokenizer.unk_id());
-  name("pad_token", tokenizer.pad_id());
+  infer::name_special_tokens(tokenizer, out.variables);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/escape.h"
 #include "curate/io/json_document.h"
 #include "curate/language/identifier.h"
 

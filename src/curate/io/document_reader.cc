@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "curate/code/source_language.h"
 #include "curate/html/charset.h"
 #include "curate/html/tokenizer.h"

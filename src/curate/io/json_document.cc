@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "data/json_lines.h"
 
 namespace stoa::curate {
@@ -45,37 +46,6 @@ void JsonDocuments::read(std::string_view line, std::size_t readable, Document& 
     }
   }
   require<DataError>(found, "it has no key \"{}\"", text_key_);
-}
-
-void append_json_string(std::string_view text, std::string& out) {
-  out += '"';
-  std::size_t from = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c != '"' && c != '\\') continue;
-    out += text.substr(from, i - from);
-    from = i + 1;
-    switch (c) {
-      case '"':
-      case '\\':
-        out += '\\';
-        out += static_cast<char>(c);
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      default:
-        out += fmt::format("\\u{:04x}", c);
-    }
-  }
-  out += text.substr(from);
-  out += '"';
 }
 
 namespace {

@@ -26,7 +26,6 @@ class JsonDocuments {
 };
 
 // Appends the text as a JSON string, quotes included.
-void append_json_string(std::string_view text, std::string& out);
 // Gives a member to a document's metadata; one of the same name goes. `value` is JSON.
 void set_member(std::string_view key, std::string_view value, std::string& metadata);
 // The value of a member of a document's metadata that is a string without escapes; empty: there is none.

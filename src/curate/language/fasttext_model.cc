@@ -9,9 +9,7 @@
 namespace stoa::curate {
 namespace {
 
-constexpr std::int32_t kMagic = 793712314, kVersion = 12, kSupervised = 3;
 constexpr int kCentroids = 256;
-constexpr std::string_view kLabelPrefix = "__label__", kEndOfLine = "</s>";
 
 std::uint32_t fnv_hash(std::string_view text) {  // FNV-1a of signed bytes
   std::uint32_t h = 2166136261U;

@@ -21,7 +21,12 @@ namespace stoa::curate {
 
 class FastTextModel {
  public:
-  // Calls `visit` with every word of a text and with "</s>", which ends it.
+  // Of its files: what they begin with, the kind of model that classifies, what marks a label among the
+  // words.
+  static constexpr std::int32_t kMagic = 793712314, kVersion = 12, kSupervised = 3;
+  static constexpr std::string_view kLabelPrefix = "__label__", kEndOfLine = "</s>";
+
+  // Calls `visit` with every word of a text and with kEndOfLine, which ends it.
   template <class Visit>
   static void each_word(std::string_view text, Visit&& visit) {
     const auto is_blank = [](char c) {
@@ -33,7 +38,7 @@ class FastTextModel {
       if (end > at) visit(text.substr(at, end - at));
       at = end + 1;
     }
-    visit(std::string_view("</s>"));
+    visit(kEndOfLine);
   }
 
   // DataError where the file is damaged, or no classifier.

@@ -30,7 +30,8 @@ void FastTextTrainer::build_vocabulary(FastTextModel& model) const {
     FastTextModel::each_word(example.text, [&](std::string_view word) { ++counts[std::string(word)]; });
   std::vector<std::pair<std::string, std::int64_t>> words;
   for (auto& [word, count] : counts)
-    if (count >= options_.min_count && !word.starts_with("__label__")) words.emplace_back(word, count);
+    if (count >= options_.min_count && !word.starts_with(FastTextModel::kLabelPrefix))
+      words.emplace_back(word, count);
   std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
@@ -127,11 +128,11 @@ void FastTextTrainer::pass(FastTextModel& model, std::int32_t epoch,
 // The order of fields: fasttext_model.h.
 void FastTextTrainer::write(const FastTextModel& model, const fs::path& path) {
   AtomicFile file(path);
-  for (const std::int32_t value : {793712314, 12}) put(file, value);
-  constexpr std::int32_t kWindow = 5, kNegatives = 5, kSupervised = 3, kUpdateRate = 100;
+  for (const std::int32_t value : {FastTextModel::kMagic, FastTextModel::kVersion}) put(file, value);
+  constexpr std::int32_t kWindow = 5, kNegatives = 5, kUpdateRate = 100;
   for (const std::int32_t value :
        {model.dim_, kWindow, 5, 1, kNegatives, model.word_ngrams_, static_cast<std::int32_t>(model.loss_),
-        kSupervised, model.bucket_, model.minn_, model.maxn_, kUpdateRate})
+        FastTextModel::kSupervised, model.bucket_, model.minn_, model.maxn_, kUpdateRate})
     put(file, value);
   put(file, 1e-4);
   const auto words = static_cast<std::int32_t>(model.word_count_);
@@ -147,7 +148,8 @@ void FastTextTrainer::write(const FastTextModel& model, const fs::path& path) {
     put(file, kind);
   };
   for (std::size_t i = 0; i < names.size(); ++i) put_entry(std::string(names[i]), model.word_counts_[i], 0);
-  for (const std::string& label : model.labels_) put_entry("__label__" + label, 1, 1);
+  for (const std::string& label : model.labels_)
+    put_entry(std::string(FastTextModel::kLabelPrefix) + label, 1, 1);
   for (const auto* matrix : {&model.input_, &model.output_}) {
     put(file, std::int8_t{0});  // not quantised
     put(file, matrix->rows);

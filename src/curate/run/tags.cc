@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "curate/io/json_document.h"
 #include "data/json_lines.h"
 

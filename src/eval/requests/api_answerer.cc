@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "eval/requests/chat_prompt.h"
+#include "eval/requests/generated_answers.h"
 
 namespace stoa::eval {
 namespace {
@@ -26,11 +27,6 @@ Json generation_fields(const infer::GenerateOptions& how, std::uint64_t seed) {
   if (how.sampling.top_k > 0) out["top_k"] = how.sampling.top_k;
   if (how.sampling.min_p > 0) out["min_p"] = how.sampling.min_p;
   return out;
-}
-
-std::string cut(std::string text, const std::vector<std::string>& stops) {
-  for (const std::string& stop : stops) text = text.substr(0, text.find(stop));
-  return text;
 }
 
 // The message of OpenAI's error object, or the body as it is.
@@ -119,7 +115,7 @@ void ApiAnswerer::generate(const Ask& ask, const EncodedText& text, const infer:
   body.update(generation_fields(how, seed));
   const Json reply = asked(ask, "/completions", &body);
   try {
-    answer.text = cut(reply.at("choices").at(0).at("text").get<std::string>(), how.stop);
+    answer.text = cut_at_stops(reply.at("choices").at(0).at("text").get<std::string>(), how.stop);
   } catch (const Json::exception& error) {
     fail<IoError>("{}/completions: the answer has no text: {}", options_.server, error.what());
   }
@@ -136,7 +132,7 @@ void ApiAnswerer::talk(const Ask& ask, const Request& request, const infer::Gene
   const Json reply = asked(ask, "/chat/completions", &body);
   try {
     const Json& content = reply.at("choices").at(0).at("message").at("content");
-    answer.text = content.is_null() ? "" : cut(content.get<std::string>(), how.stop);
+    answer.text = content.is_null() ? "" : cut_at_stops(content.get<std::string>(), how.stop);
   } catch (const Json::exception& error) {
     fail<IoError>("{}/chat/completions: the answer has no message: {}", options_.server, error.what());
   }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "chat/chat_template.h"
+#include "infer/chat_session.h"
 
 namespace stoa::eval {
 
@@ -12,13 +13,7 @@ ChatFunction chat_function(const token::Tokenizer& tokenizer) {
                        "--apply_chat_template: the model has no chat template");
   auto chat = std::make_shared<const chat::ChatTemplate>(tokenizer.chat_template());
   chat::RenderOptions base;
-  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
-    if (id) base.variables[key] = tokenizer.id_to_token(*id);
-  };
-  name("bos_token", tokenizer.bos_id());
-  name("eos_token", tokenizer.eos_id());
-  name("unk_token", tokenizer.unk_id());
-  name("pad_token", tokenizer.pad_id());
+  infer::name_special_tokens(tokenizer, base.variables);
   return [chat, base](const Json& messages, bool open) {
     chat::RenderOptions options = base;
     options.add_generation_prompt = !open;

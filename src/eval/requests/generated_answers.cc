@@ -27,11 +27,14 @@ struct Writing {
 
 }  // namespace
 
-std::string answer_text(const token::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
-                        const std::vector<std::string>& stops) {
-  std::string text = token::replace_invalid_utf8(tokenizer.decode(ids, {.skip_special = true}));
+std::string cut_at_stops(std::string text, const std::vector<std::string>& stops) {
   for (const std::string& stop : stops) text = text.substr(0, text.find(stop));
   return text;
+}
+
+std::string answer_text(const token::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
+                        const std::vector<std::string>& stops) {
+  return cut_at_stops(token::replace_invalid_utf8(tokenizer.decode(ids, {.skip_special = true})), stops);
 }
 
 void generate_answers(infer::PassModel& model, const token::Tokenizer& tokenizer,

@@ -23,6 +23,8 @@ void generate_answers(infer::PassModel& model, const token::Tokenizer& tokenizer
                       const std::vector<std::int32_t>& end_ids, const std::vector<PromptToAnswer>& prompts,
                       const std::function<void(std::size_t prompt, const std::string& answer)>& told);
 
+// Up to the first of `stops` that the text has.
+std::string cut_at_stops(std::string text, const std::vector<std::string>& stops);
 // An answer's text as the harness makes it: decoded as a whole, then cut at what ends it.
 std::string answer_text(const token::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
                         const std::vector<std::string>& stops);

@@ -149,20 +149,9 @@ void Scorer::run(const AnswerTold& told) {
 
 // The model's files.
 std::string ModelAnswerer::identity() {
-  std::vector<std::string> files;
-  const auto add = [&](const fs::directory_entry& entry) {
-    if (entry.is_regular_file())
-      files.push_back(fmt::format("{} {} {}", entry.path().filename().string(), entry.file_size(),
-                                  entry.last_write_time().time_since_epoch().count()));
-  };
-  if (fs::is_directory(model_.directory()))
-    for (const auto& entry : fs::directory_iterator(model_.directory())) add(entry);
-  else
-    add(fs::directory_entry(model_.directory()));  // a .gguf file
-  std::sort(files.begin(), files.end());
   return checksum_text(
-      checksum(fmt::format("{}\n{}\n{}", fmt::join(files, "\n"), name_of(model_.precision().compute),
-                           model_.model().config.num_layers)));
+      checksum(fmt::format("{}\n{}\n{}", checksum_of_states(model_.directory()),
+                           name_of(model_.precision().compute), model_.model().config.num_layers)));
 }
 
 ChatFunction ModelAnswerer::chat() { return chat_function(model_.tokenizer()); }

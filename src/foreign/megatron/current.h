@@ -11,7 +11,7 @@ namespace stoa::foreign {
 
 struct CurrentWords {
   std::vector<WrittenArgument> arguments;   // renamed in place, with marks
-  std::vector<std::string> removed;         // "--data-impl mmap: the index says how it was made"
+  std::vector<std::string> removed;         // "--data-impl mmap: Megatron-LM finds it out, or always does so"
   std::vector<std::string_view> said_anew;  // arguments of the plan that say what was removed
 };
 

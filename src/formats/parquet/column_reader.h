@@ -27,7 +27,6 @@ class ColumnReader {
  private:
   void need();
   bool open_page();  // false at the end
-  void open_data(std::string_view body, std::int64_t values, Encoding encoding);
 
   const std::string_view file_;
   const ColumnChunk chunk_;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "base/half.h"
 
 namespace stoa::parquet {
@@ -124,31 +125,12 @@ void append_bytes(std::string_view bytes, const Node& leaf, std::string& out) {
     default:
       break;
   }
-  if (simdjson::validate_utf8(bytes.data(), bytes.size())) return append_json_text(bytes, out);
+  if (simdjson::validate_utf8(bytes.data(), bytes.size())) return append_json_string(bytes, out);
   require<DataError>(leaf.meaning != Meaning::kText, "a text that is not UTF-8");
   append_quoted([&] { append_base64(bytes, out); }, out);
 }
 
 }  // namespace
-
-void append_json_text(std::string_view text, std::string& out) {
-  out += '"';
-  std::size_t from = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c != '"' && c != '\\') continue;
-    out += text.substr(from, i - from);
-    from = i + 1;
-    if (c == '"' || c == '\\')
-      (out += '\\') += static_cast<char>(c);
-    else if (c == '\n')
-      out += "\\n";
-    else
-      out += fmt::format("\\u{:04x}", c);
-  }
-  out += text.substr(from);
-  out += '"';
-}
 
 void append_json_value(const Value& value, const Node& leaf, std::string& out) {
   switch (leaf.type) {

@@ -8,9 +8,6 @@
 
 namespace stoa::parquet {
 
-// A string, quotes included; the text is UTF-8.
-void append_json_text(std::string_view text, std::string& out);
-
 // DataError: a text that is not UTF-8, a decimal of more than 16 bytes.
 void append_json_value(const Value& value, const Node& leaf, std::string& out);
 

@@ -1,6 +1,7 @@
 #include "formats/parquet/row_reader.h"
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "formats/parquet/json_value.h"
 
 namespace stoa::parquet {
@@ -90,7 +91,7 @@ void RowReader::write_fields(const Node& node, std::uint32_t repetition, std::st
     const Node& field = child(node, i);
     if (i > 0) out += ',';
     column_ = field.name;
-    append_json_text(field.name, out);
+    append_json_string(field.name, out);
     out += ':';
     if (field.repetition == Repetition::kRepeated)
       write_list(field, field, repetition, out);  // a list without a group of its own
@@ -135,7 +136,7 @@ void RowReader::write_map(const Node& node, std::uint32_t repetition, std::strin
     if (key.starts_with('"'))
       out += key;
     else
-      append_json_text(key, out);
+      append_json_string(key, out);
     out += ':';
     write(child(entry, 1), repetition, out);
     ColumnReader& first = first_column(entry);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
 #include "formats/parquet/thrift_compact.h"
@@ -34,6 +35,21 @@ std::int32_t read_unit(ThriftReader& in) {
   return digits;
 }
 
+// By the numbers of LogicalType's fields and of ConvertedType; numbers beyond them mean nothing more.
+constexpr Meaning kLogical[] = {Meaning::kPlain,     Meaning::kText,    Meaning::kMap,      Meaning::kList,
+                                Meaning::kText,      Meaning::kDecimal, Meaning::kDate,     Meaning::kTime,
+                                Meaning::kTimestamp, Meaning::kPlain,   Meaning::kUnsigned, Meaning::kPlain,
+                                Meaning::kText,      Meaning::kPlain,   Meaning::kUuid,     Meaning::kHalf};
+constexpr Meaning kConverted[] = {
+    Meaning::kText,      Meaning::kMap,      Meaning::kMap,      Meaning::kList,     Meaning::kText,
+    Meaning::kDecimal,   Meaning::kDate,     Meaning::kTime,     Meaning::kTime,     Meaning::kTimestamp,
+    Meaning::kTimestamp, Meaning::kUnsigned, Meaning::kUnsigned, Meaning::kUnsigned, Meaning::kUnsigned,
+    Meaning::kPlain,     Meaning::kPlain,    Meaning::kPlain,    Meaning::kPlain,    Meaning::kText};
+Meaning meaning_of(std::span<const Meaning> meanings, std::int64_t number) {
+  const bool known = number >= 0 && number < std::ssize(meanings);
+  return known ? meanings[static_cast<std::size_t>(number)] : Meaning::kPlain;
+}
+
 // The LogicalType union.
 void read_logical(ThriftReader& in, Node& node) {
   in.each_field([&](const auto& kind) {
@@ -50,86 +66,19 @@ void read_logical(ThriftReader& in, Node& node) {
       else
         in.skip(field.type);
     });
-    switch (kind.id) {
-      case 1:
-      case 4:
-      case 12:  // string, enum, JSON
-        node.meaning = Meaning::kText;
-        break;
-      case 2:
-        node.meaning = Meaning::kMap;
-        break;
-      case 3:
-        node.meaning = Meaning::kList;
-        break;
-      case 5:
-        node.meaning = Meaning::kDecimal;
-        node.digits = scale;
-        break;
-      case 6:
-        node.meaning = Meaning::kDate;
-        break;
-      case 7:
-      case 8:
-        node.meaning = kind.id == 7 ? Meaning::kTime : Meaning::kTimestamp;
-        node.digits = digits;
-        break;
-      case 10:
-        if (!is_signed) node.meaning = Meaning::kUnsigned;
-        break;
-      case 14:
-        node.meaning = Meaning::kUuid;
-        break;
-      case 15:
-        node.meaning = Meaning::kHalf;
-        break;
-      default:
-        break;
-    }
+    node.meaning = meaning_of(kLogical, kind.id);
+    if (kind.id == 5) node.digits = scale;
+    if (kind.id == 7 || kind.id == 8) node.digits = digits;
+    if (kind.id == 10 && is_signed) node.meaning = Meaning::kPlain;
   });
 }
 
 // The older ConvertedType, where there is no logical one.
 void set_converted(std::int64_t converted, std::int32_t scale, Node& node) {
-  switch (converted) {
-    case 0:
-    case 4:
-    case 19:  // UTF8, ENUM, JSON
-      node.meaning = Meaning::kText;
-      break;
-    case 1:
-    case 2:
-      node.meaning = Meaning::kMap;
-      break;
-    case 3:
-      node.meaning = Meaning::kList;
-      break;
-    case 5:
-      node.meaning = Meaning::kDecimal;
-      node.digits = scale;
-      break;
-    case 6:
-      node.meaning = Meaning::kDate;
-      break;
-    case 7:
-    case 8:
-      node.meaning = Meaning::kTime;
-      node.digits = converted == 7 ? 3 : 6;
-      break;
-    case 9:
-    case 10:
-      node.meaning = Meaning::kTimestamp;
-      node.digits = converted == 9 ? 3 : 6;
-      break;
-    case 11:
-    case 12:
-    case 13:
-    case 14:
-      node.meaning = Meaning::kUnsigned;
-      break;
-    default:
-      break;
-  }
+  node.meaning = meaning_of(kConverted, converted);
+  if (node.meaning == Meaning::kDecimal) node.digits = scale;
+  // In milliseconds or, the even ones, microseconds.
+  if (converted >= 7 && converted <= 10) node.digits = converted % 2 == 1 ? 3 : 6;
 }
 
 Element read_element(ThriftReader& in) {

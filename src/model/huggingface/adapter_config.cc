@@ -226,10 +226,6 @@ std::string write_virtual_tokens(const ModelSpec& spec, const std::string& base)
   return json.dump(2) + "\n";
 }
 
-}  // namespace
-
-namespace {
-
 std::string write_ia3(const ModelSpec& spec, const std::string& base) {
   const AdapterPlan& plan = *spec.adapters;
   std::set<std::string> adapted, inputs, outputs, others;
