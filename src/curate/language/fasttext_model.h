@@ -21,8 +21,7 @@ namespace stoa::curate {
 
 class FastTextModel {
  public:
-  // Of its files: what they begin with, the kind of model that classifies, what marks a label among the
-  // words.
+  // What a file begins with, the kind of model that classifies, and what marks a label among the words.
   static constexpr std::int32_t kMagic = 793712314, kVersion = 12, kSupervised = 3;
   static constexpr std::string_view kLabelPrefix = "__label__", kEndOfLine = "</s>";
 
