@@ -168,7 +168,8 @@ void ConfigArguments::add_to(CLI::App& command) {
   command.add_option(
       "--from-megatron", from_megatron,
       "Instead of CONFIG: the arguments of Megatron-LM in quotes, or the path of a script (.sh) or of "
-      "a file with MODEL_ARGS (.yaml)");
+      "a file with MODEL_ARGS (.yaml); variables may stand before it, words behind a script: \"TP=2 run.sh "
+      "7B\"");
   command
       .add_option("--ignore", ignore,
                   "With --from-megatron: an argument that is left out, such as mtp-num-layers (repeatable)")
@@ -197,8 +198,7 @@ FoundConfig read_config(const ConfigArguments& a, Purpose purpose, std::optional
   require<UsageError>(a.ignore.empty(), "--ignore {} is for --from-megatron",
                       a.ignore.empty() ? "" : a.ignore[0]);
   require<UsageError>(!a.config.empty(), "no CONFIG: give a file, a preset, or --from-megatron \"ARGS\"");
-  if (const auto file = huggingface_file(a.config))
-    return from_huggingface(*file, a, purpose, ranks);
+  if (const auto file = huggingface_file(a.config)) return from_huggingface(*file, a, purpose, ranks);
   std::error_code error;
   if (fs::is_regular_file(a.config, error)) {
     config::Node root = config::read_yaml(a.config);

@@ -202,7 +202,7 @@ class Emission {
     std::string note;
     out.text = foreign::patched_text(source, patch, ranks_, title_, note);
     if (!note.empty()) out.notes.push_back(note);
-    const bool yaml = source.kind == MegatronText::Kind::kYaml && source.text != "";
+    const bool yaml = source.kind == MegatronText::Kind::kYaml && source.text != "" && source.whole;
     out.file_name = yaml ? "megatron.yaml" : "megatron.sh";
     const bool starts_itself = out.text.find("srun ") != std::string::npos;
     out.command = starts_itself ? "" : "bash @FILE";

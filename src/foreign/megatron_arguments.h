@@ -40,17 +40,19 @@ MegatronArguments read_megatron_words(const std::vector<std::string>& words,
 struct MegatronText {
   enum class Kind { kArguments, kScript, kYaml };
   Kind kind = Kind::kArguments;
-  std::string text, name;          // name: of the file, in messages
-  std::vector<std::string> words;  // of its command
-  std::vector<std::string> notes;  // of a script: what was not followed
+  std::string text, name;                                // name: of the file, in messages
+  std::vector<std::string> words;                        // of its command
+  std::vector<std::string> notes;                        // of a script: what was not followed
+  std::optional<std::int64_t> nodes = {}, devices = {};  // that Slurm starts, where its script says
+  bool whole = true;  // the text alone is the command: no other script, no words behind it
 };
 
 // UsageError: no such file, no command in it.
 MegatronText megatron_text(const std::string& source);
 MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::string name);
 
-// The same of arguments, of a script (.sh, .slurm, .sbatch) whose path `source` is, or of a YAML file with
-// MODEL_ARGS.
+// The same of arguments, of a script (.sh, .slurm, .sbatch) that `source` names, or of a YAML file with
+// MODEL_ARGS. Before the file may stand variables, behind a script its words: "TP=2 bash run.sh 8 7B".
 MegatronArguments read_megatron(const MegatronText& text, const MegatronOptions& options = {});
 MegatronArguments read_megatron(const std::string& source, const MegatronOptions& options = {});
 

@@ -53,6 +53,13 @@ Word split_word(std::string_view word) {
   return {std::string(word.substr(0, equals)), std::string(word.substr(equals + 1))};
 }
 
+// Whether all words up to the next argument are variables that nothing sets, as $EXTRA behind a list.
+bool only_open(const std::vector<std::string>& words, std::size_t at) {
+  for (; at < words.size() && !is_argument(words[at]); ++at)
+    if (words[at].front() != kOpen || words[at].find(kClose) != words[at].size() - 1) return false;
+  return true;
+}
+
 std::string arity_words(Arity arity) {
   switch (arity) {
     case Arity::kFlag:
@@ -162,8 +169,10 @@ MegatronCommand read_megatron_command(const std::vector<std::string>& words) {
     if (w.value)
       a.values.push_back(*w.value);
     else
-      while (i < words.size() && a.values.size() < most && !is_argument(words[i]))
+      while (i < words.size() && a.values.size() < most && !is_argument(words[i])) {
+        if (!a.values.empty() && !w.name.ends_with("path") && only_open(words, i)) break;
         a.values.push_back(words[i++]);
+      }
     if (of_launcher) {
       if (!a.values.empty()) take_ranks(command, w.name, a.values.front());
       continue;

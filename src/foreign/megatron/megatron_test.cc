@@ -52,7 +52,7 @@ TEST(MegatronTable, HasEachArgumentOnceWithAReason) {
     for (const MegatronArgument& a : theme.arguments) {
       EXPECT_TRUE(names.insert(a.name).second) << a.name << " stands twice";
       EXPECT_FALSE(a.text.empty()) << a.name;
-      EXPECT_TRUE(a.neutral.empty() || a.use == Use::kRefused) << a.name;
+      EXPECT_TRUE(a.neutral.empty() || a.use == Use::kRefused || a.use == Use::kNotTrained) << a.name;
       if (a.use == Use::kKey) {
         EXPECT_EQ(a.arity == Arity::kFlag, a.text.find('=') != std::string_view::npos) << a.name;
         EXPECT_TRUE(a.arity == Arity::kFlag || a.arity == Arity::kOne) << a.name;
@@ -154,7 +154,21 @@ TEST(MegatronArguments, BalancingSaysTheWordOfTheSchema) {
   EXPECT_THAT(message_of(kSmall + experts + "aux_loss --micro-batch-size 2", {{}, {}, Purpose::kTrain, {}}),
               HasSubstr("microbatches of several"));
   EXPECT_THAT(read_small("--qk-l2-norm").overrides, Contains("model.qk_layernorm=true"));
-  EXPECT_THAT(message_of(kSmall + experts + "sinkhorn"), HasSubstr("expected seq_aux_loss"));
+  EXPECT_THAT(message_of(kSmall + experts + "quantile_balancing"), HasSubstr("expected seq_aux_loss"));
+}
+
+TEST(MegatronArguments, WhatChangesTheNumbersOfATrainingAloneIsPlanned) {
+  for (const char* other :
+       {"--decoupled-lr 5e-4 --decoupled-min-lr 1e-5", "--apply-wd-to-qk-layernorm", "--fim-data",
+        "--error-injection-rate 100", "--eval-global-batch-size 8", "--per-split-data-args-path x",
+        "--num-experts 8 --moe-router-load-balancing-type sinkhorn"}) {
+    EXPECT_TRUE(any_with(read_small(other).notes, "The plan is the same; 'stoa train' refuses it")) << other;
+    EXPECT_THAT(message_of(kSmall + other, {{}, {}, Purpose::kTrain, {}}), HasSubstr("Stoa does not do what"))
+        << other;
+  }
+  EXPECT_THAT(read_small("--num-experts 8 --moe-router-load-balancing-type sinkhorn").overrides,
+              Contains("model.moe_router_load_balancing_type=none"));
+  EXPECT_TRUE(any_with(read_small("--dataloader-type single").ignored, "asks for what Stoa does anyway"));
 }
 
 TEST(MegatronArguments, ListsOfLayers) {
@@ -488,6 +502,112 @@ TEST(MegatronScript, WhatIsNotConstantIsNamed) {
     EXPECT_THAT(error.what(), HasSubstr("the script does not set $MBS of --micro-batch-size $MBS"));
   }
   fs::remove(file);
+}
+
+TEST(MegatronScript, FollowsCases) {
+  const auto words_for = [](const std::string& size) {
+    return script_words("SIZE=" + size + R"sh(
+case "$SIZE" in
+  7B|8B)
+    L=32; H=4096 ;;
+  7*) L=1 ;;
+  "13B") L=40
+    if [ $L = 40 ]; then H=5120; fi
+    case $H in 5120) N=40 ;; *) N=1 ;; esac
+    ;;
+  *) L=2; H=64; N=2 ;;
+esac
+case x in y) L=9 ;; esac
+python pretrain_gpt.py --num-layers $L --hidden-size $H --num-attention-heads ${N:-32} --lr $(dirname a/b/c)
+)sh");
+  };
+  const auto with = [](const char* layers, const char* hidden, const char* heads) {
+    return ElementsAre("python", "pretrain_gpt.py", "--num-layers", layers, "--hidden-size", hidden,
+                       "--num-attention-heads", heads, "--lr", "a/b");
+  };
+  EXPECT_THAT(words_for("8B"), with("32", "4096", "32"));
+  EXPECT_THAT(words_for("13B"), with("40", "5120", "40"));
+  EXPECT_THAT(words_for("1T"), with("2", "64", "2"));
+}
+
+TEST(MegatronScript, WhatNobodyCanDecideIsLeftOutWithItsElse) {
+  const auto command = read_shell_script(
+      "L=1\nif [ $1 = a ]; then L=2; elif [ 1 = 1 ]; then L=3; else exit 1; fi\n[ $1 = b ] && L=4\n"
+      "[ $1 = b ] || L=5\ncase $1 in a) L=6 ;; *) L=7 ;; esac\nif [ -z \"$TOKENIZER\" ]; then T=gpt; fi\n"
+      "[[ abc == a* ]] && B=--bf16\npython pretrain_gpt.py --num-layers $L --lr 1 --tokenizer-type $T $B\n",
+      "job.sh");
+  EXPECT_THAT(command.words, ElementsAre("python", "pretrain_gpt.py", "--num-layers", "1", "--lr", "1",
+                                         "--tokenizer-type", "gpt", "--bf16"));
+  EXPECT_TRUE(any_with(command.notes, "line 2: what follows '[ $1 = a ]' is left out"));
+  EXPECT_TRUE(any_with(command.notes, "the branches of 'case $1' are left out"));
+  EXPECT_TRUE(any_with(command.notes, "taken as unset: TOKENIZER"));
+}
+
+class MegatronScripts : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_ / "parts"); }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    write_text(folder_ / name, text);
+    return (folder_ / name).string();
+  }
+  const fs::path folder_ = fs::path(::testing::TempDir()) / "megatron_scripts";
+};
+
+// As SC21's run_table_1.sh, which is in several files.
+TEST_F(MegatronScripts, ReadsWhatItSourcesAndSubmits) {
+  write("CONFIG.sh", "export PARAMS=\" ${MORE} --num-layers ${L} --hidden-size 64 --lr 1\"\n");
+  write("SUBMIT.sh",
+        "sbatch -p <queue> --job-name=a \\\n  --nodes=${NODES} --export=PARAMS JOB.sh\nexit 0\n");
+  write("JOB.sh",
+        "#!/bin/bash\n#SBATCH -t 0:30:00 --exclusive --ntasks-per-node=8\n"
+        "CMD=\"python -u $CODE/pretrain_gpt.py ${PARAMS} $HIDDEN\"\nsrun -l sh -c \"${CMD}\"\n");
+  const std::string run = write("run.sh",
+                                "L=24\nNODES=315\nHIDDEN=not-exported\nMORE=\"--bf16 \"\n. `pwd`/CONFIG.sh\n"
+                                "source $(cd \"$(dirname \"$0\")\" && pwd)/SUBMIT.sh\nexit 0\n");
+  const MegatronText text = megatron_text(run);
+  EXPECT_EQ(text.nodes, 315);
+  EXPECT_EQ(text.devices, 8);
+  EXPECT_FALSE(text.whole);
+  EXPECT_THAT(text.words, AllOf(Contains("--bf16"), Contains("24"), Not(Contains("not-exported"))));
+}
+
+TEST_F(MegatronScripts, TakesVariablesAndWordsThatItIsStartedWith) {
+  write("parts/inner.sh",
+        "torchrun --nproc_per_node ${G:-1} pretrain_gpt.py --num-layers $1 --hidden-size $H --lr $2 $#\n");
+  const std::string run =
+      write("run.sh",
+            "SIZE=$1\nshift\nif [ $SIZE = 7B ]; then L=32; elif [ $SIZE = 13B ]; then L=40; fi\n"
+            "export H=${H:-64}\nG=8 bash parts/inner.sh $L ${1:-5}\n");
+  EXPECT_THAT(megatron_text("bash " + run + " 13B 7").words,
+              ElementsAre("torchrun", "--nproc_per_node", "8", "pretrain_gpt.py", "--num-layers", "40",
+                          "--hidden-size", "64", "--lr", "7", "2"));
+  EXPECT_THAT(megatron_text("H=128 " + run + " 7B").words,
+              AllOf(Contains("32"), Contains("128"), Contains("5")));
+  const std::string yaml = write("model_config.yaml", "MODEL_ARGS:\n  --num-layers: ${L}\n  --lr: $RATE\n");
+  EXPECT_THAT(megatron_text("L=3 " + yaml).words, Contains("3"));
+  EXPECT_EQ(megatron_text("OMP_NUM_THREADS=1 torchrun pretrain_gpt.py --num-layers 2").kind,
+            MegatronText::Kind::kArguments);
+}
+
+TEST_F(MegatronScripts, WhatIsNotHereIsNamed) {
+  const auto message = [](const std::string& source) -> std::string {
+    try {
+      megatron_text(source);
+      return "";
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(
+      read_megatron_command(
+          script_words("python pretrain_gpt.py --lr 1 --bf16 --recompute-modules mlp $MORE --seed 3\n"))
+          .open_words,
+      ElementsAre("$MORE"));
+  EXPECT_THAT(message(write("a.sh", "source $HERE/x.sh\nbash missing.sh 3\n")),
+              HasSubstr("it runs $HERE/x.sh, missing.sh, which is not here"));
+  const std::string self = write("self.sh", "bash self.sh\nsource self.sh\n");
+  EXPECT_THAT(message(self), HasSubstr("read each other without an end"));
 }
 
 // Such as the configurations of models that Megatron's own scripts read.

@@ -253,8 +253,10 @@ std::string patched_text(const MegatronText& source, MegatronPatch patch, const 
                          const std::string& title, std::string& note) {
   using Kind = MegatronText::Kind;
   if (source.kind == Kind::kArguments) return standalone(std::move(patch), ranks, title);
-  if (source.kind == Kind::kYaml) return in_yaml(source, patch, title);
+  if (source.kind == Kind::kYaml && source.whole) return in_yaml(source, patch, title);
   try {
+    require<ConfigError>(source.whole,
+                         "its arguments come from other scripts, or from what stands around it");
     std::string text = in_script(source, patch, ranks, title);
     require<ConfigError>(says_the_same(megatron_text(Kind::kScript, text, source.name), patch),
                          "its arguments are made in a way that a change of the text does not reach");

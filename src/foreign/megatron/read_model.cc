@@ -452,8 +452,15 @@ void MegatronReading::balancing() {
           type == "aux_loss"
               ? "a loss over microbatches of several sequences: Stoa's is per sequence, seq_aux_loss"
               : "a loss over the global batch: Stoa's is per sequence, seq_aux_loss");
+  } else if (type == "sinkhorn") {
+    set("model.moe_router_load_balancing_type", "none");
+    trains_differently(
+        "moe-router-load-balancing-type",
+        "tokens are assigned by the optimal transport of Sinkhorn: Stoa's router takes the best "
+        "experts of each");
   } else {
-    refuse("moe-router-load-balancing-type", "expected seq_aux_loss, aux_loss or none");
+    refuse("moe-router-load-balancing-type",
+           "expected seq_aux_loss, aux_loss, none, or for a plan global_aux_loss or sinkhorn");
   }
   if (has("moe-expert-capacity-factor") && number("model.micro_batch_size", 1) > 1)
     refuse("moe-expert-capacity-factor",

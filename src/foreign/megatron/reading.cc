@@ -134,7 +134,7 @@ void MegatronReading::open_values() {
                                          "merge-file",      "deepspeed_config",       "deepspeed-config"};
   std::vector<std::string> variables;
   for (const GivenArgument& a : command_.arguments) {
-    if (!a.row || a.row->use == Use::kNone || a.row->use == Use::kRefused ||
+    if (!a.row || a.row->use == Use::kNone || a.row->use == Use::kRefused || a.row->use == Use::kNotTrained ||
         a.row->text.starts_with("when training:") ||  // run() asks for these one by one
         std::find(std::begin(kFiles), std::end(kFiles), a.name) != std::end(kFiles))
       continue;
@@ -171,12 +171,14 @@ void MegatronReading::take_rows() {
         set(a.row->text.substr(0, equals), std::string(a.row->text.substr(equals + 1)));
       else
         set(a.row->text, a.values.front());
-    } else if (a.row->use == Use::kRefused) {
+    } else if (a.row->use == Use::kRefused || a.row->use == Use::kNotTrained) {
       const bool neutral =
           !a.values.empty() && std::all_of(a.values.begin(), a.values.end(),
                                            [&](const auto& v) { return among(a.row->neutral, v); });
       if (neutral)
         out_.ignored.push_back(fmt::format("{} (asks for what Stoa does anyway)", a.text()));
+      else if (a.row->use == Use::kNotTrained)
+        trains_differently(a.name, a.row->text);
       else
         refuse(a.name, a.row->text);
     } else if (a.row->use == Use::kNone) {

@@ -49,7 +49,7 @@ constexpr MegatronArgument kMegatronMoe[] = {
      "how rows reach their experts: Stoa has its own way, with the same results"},
     {"moe-hybridep-pad-uneven-dispatch-inputs", Arity::kFlag, Use::kNone,
      "how rows reach their experts: Stoa has its own way, with the same results"},
-    {"moe-input-jitter-eps", Arity::kOne, Use::kRefused, "noise on the router's input", "0 0.0"},
+    {"moe-input-jitter-eps", Arity::kOne, Use::kNotTrained, "noise on the router's input", "0 0.0"},
     {"moe-latent-size", Arity::kOne, Use::kRefused, "experts in a narrower latent space"},
     {"moe-layer-freq", Arity::kOne, Use::kOther,
      "model.moe_layer_freq, or model.moe_dense_layers for a list"},

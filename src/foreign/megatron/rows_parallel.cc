@@ -15,7 +15,7 @@ constexpr MegatronArgument kMegatronParallel[] = {
     {"cp-comm-type", Arity::kSome, Use::kOther, "model.cp_comm_type, where it is one for all layers"},
     {"create-all-gather-group", Arity::kFlag, Use::kNone,
      "how Megatron sets up processes and their communication"},
-    {"data-parallel-random-init", Arity::kFlag, Use::kRefused,
+    {"data-parallel-random-init", Arity::kFlag, Use::kNotTrained,
      "other initial weights on each data-parallel rank"},
     {"data-parallel-sharding-strategy", Arity::kOne, Use::kOther,
      "model.zero_stage, with --use-megatron-fsdp"},

@@ -1,7 +1,11 @@
 // The command of a shell script that starts Megatron-LM, as far as it is constant: assignments, arrays,
-// ${X:-default}, arithmetic, conditions of what the script itself sets. Nothing is executed.
+// ${X:-default}, arithmetic, conditions of what the script itself sets, scripts that it reads or starts.
+// Nothing is executed.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,13 +19,25 @@ inline constexpr char kOpen = '\x01', kClose = '\x02';
 std::string shown_word(std::string_view word);
 std::vector<std::string> open_variables(std::string_view word);
 
+// What a script is started with: "TP=2 bash train.sh 8 7B".
+struct ScriptStart {
+  std::map<std::string, std::string> variables;     // of its environment
+  std::optional<std::vector<std::string>> words{};  // $1, $2, …; none: not known
+
+  bool empty() const { return variables.empty() && !words; }
+};
+
 struct ScriptCommand {
   std::vector<std::string>
       words;  // of the last command that runs a Python program with arguments of Megatron
-  std::vector<std::string> notes;  // branches and loops that were not followed
+  std::vector<std::string> notes;              // branches and loops that were not followed
+  std::optional<std::int64_t> nodes, devices;  // that Slurm starts: nodes, and tasks on each
+  bool of_several = false;                     // other scripts were read for it
 };
 
-// UsageError: no such command, quotes or parentheses without their end. `name` is the script's, in messages.
-ScriptCommand read_shell_script(std::string_view text, const std::string& name);
+// UsageError: no such command, quotes or parentheses without their end. `name` is the script's, in messages;
+// other scripts are searched for next to it.
+ScriptCommand read_shell_script(std::string_view text, const std::string& name,
+                                const ScriptStart& start = {});
 
 }  // namespace stoa::foreign

@@ -2,20 +2,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "config/node.h"
 #include "config/yaml.h"
 #include "foreign/megatron/command_line.h"
+#include "foreign/megatron/reading.h"
 #include "foreign/megatron/shell_script.h"
+#include "foreign/megatron/shell_statements.h"
 #include "foreign/megatron_arguments.h"
 
 namespace stoa::foreign {
 namespace {
 
-// A scalar with the variables of its environment left open.
-std::string with_open_variables(std::string_view text) {
+using Variables = std::map<std::string, std::string>;
+
+// A scalar with the variables of its environment, left open where they are not given.
+std::string with_variables(std::string_view text, const Variables& given) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     if (text[at] != '$' || at + 1 == text.size()) {
@@ -25,30 +31,33 @@ std::string with_open_variables(std::string_view text) {
     const bool braces = text[at + 1] == '{';
     std::size_t end = at + 1 + braces;
     const std::size_t begin = end;
-    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
-      ++end;
-    out += kOpen;
-    out += text.substr(begin, end - begin);
-    out += kClose;
+    while (end < text.size() && is_name_char(text[end])) ++end;
+    const std::string name(text.substr(begin, end - begin));
+    if (const auto value = given.find(name); value != given.end())
+      out += value->second;
+    else
+      out += fmt::format("{}{}{}", kOpen, name, kClose);
     at = braces ? std::min(text.find('}', end), text.size() - 1) + 1 : end;
   }
   return out;
 }
 
-void add_scalar(std::vector<std::string>& words, const std::string& name, const std::string& text) {
+void add_scalar(std::vector<std::string>& words, const std::string& name, const std::string& text,
+                const Variables& given) {
   const MegatronArgument* row = find_megatron_argument(std::string_view(name).substr(2));
   const bool many = row && (row->arity == Arity::kAny || row->arity == Arity::kSome);
   if (many && !text.starts_with('(')) {  // several values in one scalar: "0.9 1.0", "[mlp moe_act]"
     const bool brackets = text.starts_with('[') && text.ends_with(']');
     const std::string inner = brackets ? text.substr(1, text.size() - 2) : text;
-    for (const std::string& word : shell_words(with_open_variables(inner))) words.push_back(word);
+    for (const std::string& word : shell_words(with_variables(inner, given))) words.push_back(word);
     return;
   }
-  words.push_back(with_open_variables(text));
+  words.push_back(with_variables(text, given));
 }
 
 // MODEL_ARGS: a map of arguments, `true` for those without a value, false for those that are not given.
-std::vector<std::string> words_of_yaml(const config::Node& root, const std::string& path) {
+std::vector<std::string> words_of_yaml(const config::Node& root, const std::string& path,
+                                       const Variables& given) {
   const config::Node *arguments = root.find("MODEL_ARGS"), *mode = root.find("MODE");
   const bool neox =
       !arguments && std::any_of(root.entries.begin(), root.entries.end(), [](const auto& entry) {
@@ -77,11 +86,11 @@ std::vector<std::string> words_of_yaml(const config::Node& root, const std::stri
     if (value.kind == Kind::kScalar && value.scalar == "false") continue;
     words.push_back(name);
     if (value.kind == Kind::kSequence) {
-      for (const config::Node& item : value.items) words.push_back(with_open_variables(item.scalar));
+      for (const config::Node& item : value.items) words.push_back(with_variables(item.scalar, given));
     } else {
       require<UsageError>(value.kind == Kind::kScalar, "--from-megatron {}: {}: expected a value or a list",
                           path, key);
-      if (value.scalar != "true") add_scalar(words, name, value.scalar);
+      if (value.scalar != "true") add_scalar(words, name, value.scalar, given);
     }
   }
   return words;
@@ -91,20 +100,55 @@ bool ends_with_any(std::string_view text, std::initializer_list<std::string_view
   return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return text.ends_with(e); });
 }
 
-}  // namespace
+// The file that the text names, with what stands around it; otherwise the text is arguments.
+std::pair<MegatronText::Kind, std::string> named_file(const std::string& text, ScriptStart& start) {
+  using Kind = MegatronText::Kind;
+  std::vector<std::string> words;
+  try {
+    words = shell_words(text);
+  } catch (const UsageError&) {  // a quote without its end: the arguments say so
+    return {Kind::kArguments, {}};
+  }
+  std::size_t at = 0;
+  for (; at < words.size(); ++at) {
+    const auto equals = words[at].find('=');
+    if (equals == 0 || equals == std::string::npos ||
+        !std::all_of(words[at].begin(), words[at].begin() + static_cast<std::ptrdiff_t>(equals),
+                     is_name_char))
+      break;
+    start.variables[words[at].substr(0, equals)] = words[at].substr(equals + 1);
+  }
+  if (at + 1 < words.size() && (words[at] == "bash" || words[at] == "sh" || words[at] == "sbatch")) ++at;
+  if (at >= words.size()) return {Kind::kArguments, {}};
+  const std::string& path = words[at];
+  if (ends_with_any(path, {".yaml", ".yml"}) && at + 1 == words.size()) return {Kind::kYaml, path};
+  if (!ends_with_any(path, {".sh", ".bash", ".slurm", ".sbatch"})) return {Kind::kArguments, {}};
+  if (at + 1 < words.size())
+    start.words.emplace(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
+  return {Kind::kScript, path};
+}
 
-MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::string name) {
+MegatronText text_of(MegatronText::Kind kind, std::string text, std::string name, const ScriptStart& start) {
   using Kind = MegatronText::Kind;
   MegatronText out{kind, std::move(text), std::move(name), {}, {}};
   if (kind == Kind::kArguments) {
     out.words = shell_words(out.text);
   } else if (kind == Kind::kScript) {
-    ScriptCommand command = read_shell_script(out.text, out.name);
+    ScriptCommand command = read_shell_script(out.text, out.name, start);
     out.words = std::move(command.words);
     out.notes = std::move(command.notes);
+    const bool by_torch = std::any_of(out.words.begin(), out.words.end(), [](const std::string& w) {
+      return w.ends_with("torchrun") || w == "torch.distributed.run" || w == "torch.distributed.launch";
+    });
+    if (!by_torch && command.devices.value_or(1) > 1) {  // srun starts a task for each rank
+      out.devices = command.devices;
+      out.nodes = command.nodes;
+    }
+    out.whole = start.empty() && !command.of_several;
   } else {
     std::vector<std::string> repeated;
-    out.words = words_of_yaml(config::parse_yaml(out.text, out.name, 0, &repeated), out.name);
+    out.words =
+        words_of_yaml(config::parse_yaml(out.text, out.name, 0, &repeated), out.name, start.variables);
     for (const std::string& key : repeated)
       out.notes.push_back(key + " is given twice: the last counts, as in Megatron's tests");
     // test_cases/bert/NAME/model_config.yaml does not name its program.
@@ -114,20 +158,25 @@ MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::strin
                                           {"test_cases/mimo/", "examples/mimo/train.py"},
                                           {"test_cases/multimodal-llava/", "pretrain_vlm.py"}})
       if (out.name.find(folder) != std::string::npos) out.words.insert(out.words.begin(), program);
+    out.whole = start.empty();
   }
   return out;
 }
 
+}  // namespace
+
+MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::string name) {
+  return text_of(kind, std::move(text), std::move(name), {});
+}
+
 MegatronText megatron_text(const std::string& source) {
   using Kind = MegatronText::Kind;
-  const bool one_word = source.find_first_of(" \t\n") == std::string::npos;
-  const bool script = one_word && ends_with_any(source, {".sh", ".bash", ".slurm", ".sbatch"});
-  const bool yaml = one_word && ends_with_any(source, {".yaml", ".yml"});
-  if (!script && !yaml) return megatron_text(Kind::kArguments, source, "the arguments");
+  ScriptStart start;
+  const auto [kind, path] = named_file(source, start);
+  if (kind == Kind::kArguments) return megatron_text(kind, source, "the arguments");
   std::error_code error;
-  require<UsageError>(fs::is_regular_file(source, error), "--from-megatron {}: there is no such file",
-                      source);
-  return megatron_text(yaml ? Kind::kYaml : Kind::kScript, read_text(source), source);
+  require<UsageError>(fs::is_regular_file(path, error), "--from-megatron {}: there is no such file", path);
+  return text_of(kind, read_text(path), path, start);
 }
 
 MegatronArguments read_megatron(const std::string& source, const MegatronOptions& options) {
@@ -135,7 +184,12 @@ MegatronArguments read_megatron(const std::string& source, const MegatronOptions
 }
 
 MegatronArguments read_megatron(const MegatronText& text, const MegatronOptions& options) {
-  MegatronArguments out = read_megatron_words(text.words, options);
+  MegatronCommand command = read_megatron_command(text.words);
+  if (!command.devices && text.devices) {
+    command.devices = text.devices;
+    command.nodes = text.nodes;
+  }
+  MegatronArguments out = MegatronReading(std::move(command), options).read();
   out.notes.insert(out.notes.begin(), text.notes.begin(), text.notes.end());
   return out;
 }

@@ -26,6 +26,8 @@ constexpr std::string_view use_text(Use use) {
       return "honoured in another way";
     case Use::kNone:
       return "no meaning here";
+    case Use::kNotTrained:
+      return "refused in training";
     case Use::kRefused:
       return "refused";
   }
@@ -91,8 +93,10 @@ std::string megatron_table_page() {
       "explains how to use it.\n\n"
       "The {} arguments of Megatron-LM (1.0 to 2.6, core 0.4 to main of August 2026), of Megatron-DeepSpeed "
       "and of BigScience's copy of it.\n"
-      "{} are honoured, {} honoured in another way, {} have no meaning here, {} are refused.\n",
-      megatron_index().size(), count[Use::kKey], count[Use::kOther], count[Use::kNone], count[Use::kRefused]);
+      "{} are honoured, {} honoured in another way, {} have no meaning here, {} are refused, {} of them in "
+      "training alone: they change neither memory nor time.\n",
+      megatron_index().size(), count[Use::kKey], count[Use::kOther], count[Use::kNone],
+      count[Use::kRefused] + count[Use::kNotTrained], count[Use::kNotTrained]);
   for (const MegatronTheme& theme : megatron_themes()) {
     page += fmt::format("\n## {}\n\n| argument | state | key, how, or why |\n|---|---|---|\n", theme.title);
     for (const MegatronArgument& a : theme.arguments)

@@ -10,9 +10,12 @@
 namespace stoa::foreign {
 
 enum class Use {
-  kKey,      // a key of Stoa has its value
-  kOther,    // honoured by code: text says what becomes of it
-  kNone,     // does not apply to Stoa: text says why
+  kKey,    // a key of Stoa has its value
+  kOther,  // honoured by code: text says what becomes of it
+  kNone,   // does not apply to Stoa: text says why
+  // Would change the numbers of a training, and neither memory nor time, and is not honoured: a plan says so,
+  // a run is refused. text says why.
+  kNotTrained,
   kRefused,  // would change numbers, memory or time, and is not honoured: text says why
 };
 
@@ -24,7 +27,7 @@ struct MegatronArgument {
   Arity arity;
   Use use;
   std::string_view text;          // kKey: "model.num_layers", of a flag "model.activation=swiglu"
-  std::string_view neutral = {};  // kRefused: values that ask for nothing, separated by spaces
+  std::string_view neutral = {};  // refused: values that ask for nothing, separated by spaces
 };
 
 std::span<const MegatronArgument> megatron_model_arguments();
