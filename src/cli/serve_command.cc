@@ -66,15 +66,10 @@ void serve_models(const ServeArguments& a, Context& context) {
   require<UsageError>(!options.models.empty() || options.follow, "give a MODEL, or --follow RUN");
   require<UsageError>(!options.models.empty() || a.adapters.empty(),
                       "--adapter is of the first MODEL: give one");
-  const serve::ModelOptions base = options.models.empty() ? serve::ModelOptions{} : options.models.front();
   for (const auto& adapter : a.adapters) {
     const auto [name, path] = named_path(adapter);
     require<UsageError>(!name.empty(), "--adapter {}: expected NAME=DIR", adapter);
-    serve::ModelOptions adapted = base;
-    adapted.name = name;
-    adapted.aliases.clear();
-    adapted.adapter = path;
-    options.models.push_back(adapted);
+    options.models.front().adapters.push_back({name, path});
   }
   for (const auto& origin : options.app.allowed_origins)
     require<UsageError>(origin == "*" || origin.find("://") != std::string::npos,
@@ -107,6 +102,11 @@ void add_serve_command(CLI::App& app, Context& context) {
   c->add_option("--port", a->options.http.port, "0: a free port")
       ->capture_default_str()
       ->check(between(0, 65535));
+  CLI::Option* certificate = c->add_option("--ssl-certfile", a->options.http.certificate,
+                                           "Connections are encrypted (TLS 1.2 or newer): PEM file of the "
+                                           "certificate, those of its issuers behind it");
+  certificate->needs(c->add_option("--ssl-keyfile", a->options.http.key, "PEM file of the certificate's key")
+                         ->needs(certificate));
   c->add_option("--api-key-file", a->key_file,
                 "Only requests with one of the keys in this file, one per line, are answered");
   c->add_option("--adapter", a->adapters,

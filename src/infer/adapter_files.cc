@@ -71,7 +71,8 @@ void name_layers(model::LoraConfig& c, const std::vector<model::LinearModule>& a
 }  // namespace
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& base,
-                           std::string_view model_type) {
+                           std::string_view model_type)
+    : directory_(directory) {
   model::ModelConfig config = base.config;
   config.peft = adapter_config(directory);
   config.peft.base_model_type = std::string(model_type);
@@ -109,7 +110,8 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
   scatter_values(directory);
 }
 
-AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted) : model_(adapted) {
+AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted)
+    : directory_(directory), model_(adapted) {
   const model::PeftConfig theirs = adapter_config(directory), &ours = adapted.config.peft;
   const auto text = [](const model::PeftConfig& c) {
     if (c.has_virtual_tokens())

@@ -23,6 +23,7 @@ class AdapterFiles {
 
   // The model with this adapter.
   const model::ModelSpec& model() const { return model_; }
+  const fs::path& directory() const { return directory_; }
 
   // Fills the memory of what a rank holds of the adapter, and of the model's tensors that belong to it; other
   // parameters are not asked for. `target` and `filled` are as in ModelFiles::read().
@@ -35,6 +36,7 @@ class AdapterFiles {
   // Takes the values that the files hold for the tensors of model_.
   void scatter_values(const fs::path& directory);
 
+  fs::path directory_;
   model::ModelSpec model_;
   std::map<std::string, std::vector<float>> values_;  // by canonical name
 };

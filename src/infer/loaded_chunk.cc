@@ -6,7 +6,6 @@
 #include "infer/host_window.h"
 
 namespace stoa::infer {
-namespace {
 
 std::unique_ptr<model::Chunk> whole_chunk(const model::ModelSpec& model, const nn::Precision& precision,
                                           std::int64_t tokens, std::int64_t positions) {
@@ -17,8 +16,6 @@ std::unique_ptr<model::Chunk> whole_chunk(const model::ModelSpec& model, const n
   options.positions = positions;
   return std::make_unique<model::Chunk>(model, options);
 }
-
-}  // namespace
 
 LoadedChunk::LoadedChunk(Machine& machine, const model::ModelSpec& model, const nn::Precision& precision,
                          std::int64_t tokens, std::int64_t positions)

@@ -14,6 +14,10 @@
 
 namespace stoa::infer {
 
+// A model as one chunk, for passes of at most `tokens` tokens of texts of `positions`.
+std::unique_ptr<model::Chunk> whole_chunk(const model::ModelSpec& model, const nn::Precision& precision,
+                                          std::int64_t tokens, std::int64_t positions);
+
 class LoadedChunk {
  public:
   // Declares weights and constants. `tokens`: most in a pass; `positions`: of the longest text. Further

@@ -92,6 +92,17 @@ Machine& OpenModel::machine() {
   return *machine_;
 }
 
+AdapterFiles OpenModel::open_adapter(const fs::path& path) const {
+  require<ConfigError>(!adapter_directory_, "'{}' is an adapter already: give the model that '{}' belongs to",
+                       adapter_directory_->string(), path.string());
+  return AdapterFiles(ckpt::find_adapter(path, directory_), model_, model_type_);
+}
+
+void OpenModel::read_adapter(const AdapterFiles& files, optim::ParameterStore& own) {
+  infer::read_weights(machine(), files, HeldParameters::whole(own.specs()),
+                      [&](nn::ParamId id) { return own.get(id); });
+}
+
 void OpenModel::read_weights(optim::ParameterStore& parameters) {
   require<InternalError>(files_.has_value(), "{}: the weights were read before", directory_.string());
   const auto memory = [&](nn::ParamId id) { return parameters.get(id); };

@@ -39,6 +39,11 @@ class OpenModel {
   // ids than the model.
   const token::Tokenizer& tokenizer();
 
+  // A further adapter of this model, found as the constructor finds one.
+  AdapterFiles open_adapter(const fs::path& path) const;
+  // Writes the adapter's own parameters.
+  void read_adapter(const AdapterFiles& files, optim::ParameterStore& own);
+
   // A Rank of `options` with the weights; the model outlives it. Once: the files are closed then.
   template <class Rank, class Options>
   std::unique_ptr<Rank> load(const Options& options) {

@@ -6,6 +6,7 @@
 
 namespace stoa::infer {
 
+class AdapterSet;
 class ChunkConstants;
 
 // All references live as long as passes are made.
@@ -18,6 +19,7 @@ struct PassParts {
   // Rotary tables of the chunk that depend on the sequence length and are updated; null: they stay as they
   // are (a training rank needs them for the length of its samples).
   const ChunkConstants* constants = nullptr;
+  AdapterSet* adapters = nullptr;  // null: none can be chosen
 };
 
 }  // namespace stoa::infer

@@ -1,5 +1,6 @@
 #include "nn/linear.h"
 
+#include "nn/adapted_rows.h"
 #include "ops/elementwise.h"
 
 namespace stoa::nn {
@@ -133,13 +134,45 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   // One rank's partial sums bring the bias.
   const bool bias = bias_ && y_place().rank == 0;
   const TensorView all_x = all.wait(), own_bias = bias ? pass.params.get(bias_.value) : TensorView();
-  const bool scaled = low_rank_.has_magnitudes();
-  multiply(pass, rescaled_.input(pass, all_x), scaled ? TensorView() : own_bias, partial);
-  if (scaled)
-    low_rank_.forward_scaled(pass, all_x, weight(pass), own_bias, partial);
-  else if (low_rank_)
-    low_rank_.forward(pass, all_x, partial);
-  rescaled_.scale_outputs(pass, partial);
+  // `own`: the pass with the parameters of branches and factors.
+  const auto write = [&](Pass& own, const LowRank& low_rank, const Rescaled& rescaled, TensorView in,
+                         TensorView out) {
+    const bool scaled = low_rank.has_magnitudes();
+    multiply(pass, rescaled.input(own, in), scaled ? TensorView() : own_bias, out);
+    if (scaled)
+      low_rank.forward_scaled(own, in, weight(pass), own_bias, out);
+    else if (low_rank)
+      low_rank.forward(own, in, out);
+    rescaled.scale_outputs(own, out);
+  };
+  if (const AdaptedRows* adapted = AdaptedRows::of(pass)) {
+    std::int64_t begin = 0;  // rows before it were multiplied
+    const auto multiply_until = [&](std::int64_t end) {
+      if (end > begin)
+        multiply(pass, all_x.slice(begin, end - begin), own_bias, partial.slice(begin, end - begin));
+      begin = end;
+    };
+    // Branches are added to products of all rows; what changes the product has one of its own.
+    for (const bool joins : {false, true}) {
+      for (const AdaptedRows::Run& run : adapted->runs()) {
+        if (run.adapter == nullptr) continue;
+        const LayerAdapters::Layer& layer = run.adapter->of(options_);
+        if (!layer.any() || layer.joins() != joins) continue;
+        Pass own{.ops = pass.ops, .parallel = pass.parallel, .params = *run.adapter, .batch = pass.batch};
+        const TensorView in = all_x.slice(run.begin, run.count), out = partial.slice(run.begin, run.count);
+        if (joins) {
+          layer.low_rank.forward(own, in, out);
+        } else {
+          multiply_until(run.begin);
+          write(own, layer.low_rank, layer.rescaled, in, out);
+          begin = run.begin + run.count;
+        }
+      }
+      if (!joins) multiply_until(all_x.rows());
+    }
+  } else {
+    write(pass, low_rank_, rescaled_, all_x, partial);
+  }
   add_rows(pass, y_place(), partial, y).wait();
 }
 

@@ -55,9 +55,11 @@ class AccessLog {
   std::mutex mutex_;
 };
 
-std::string url_of(const std::string& host, std::uint16_t port) {
-  return host.find(':') == std::string::npos ? fmt::format("http://{}:{}", host, port)
-                                             : fmt::format("http://[{}]:{}", host, port);
+std::string url_of(const http::ServerOptions& options, std::uint16_t port) {
+  const char* scheme = options.certificate.empty() ? "http" : "https";
+  return options.host.find(':') == std::string::npos
+             ? fmt::format("{}://{}:{}", scheme, options.host, port)
+             : fmt::format("{}://[{}]:{}", scheme, options.host, port);
 }
 
 void wait_for(const std::stop_token& stop) {
@@ -93,7 +95,7 @@ class RunFollower {
         const fs::path root = ckpt::find_checkpoint(options_.path, ckpt::Verify::kSizes).root;
         if (root == std::exchange(root_, root)) continue;
         const auto metrics = models_.find(options_.name)->shared_metrics();
-        models_.replace(std::make_shared<ServedModel>(options_, make_machine_, metrics));
+        models_.replace(ServedModel::load(options_, make_machine_, metrics).front());
         console_.line(fmt::format("{}: {} is served now", options_.name, root.filename().string()));
       } catch (const std::exception& error) {
         if (std::exchange(problem_, error.what()) != error.what())
@@ -146,17 +148,19 @@ void serve(const ServeOptions& options, const infer::MakeMachine& make_machine, 
     offered.push_back(*options.follow);
   }
   for (const ModelOptions& model : offered) {
-    models.add(std::make_shared<ServedModel>(model, make_machine, std::make_shared<Metrics>()));
-    const ServedModel& added = *models.all().back();
-    console.line(fmt::format("{}: {} tokens of context{}", added.name(), added.context(),
-                             added.kind() == model::ModelKind::kBert ? ", embeddings"
-                             : added.has_template()                  ? ", chat"
-                                                                     : ", no chat template"));
+    for (const auto& added : ServedModel::load(model, make_machine)) {
+      models.add(added);
+      console.line(fmt::format("{}: {} tokens of context{}{}", added->name(), added->context(),
+                               added->kind() == model::ModelKind::kBert ? ", embeddings"
+                               : added->has_template()                  ? ", chat"
+                                                                        : ", no chat template",
+                               added->base() ? ", an adapter of " + added->base()->name() : ""));
+    }
   }
   server.start();
   std::optional<RunFollower> follower;
   if (options.follow) follower.emplace(models, *options.follow, make_machine, followed, console);
-  listening(url_of(options.http.host, server.port()));
+  listening(url_of(options.http, server.port()));
   wait_for(stop);
   follower.reset();
   app.drain();

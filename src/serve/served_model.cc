@@ -3,41 +3,37 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <system_error>
+#include <utility>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "infer/chat_session.h"
-#include "infer/engine/draft_model.h"
 #include "infer/engine/paged_decoder.h"
-#include "infer/engine/prompt_lookup.h"
 
 namespace stoa::serve {
-namespace {
+namespace hf = model::huggingface;
 
-std::unique_ptr<infer::PassModel> load_passes(infer::OpenModel& model, const ModelOptions& options) {
-  infer::EngineUse use;
-  use.context = options.max_context;
-  if (options.cache_gigabytes) use.cache_bytes = *options.cache_gigabytes * 1e9;
-  try {
-    return infer::load_paged_decoder(model, use);
-  } catch (const ConfigError& error) {
-    if (options.cache_gigabytes)
-      fail<ConfigError>("--kv-memory-gb {:g}: {}", *options.cache_gigabytes, error.what());
-    throw;
-  }
-}
-
-}  // namespace
-
-ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_machine,
+ServedModel::ServedModel(ModelOptions options, std::shared_ptr<infer::OpenModel> model,
                          std::shared_ptr<Metrics> metrics)
-    : options_(options),
+    : options_(std::move(options)),
       created_(std::time(nullptr)),
-      metrics_(std::move(metrics)),
-      model_(std::make_unique<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter)),
-      tokenizer_(&model_->tokenizer()) {
-  namespace hf = model::huggingface;
-  const fs::path config = model_->generation_directory() / hf::GenerationConfig::kFile;
-  if (options.use_generation_config && fs::exists(config)) {
+      metrics_(metrics ? std::move(metrics) : std::make_shared<Metrics>()),
+      model_(std::move(model)) {}
+
+void ServedModel::read_small_files(const std::optional<fs::path>& adapter) {
+  std::error_code ignored;
+  if (adapter && fs::exists(*adapter / "tokenizer_config.json", ignored)) {
+    own_tokenizer_ = token::Tokenizer::load(*adapter);
+    require<DataError>(own_tokenizer_->vocab_size() <= vocabulary(),
+                       "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together",
+                       adapter->string(), own_tokenizer_->vocab_size(), vocabulary());
+  }
+  tokenizer_ = own_tokenizer_ ? &*own_tokenizer_ : &model_->tokenizer();
+  fs::path config = model_->generation_directory() / hf::GenerationConfig::kFile;
+  if (adapter && fs::exists(*adapter / hf::GenerationConfig::kFile, ignored))
+    config = *adapter / hf::GenerationConfig::kFile;
+  if (options_.use_generation_config && fs::exists(config)) {
     try {
       defaults_ = hf::read_generation_config(read_text(config));
     } catch (const ConfigError& error) {
@@ -51,32 +47,73 @@ ServedModel::ServedModel(const ModelOptions& options, infer::MakeMachine make_ma
       end_tokens_.push_back(*id);
   infer::name_special_tokens(*tokenizer_, variables_);
   if (!tokenizer_->chat_template().empty()) template_.emplace(tokenizer_->chat_template());
+}
 
-  if (kind() == model::ModelKind::kBert) {
-    embedder_ = std::make_unique<infer::TextEmbedder>(
-        *model_, infer::EmbeddingOptions{}, [this](std::span<const double> vector) {
-          double squares = 0;
-          for (const double x : vector) squares += x * x;
-          const double scale = squares == 0 ? 1 : 1 / std::sqrt(squares);
-          std::vector<float>& out = vectors_.emplace_back();
-          for (const double x : vector) out.push_back(static_cast<float>(x * scale));
-        });
-    context_ = embedder_->longest();
-    return;
-  }
-  require<ConfigError>(kind() == model::ModelKind::kGpt,
+void ServedModel::open_embedder() {
+  embedder_ = std::make_unique<infer::TextEmbedder>(
+      *model_, infer::EmbeddingOptions{}, [this](std::span<const double> vector) {
+        double squares = 0;
+        for (const double x : vector) squares += x * x;
+        const double scale = squares == 0 ? 1 : 1 / std::sqrt(squares);
+        std::vector<float>& out = vectors_.emplace_back();
+        for (const double x : vector) out.push_back(static_cast<float>(x * scale));
+      });
+  context_ = embedder_->longest();
+}
+
+std::vector<std::shared_ptr<ServedModel>> ServedModel::load(const ModelOptions& options,
+                                                            const infer::MakeMachine& make_machine,
+                                                            std::shared_ptr<Metrics> metrics) {
+  std::vector<std::shared_ptr<ServedModel>> out;
+  const auto add = [&](const ModelOptions& of, std::shared_ptr<infer::OpenModel> model) -> ServedModel& {
+    out.emplace_back(new ServedModel(of, std::move(model), std::exchange(metrics, nullptr)));
+    return *out.back();
+  };
+  const auto named = [&](const NamedAdapter& adapter) {
+    ModelOptions of = options;
+    of.name = adapter.name;
+    of.aliases.clear();
+    of.adapter = adapter.path;
+    of.adapters.clear();
+    return of;
+  };
+  const auto opened =
+      std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter);
+  ServedModel& first = add(options, opened);
+  first.read_small_files(std::nullopt);
+  require<ConfigError>(first.kind() != model::ModelKind::kT5,
                        "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
-  passes_ = load_passes(*model_, options);
-  admission_ = std::make_unique<Admission>(options.queue_seconds, options.queue_requests);
-  std::unique_ptr<infer::Drafter> drafter;
-  if (options.prompt_lookup) drafter = std::make_unique<infer::PromptLookup>();
-  if (options.draft)
-    drafter =
-        infer::load_draft_model(*options.draft, options.dtype, make_machine, *tokenizer_, passes_->limits());
-  engine_ = std::make_unique<infer::Engine>(*passes_, std::move(drafter));
-  context_ = engine_->context();
-  constraints_ = std::make_unique<constraint::ConstraintStore>(*tokenizer_, vocabulary());
-  loop_ = std::make_unique<infer::EngineLoop>(*engine_);
+  if (first.kind() == model::ModelKind::kBert || infer::reads_one_text(opened->model().config)) {
+    if (first.kind() == model::ModelKind::kBert) {
+      first.open_embedder();
+    } else {
+      first.engine_ =
+          std::make_shared<ServedEngine>(*opened, std::vector<infer::AdapterFiles>{}, options, make_machine);
+    }
+    for (const NamedAdapter& adapter : options.adapters) {
+      const auto own = load(named(adapter), make_machine);
+      out.insert(out.end(), own.begin(), own.end());
+    }
+  } else {
+    std::vector<infer::AdapterFiles> files;
+    std::vector<NamedAdapter> adapters = options.adapters;
+    for (const NamedAdapter& adapter : adapters) files.push_back(opened->open_adapter(adapter.path));
+    first.engine_ = std::make_shared<ServedEngine>(*opened, files, options, make_machine);
+    for (std::size_t i = 0; i < adapters.size(); ++i) {
+      ServedModel& adapted = add(named(adapters[i]), opened);
+      adapted.read_small_files(files[i].directory());
+      adapted.base_ = out.front();
+      adapted.adapter_ = static_cast<int>(i) + 1;
+      adapted.engine_ = first.engine_;
+    }
+  }
+  for (const auto& model : out) {
+    if (!model->generates() || model->constraints_) continue;
+    model->context_ = model->engine_->context(model->adapter_);
+    model->constraints_ =
+        std::make_unique<constraint::ConstraintStore>(*model->tokenizer_, model->vocabulary());
+  }
+  return out;
 }
 
 bool ServedModel::answers_to(std::string_view name) const {
@@ -87,26 +124,14 @@ bool ServedModel::answers_to(std::string_view name) const {
 void ServedModel::require_engine() const {
   check(generates(), "model", "the model '{}' is an encoder: it has embeddings, and continues no text",
         name());
-  if (stopped_) throw ApiError(503, "the server is shutting down");
+  if (stopped()) throw ApiError(503, "the server is shutting down");
 }
 
 infer::RequestId ServedModel::submit(infer::Request request, infer::Listener listener) {
   require_engine();
-  const auto open = std::make_shared<int>(request.choices);
-  // Held until the id is known: the engine may end the request before.
-  const std::lock_guard lock(requests_mutex_);
+  request.adapter = adapter_;
   try {
-    const infer::RequestId id = loop_->submit(
-        std::move(request), [this, open, listener = std::move(listener)](const infer::Event& event) {
-          const bool on = listener(event);
-          if (event.kind == infer::Event::Kind::kEnd && --*open == 0) {
-            const std::lock_guard ended(requests_mutex_);
-            requests_.erase(event.request);
-          }
-          return on;
-        });
-    requests_.insert(id);
-    return id;
+    return engine_->submit(std::move(request), std::move(listener));
   } catch (const DataError& error) {
     throw ApiError(400, error.what(), "prompt");
   } catch (const ConfigError& error) {
@@ -115,13 +140,7 @@ infer::RequestId ServedModel::submit(infer::Request request, infer::Listener lis
 }
 
 void ServedModel::stop() {
-  if (!generates()) return;
-  {
-    const std::lock_guard lock(requests_mutex_);
-    stopped_ = true;
-    for (const infer::RequestId request : requests_) loop_->cancel(request);
-  }
-  loop_->wait_idle(std::chrono::seconds(5));
+  if (generates()) engine_->stop();
 }
 
 std::vector<std::vector<float>> ServedModel::embed(const std::vector<std::string>& texts,

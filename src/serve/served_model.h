@@ -1,47 +1,39 @@
-// A model that the server offers under a name: its files, tokenizer, chat template, defaults and engine.
+// A model, or a model with one of its adapters, that the server offers under a name: its files, tokenizer,
+// chat template, defaults and engine.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chat/chat_template.h"
 #include "constraint/store.h"
-#include "infer/engine/engine_loop.h"
+#include "infer/engine/request.h"
 #include "infer/open_model.h"
 #include "infer/text_embedder.h"
 #include "model/huggingface/generation_config.h"
 #include "serve/admission.h"
 #include "serve/metrics.h"
 #include "serve/request_body.h"
+#include "serve/served_engine.h"
+#include "token/tokenizer.h"
 
 namespace stoa::serve {
 
-struct ModelOptions {
-  std::string name;                  // in requests
-  std::vector<std::string> aliases;  // other names for the same: the path as it was given
-  fs::path path;
-  std::optional<fs::path> adapter;
-  std::optional<DType> dtype;
-  std::optional<std::int64_t> max_context;  // tokens
-  std::optional<double> cache_gigabytes;    // of keys and values
-  bool prompt_lookup = false;               // guesses of tokens from the text itself, or
-  std::optional<fs::path> draft;            // of a smaller model
-  bool use_generation_config = true;
-  double queue_seconds = 600;  // a request that would wait longer is refused
-  std::int64_t queue_requests = 4096;
-};
-
 class ServedModel {
  public:
-  // Reads the model. Errors are those of infer::OpenModel and infer::load_paged_decoder, infer::TextEmbedder;
-  // ConfigError: a context or cache too small for any answer.
-  ServedModel(const ModelOptions& options, infer::MakeMachine make_machine, std::shared_ptr<Metrics> metrics);
+  // Reads the model, and those of `options.adapters`, each of which is one more: the model comes first. They
+  // share its weights, engine and memory where it reads several texts at a time; otherwise each has its own.
+  // Errors are those of infer::OpenModel, ServedEngine and infer::TextEmbedder; ConfigError: a context or
+  // cache too small for any answer. `metrics`: of the model; none: new ones.
+  static std::vector<std::shared_ptr<ServedModel>> load(const ModelOptions& options,
+                                                        const infer::MakeMachine& make_machine,
+                                                        std::shared_ptr<Metrics> metrics = nullptr);
 
   const ModelOptions& options() const { return options_; }
   const std::string& name() const { return options_.name; }
@@ -60,19 +52,22 @@ class ServedModel {
   // Ids that end an answer.
   const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
 
+  // The model whose engine this adapter shares; null: it has its own.
+  const ServedModel* base() const { return base_.get(); }
+
   bool generates() const { return engine_ != nullptr; }
   // ApiError 400 where the model continues no text, 503 once it was stopped.
   void require_engine() const;
   // Gives the request to the engine; errors as above, and of infer::Engine::check as ApiError 400. A request
   // that ends has called the listener for every choice.
   infer::RequestId submit(infer::Request request, infer::Listener listener);
-  void cancel(infer::RequestId request) { loop_->cancel(request); }
-  infer::EngineCounters counters() const { return loop_->counters(); }
-  const infer::PassLimits& limits() const { return passes_->limits(); }
-  Admission& admission() const { return *admission_; }
+  void cancel(infer::RequestId request) { engine_->cancel(request); }
+  infer::EngineCounters counters() const { return engine_->counters(); }
+  const infer::PassLimits& limits() const { return engine_->limits(); }
+  Admission& admission() const { return engine_->admission(); }
   // What is open fails, and nothing is taken any more.
   void stop();
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return engine_ && engine_->stopped(); }
   // Vectors of texts, scaled to length 1, and how many tokens were read; a call at a time.
   std::vector<std::vector<float>> embed(const std::vector<std::string>& texts, std::int64_t& tokens);
 
@@ -85,30 +80,33 @@ class ServedModel {
   std::vector<std::int32_t> encode(std::string_view text, bool add_special) const;
 
  private:
+  ServedModel(ModelOptions options, std::shared_ptr<infer::OpenModel> model,
+              std::shared_ptr<Metrics> metrics);
+  // Tokenizer, defaults and template: those of `adapter`, where its directory has them, or of the model.
+  void read_small_files(const std::optional<fs::path>& adapter);
+  void open_embedder();
+
   const ModelOptions options_;
   const std::int64_t created_;
   const std::shared_ptr<Metrics> metrics_;
-  std::unique_ptr<infer::OpenModel> model_;
-  const token::Tokenizer* tokenizer_;
+  std::shared_ptr<const ServedModel> base_;
+  std::shared_ptr<infer::OpenModel> model_;
+  std::optional<token::Tokenizer> own_tokenizer_;  // an adapter's
+  const token::Tokenizer* tokenizer_ = nullptr;
   std::optional<chat::ChatTemplate> template_;
   Json variables_ = Json::object();  // bos_token and the like
   model::huggingface::GenerationConfig defaults_;
   std::vector<std::int32_t> end_tokens_;
   std::int64_t context_ = 0;
-  // What a model that continues text has.
-  std::unique_ptr<infer::PassModel> passes_;
-  std::unique_ptr<infer::Engine> engine_;
-  std::unique_ptr<Admission> admission_;
-  std::unique_ptr<constraint::ConstraintStore> constraints_;
-  std::atomic<bool> stopped_{false};
-  std::mutex requests_mutex_;
-  std::set<infer::RequestId> requests_;  // that are open
 
   std::mutex embedding_;
   std::vector<std::vector<float>> vectors_;  // of the call under way
   std::unique_ptr<infer::TextEmbedder> embedder_;
 
-  std::unique_ptr<infer::EngineLoop> loop_;  // last: what it answers uses the others
+  // What a model that continues text has.
+  std::unique_ptr<constraint::ConstraintStore> constraints_;
+  int adapter_ = 0;                       // its number in the engine
+  std::shared_ptr<ServedEngine> engine_;  // last: what it answers uses the others
 };
 
 }  // namespace stoa::serve

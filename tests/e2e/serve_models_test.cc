@@ -1,8 +1,13 @@
 // Other models than one that answers: encoders, calls of tools, a run that is still trained.
 #include <gmock/gmock.h>
 
+#include <map>
+#include <mutex>
 #include <sstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "served.h"
@@ -57,13 +62,11 @@ TEST_F(ServeModels, EncodersEmbedScoreAndRank) {
 }
 
 TEST_F(ServeModels, GuessesChangeNoAnswerAndAreCounted) {
-  const json request{{"model", "chat"},
-                     {"prompt", "the stone walks by the river the stone walks by the river"},
-                     {"max_tokens", 40},
-                     {"seed", 4},
-                     {"n", 3},
-                     {"temperature", 0},
-                     {"logprobs", 1}};
+  const json request{
+      {"model", "chat"},  {"prompt", "the stone walks by the river the stone walks by the river"},
+      {"max_tokens", 40}, {"seed", 4},
+      {"n", 3},           {"temperature", 0},
+      {"logprobs", 1}};
   serve();
   const json plain = ask("/v1/completions", request)["choices"];
   EXPECT_EQ(metric("vllm:spec_decode_num_draft_tokens_total"), 0);
@@ -95,6 +98,79 @@ TEST_F(ServeModels, ToolsAreRenderedByTheTemplate) {
   EXPECT_GT(with["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"]);
   request["tool_choice"] = "none";
   EXPECT_EQ(ask("/v1/chat/completions", request)["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"]);
+}
+
+// Adapters of every kind beside the model itself, in one engine: what each answers is what it answers when
+// it is served alone.
+TEST_F(ServeModels, AdaptersAnswerTogetherAsAlone) {
+  const std::vector<std::pair<std::string, Arguments>> kinds{
+      {"lora", {"lora", "model.peft.lora_tuning.adapter_dim=4"}},
+      {"dora", {"dora", "model.peft.lora_tuning.adapter_dim=2"}},
+      {"ia3", {"ia3"}},
+      {"prefix", {"prefix", "model.peft.p_tuning.virtual_tokens=5"}},
+      {"prompt", {"prompt", "model.peft.p_tuning.virtual_tokens=3"}}};
+  std::string chats;
+  for (int i = 0; i < 8; ++i)
+    chats += json{{"prompt", "who walks " + std::to_string(i)}, {"completion", "the river"}}.dump() + "\n";
+  write_text(path("chats.jsonl"), chats);
+  Arguments all;
+  for (const auto& [name, arguments] : kinds) {
+    stoa_ok(Arguments{"finetune", "chat", "--data", "chats.jsonl", "--template", "alpaca", "--output", name,
+                      "trainer.precision=fp32", "trainer.num_threads=2", "model.optim.lr=0.05", "--epochs",
+                      "2", "model.global_batch_size=4", "--method"} +
+            arguments);
+    all = all + Arguments{"--adapter", name + "=" + name};
+  }
+  std::vector<json> questions;
+  for (int i = 0; i < 3; ++i)
+    questions.push_back(
+        {{"prompt", std::string("the stone walks by the river and the tree ").substr(0, 30 + 4 * i)},
+         {"max_tokens", 12},
+         {"seed", i},
+         {"logprobs", 5},
+         {"echo", true}});
+  const auto answers_of = [&](const std::string& name) {
+    std::vector<json> out;
+    for (json question : questions) {
+      question["model"] = name;
+      out.push_back(ask("/v1/completions", question)["choices"]);
+    }
+    return out;
+  };
+  std::map<std::string, std::vector<json>> alone;
+  for (const auto& [name, arguments] : kinds) {
+    serve({"--adapter", name + "=" + name});
+    alone[name] = answers_of(name);
+    alone["chat"] = answers_of("chat");
+  }
+  for (const auto& [name, answers] : alone) EXPECT_EQ(answers == alone["chat"], name == "chat") << name;
+
+  serve(all);
+  const json models = get("/v1/models").json()["data"];
+  ASSERT_EQ(models.size(), 6u);
+  EXPECT_EQ(models[0]["parent"], nullptr);
+  EXPECT_EQ(models[3]["id"], "ia3");
+  EXPECT_EQ(models[3]["parent"], "chat");
+  EXPECT_EQ(models[4]["max_model_len"], models[0]["max_model_len"].get<int>() - 5);
+  std::map<std::string, std::vector<json>> together;
+  std::vector<std::jthread> clients;
+  std::mutex mutex;
+  for (const auto& [name, answers] : alone)
+    clients.emplace_back([&, client = name] {
+      const auto own = answers_of(client);
+      const std::lock_guard lock(mutex);
+      together[client] = own;
+    });
+  clients.clear();
+  EXPECT_EQ(together, alone);
+  // What was read for one is nothing to another.
+  EXPECT_EQ(answers_of("lora"), alone["lora"]);
+  EXPECT_EQ(answers_of("chat"), alone["chat"]);
+  EXPECT_GE(metric("vllm:generation_tokens_total{model_name=\"dora\"}"), 36);
+  EXPECT_EQ(metric("vllm:num_requests_running{model_name=\"dora\"}"), 0);
+  const HttpAnswer unknown = post("/v1/completions", {{"model", "lore"}, {"prompt", "a"}});
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_THAT(unknown.body, HasSubstr("lora"));
 }
 
 TEST_F(ServeModels, ARunIsFollowed) {

@@ -94,12 +94,14 @@ void Engine::check(const Request& r) const {
   const PassLimits& limits = model_.limits();
   const auto tokens = std::ssize(r.prompt);
   require<DataError>(tokens >= 1, "an empty prompt: give at least one token");
+  require<ConfigError>(r.adapter >= 0 && r.adapter <= std::ssize(limits.adapters),
+                       "adapter {} of {}: the model has no such adapter", r.adapter, limits.adapters.size());
+  const std::int64_t virtual_tokens = limits.virtual_of(r.adapter);
   require<DataError>(
-      tokens <= context(),
+      tokens <= context(r.adapter),
       "a prompt of {} tokens is too long: the context is {} tokens, the memory for keys and values "
       "holds {}",
-      tokens, limits.context - limits.virtual_tokens,
-      limits.blocks * limits.block_tokens - limits.virtual_tokens);
+      tokens, limits.context - virtual_tokens, limits.blocks * limits.block_tokens - virtual_tokens);
   for (const std::int32_t id : r.prompt)
     require<DataError>(id >= 0 && id < limits.vocabulary,
                        "token {} of a prompt: the vocabulary has {} tokens", id, limits.vocabulary);
@@ -171,15 +173,17 @@ void Engine::submit(RequestId id, Request request, Listener listener) {
   s.request = std::move(request);
   s.listener = std::move(listener);
   s.open = s.request.choices;
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(limits().virtual_tokens));
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(limits().virtual_of(s.request.adapter)));
   std::iota(tokens.begin(), tokens.end(), static_cast<std::int32_t>(limits().vocabulary));
   tokens.insert(tokens.end(), s.request.prompt.begin(), s.request.prompt.end());
   const SequenceId sequence =
       scheduler_.add({.tokens = std::move(tokens),
                       .scored = s.request.prompt_logprobs ? std::ssize(s.request.prompt) : 1,
-                      .salt = s.request.cache_salt,
+                      // Adapters compute different keys of the same text.
+                      .salt = fmt::format("{}:{}", s.request.adapter, s.request.cache_salt),
                       .tenant = s.request.tenant,
-                      .priority = s.request.priority});
+                      .priority = s.request.priority,
+                      .adapter = s.request.adapter});
   open(s, sequence);
   requests_.emplace(id, std::move(state));
   next_id_ = std::max(next_id_, id + 1);
@@ -198,8 +202,8 @@ Engine::Choice& Engine::open(State& state, SequenceId sequence) {
 void Engine::score_prompt(State& state, const PassSegment& segment, std::span<const float> logits) {
   const auto vocabulary = static_cast<std::size_t>(limits().vocabulary);
   const std::vector<std::int32_t>& prompt = state.request.prompt;
-  const std::int64_t first =
-      segment.begin + std::ssize(segment.tokens) - segment.scored + 1 - limits().virtual_tokens;
+  const std::int64_t first = segment.begin + std::ssize(segment.tokens) - segment.scored + 1 -
+                             limits().virtual_of(state.request.adapter);
   const std::int64_t count = std::min(segment.scored, std::ssize(prompt) - first);
   if (count <= 0) return;
   const std::size_t before = state.prompt_scores.size();
@@ -213,7 +217,8 @@ void Engine::score_prompt(State& state, const PassSegment& segment, std::span<co
 }
 
 std::span<const std::int32_t> Engine::text_of(SequenceId sequence) const {
-  return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(limits().virtual_tokens));
+  const int adapter = choices_.at(sequence)->state->request.adapter;
+  return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(limits().virtual_of(adapter)));
 }
 
 void Engine::draw_from(const PassSegment& segment, std::span<const float> logits) {
@@ -376,7 +381,8 @@ bool Engine::step() {
     row += rows;
     State& state = *choices_.at(segment.sequence)->state;
     if (!std::exchange(state.started, true)) {
-      state.cached = std::max<std::int64_t>(0, scheduler_.cached(segment.sequence) - limits().virtual_tokens);
+      state.cached = std::max<std::int64_t>(
+          0, scheduler_.cached(segment.sequence) - limits().virtual_of(state.request.adapter));
       counters_.prompt_tokens += std::ssize(state.request.prompt);
       counters_.prefix_hit_tokens += state.cached;
     }

@@ -48,8 +48,8 @@ class Engine {
   bool step();
 
   const PassLimits& limits() const { return model_.limits(); }
-  // Tokens of the longest text.
-  std::int64_t context() const { return limits().longest() - limits().virtual_tokens; }
+  // Tokens of the longest text that an adapter reads.
+  std::int64_t context(int adapter = 0) const { return limits().longest() - limits().virtual_of(adapter); }
   EngineCounters counters() const;
 
  private:

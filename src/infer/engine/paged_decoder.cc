@@ -22,11 +22,14 @@ PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
                            std::optional<std::size_t> scratch_bytes)
     : options_(options),
       chunk_(machine, options.model, options.precision, options.limits.pass_tokens, options.limits.context),
+      adapters_(chunk_, options.adapters, options.precision, options.limits.pass_tokens,
+                options.limits.context),
       model_(chunk_.arena(), options, [this] {
-        return PassParts{chunk_.machine(), chunk_.ops(),        chunk_.parallel(),
-                         chunk_.chunk(),   chunk_.parameters(), &chunk_.constants()};
+        return PassParts{chunk_.machine(),    chunk_.ops(),        chunk_.parallel(), chunk_.chunk(),
+                         chunk_.parameters(), &chunk_.constants(), &adapters_};
       }) {
   chunk_.commit(scratch_bytes);
+  adapters_.bind(machine, chunk_.arena(), options.limits.context);
 }
 
 std::size_t PagedDecoder::cache_bytes() {
@@ -44,8 +47,11 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type) {
 
 bool can_share_keys(OpenModel& model) {
   const model::ModelConfig& config = model.model().config;
-  return model.on_host() && !keeps_state(config) && !LengthTables(config).any() &&
-         !config.peft.has_virtual_tokens();
+  return model.on_host() && !reads_one_text(config) && !config.peft.has_virtual_tokens();
+}
+
+bool reads_one_text(const model::ModelConfig& config) {
+  return keeps_state(config) || LengthTables(config).any();
 }
 
 PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use) {
@@ -55,8 +61,7 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   l.vocabulary = model.vocabulary;
   l.virtual_tokens = config.peft.virtual_count();
   l.context = use.context ? std::min(positions, *use.context + l.virtual_tokens) : positions;
-  // A state or a table of one text cannot serve several.
-  const bool state = keeps_state(config), alone = state || LengthTables(config).any();
+  const bool state = keeps_state(config), alone = reads_one_text(config);
   l.sequences = alone ? 1 : use.sequences;
   l.shares = !alone && tables;
   l.takes_back = !alone;
@@ -78,12 +83,29 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   return l;
 }
 
-std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use) {
+std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
+                                                 std::span<const AdapterFiles> adapters) {
   model.require_kind(model::ModelKind::kGpt);
   if (use.tokenizer) model.tokenizer();
-  return model.load<PagedDecoder>(PagedModel::Options{
-      model.model(), model.precision(),
-      pass_limits(model.model(), model.precision().compute, model.on_host(), use), model.on_host()});
+  PagedModel::Options options{model.model(), model.precision(),
+                              pass_limits(model.model(), model.precision().compute, model.on_host(), use),
+                              model.on_host()};
+  require<ConfigError>(adapters.empty() || !reads_one_text(model.model().config),
+                       "{}: a model that reads one text at a time has one adapter",
+                       model.directory().string());
+  const std::int64_t positions = usable_positions(model.model().config);
+  for (const AdapterFiles& files : adapters) {
+    options.adapters.push_back(files.model());
+    const std::int64_t tokens = files.model().config.peft.virtual_count();
+    options.limits.adapters.push_back(tokens);
+    // A text of use.context tokens has room behind the virtual ones.
+    if (use.context)
+      options.limits.context = std::max(options.limits.context, std::min(positions, *use.context + tokens));
+  }
+  auto decoder = model.load<PagedDecoder>(options);
+  for (std::size_t i = 0; i < adapters.size(); ++i)
+    model.read_adapter(adapters[i], decoder->adapters().own(static_cast<int>(i) + 1));
+  return decoder;
 }
 
 std::string describe_room(PagedDecoder& decoder) {

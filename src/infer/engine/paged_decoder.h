@@ -2,8 +2,11 @@
 // exactly.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <span>
 
+#include "infer/engine/adapter_set.h"
 #include "infer/engine/paged_model.h"
 #include "infer/open_model.h"
 
@@ -24,12 +27,14 @@ class PagedDecoder final : public PassModel {
   void dry_run() { model_.dry_run(); }
   const PagedModel::Options& options() const { return options_; }
   LoadedChunk& chunk() { return chunk_; }
+  AdapterSet& adapters() { return adapters_; }
   // Bytes of keys, values and states.
   std::size_t cache_bytes();
 
  private:
   const PagedModel::Options options_;
   LoadedChunk chunk_;
+  AdapterSet adapters_;
   PagedModel model_;
 };
 
@@ -51,8 +56,12 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type);
 // ConfigError: memory for less than one block.
 // `tables`: PagedModel::Options::tables.
 PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use);
-// The same; ConfigError: not a model that continues a text.
-std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use);
+// Whether a state or a table of one text cannot serve several: texts are read one after the other.
+bool reads_one_text(const model::ModelConfig& config);
+// The same, with adapters of the model that requests choose by their number, from 1. ConfigError: not a model
+// that continues a text, or one that reads one text at a time.
+std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
+                                                 std::span<const AdapterFiles> adapters = {});
 // "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"
 std::string describe_room(PagedDecoder& decoder);
 

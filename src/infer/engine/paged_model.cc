@@ -1,9 +1,12 @@
 #include "infer/engine/paged_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
+#include "infer/engine/adapter_set.h"
 #include "infer/host_window.h"
+#include "nn/adapted_rows.h"
 
 namespace stoa::infer {
 
@@ -89,12 +92,45 @@ void PagedModel::prepare_alone(const PassParts& parts, const PassSegment& segmen
   tables_.write(parts.machine, arena_, *parts.constants, segment.begin, count, segment.length);
 }
 
+namespace {
+
+// How many of the first segments share a pass.
+std::size_t together(const PassParts& parts, std::span<const PassSegment> segments) {
+  const auto joins = [&](int adapter) { return adapter == 0 || parts.adapters->joined(adapter) != nullptr; };
+  const int first = segments.front().adapter;
+  const auto end = std::ranges::find_if(segments, [&](const PassSegment& s) {
+    return s.adapter != first && !(joins(first) && joins(s.adapter));
+  });
+  return static_cast<std::size_t>(end - segments.begin());
+}
+
+// Whose rows are whose in a pass of such segments.
+std::vector<nn::AdaptedRows::Run> runs_of(const PassParts& parts, std::span<const PassSegment> segments) {
+  std::vector<nn::AdaptedRows::Run> out;
+  std::int64_t begin = 0;
+  int last = -1;
+  for (const PassSegment& s : segments) {
+    if (std::exchange(last, s.adapter) != s.adapter)
+      out.push_back({begin, 0, s.adapter == 0 ? nullptr : parts.adapters->joined(s.adapter)});
+    out.back().count += std::ssize(s.tokens);
+    begin += std::ssize(s.tokens);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::span<const float> PagedModel::run(const PassPlan& plan) {
   const PassParts parts = parts_();
   open_cache();
   for (const auto& [from, to] : plan.copies) copy_block(parts, from, to);
   if (!limits().shares && limits().sequences == 1) prepare_alone(parts, plan.segments.front());
-  run_segments(parts, plan.segments);
+  std::int64_t row = 0;
+  for (std::span<const PassSegment> rest = plan.segments; !rest.empty();) {
+    const std::size_t count = together(parts, rest);
+    row += run_segments(parts, rest.first(count), row);
+    rest = rest.subspan(count);
+  }
   const TensorView logits = arena_.view(logits_);
   const std::int64_t vocabulary = limits().vocabulary;
   const auto count = static_cast<std::size_t>(plan.scored * vocabulary);
@@ -112,7 +148,8 @@ TensorView PagedModel::stage(const PassParts& parts, Arena::Id id, std::span<con
   return to;
 }
 
-void PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments) {
+std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments,
+                                      std::int64_t row) {
   std::vector<std::int32_t> tokens, positions, q_begin{0}, k_begin, k_count, blocks, scored;
   cache_.slots.clear();
   ops::AttentionSegments s;
@@ -150,17 +187,26 @@ void PagedModel::run_segments(const PassParts& parts, std::span<const PassSegmen
   view.positions = stage(parts, positions_, positions);
   view.segments = s;
   Scratch::Frame frame(parts.ops.scratch);
-  nn::Pass pass{.ops = parts.ops,
-                .parallel = parts.parallel,
-                .params = parts.parameters,
-                .batch = view,
-                .cache = &cache_};
   model::Chunk::Outputs outputs;
   if (!scored.empty()) {
     outputs.rows = scored;
-    outputs.logits = arena_.view(logits_).slice(0, std::ssize(scored));
+    outputs.logits = arena_.view(logits_).slice(row, std::ssize(scored));
   }
-  parts.chunk.infer(pass, {}, outputs);
+  const auto infer = [&](const model::Chunk& chunk, nn::ParamAccess& parameters) {
+    nn::Pass pass{
+        .ops = parts.ops, .parallel = parts.parallel, .params = parameters, .batch = view, .cache = &cache_};
+    chunk.infer(pass, {}, outputs);
+  };
+  const int first = segments.front().adapter, last = segments.back().adapter;
+  if (last == 0) {
+    infer(parts.chunk, parts.parameters);
+  } else if (first == last && parts.adapters->joined(last) == nullptr) {
+    infer(parts.adapters->chunk(last), parts.adapters->parameters(last));
+  } else {
+    nn::AdaptedRows rows(parts.parameters, runs_of(parts, segments));
+    infer(parts.chunk, rows);
+  }
+  return std::ssize(scored);
 }
 
 void PagedModel::share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
@@ -194,7 +240,10 @@ void PagedModel::dry_run() {
       }
       reached_ = l.longest();  // nothing is recomputed: that takes passes like these
       history_.assign(static_cast<std::size_t>(plan.segments.front().begin), 0);
-      run(plan);
+      for (int adapter = 0; adapter <= std::ssize(options_.adapters); ++adapter) {
+        for (PassSegment& segment : plan.segments) segment.adapter = adapter;
+        run(plan);
+      }
     }
   if (l.shares && l.blocks > 1) copy_block(parts_(), 0, 1);
   reached_ = 0;

@@ -20,6 +20,8 @@ class PagedModel final : public PassModel {
     // Attention finds keys by tables of blocks; otherwise a sequence has one block and its keys are
     // neighbours.
     bool tables = true;
+    // The model with each of the adapters that segments choose (PassParts::adapters).
+    std::vector<model::ModelSpec> adapters = {};
   };
 
   // `parts`: called in every pass; the arena is committed by then.
@@ -38,7 +40,9 @@ class PagedModel final : public PassModel {
   // Restores what a table that depends on the length of the text demands of the only sequence.
   void prepare_alone(const PassParts& parts, const PassSegment& segment);
   TensorView stage(const PassParts& parts, Arena::Id id, std::span<const std::int32_t> values);
-  void run_segments(const PassParts& parts, std::span<const PassSegment> segments);
+  // Logits become rows of logits_ from `row` on; returns how many.
+  std::int64_t run_segments(const PassParts& parts, std::span<const PassSegment> segments,
+                            std::int64_t row = 0);
 
   Arena& arena_;
   const Options options_;

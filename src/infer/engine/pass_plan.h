@@ -15,6 +15,7 @@ using BlockId = std::int32_t;
 // Views of the scheduler's sequences: valid until it changes them.
 struct PassSegment {
   SequenceId sequence = 0;
+  int adapter = 0;                       // Request::adapter
   std::int64_t begin = 0;                // position of the first token
   std::int64_t length = 0;               // of the sequence, as far as it is known
   std::span<const std::int32_t> tokens;  // those of this pass
@@ -25,8 +26,8 @@ struct PassSegment {
 
 struct PassPlan {
   std::vector<std::pair<BlockId, BlockId>> copies;  // from, to; in this order, before the pass
-  std::vector<PassSegment> segments;
-  std::int64_t tokens = 0, scored = 0;  // of all segments
+  std::vector<PassSegment> segments;                // by adapter
+  std::int64_t tokens = 0, scored = 0;              // of all segments
 };
 
 // What the only sequence that runs leaves in memory for the next one that begins alike: nothing, its
@@ -49,7 +50,11 @@ struct PassLimits {
   // Tokens of an adapter with which every text begins. Their ids are those from `vocabulary` on; they count
   // in `context`.
   std::int64_t virtual_tokens = 0;
+  std::vector<std::int64_t> adapters = {};  // likewise, of each that a request may choose
 
+  std::int64_t virtual_of(int adapter) const {
+    return adapter == 0 ? virtual_tokens : adapters[static_cast<std::size_t>(adapter - 1)];
+  }
   std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
   // Tokens of the longest sequence that the pool holds.
   std::int64_t longest() const { return context < blocks * block_tokens ? context : blocks * block_tokens; }

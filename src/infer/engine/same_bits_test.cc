@@ -103,13 +103,26 @@ class SpoiledDrafter final : public Drafter {
 
 using Logits = std::map<std::pair<std::size_t, std::int64_t>, std::vector<float>>;  // by request and position
 
-Logits logits_of(BitsKind kind, DType type, const Way& way) {
+Machine machine_with_rows_apart(int threads) {
   Machine machine;
-  machine.pool = std::make_unique<WorkerPool>(way.threads);
+  machine.pool = std::make_unique<WorkerPool>(threads);
   machine.device = std::make_unique<HostDevice>();
   machine.backend =
       std::make_unique<ops::cpu::CpuBackend>(*machine.pool, ops::cpu::best_instruction_set(), true);
   machine.stream = machine.device->create_stream();
+  return machine;
+}
+
+// Values that depend on `salt` and the place in the tensor.
+void fill_by_formula(TensorView weights, std::int64_t salt) {
+  dispatch_float(weights.dtype, [&]<class T>() {
+    for (std::int64_t i = 0; i < weights.elements(); ++i)
+      weights.as<T>()[i] = T(0.3F * std::sin(static_cast<float>(i * i % 1009 * 7 + salt * 31 + 1)));
+  });
+}
+
+Logits logits_of(BitsKind kind, DType type, const Way& way) {
+  Machine machine = machine_with_rows_apart(way.threads);
   PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
   options.limits = {.block_tokens = 16,
                     .blocks = way.blocks,
@@ -121,14 +134,8 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
   const auto load = [&] {
     auto decoder = make_rank<PagedDecoder>(machine, options);
     auto& parameters = decoder->chunk().parameters();
-    for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
-      const TensorView weights = parameters.get({static_cast<int>(p)});
-      dispatch_float(weights.dtype, [&]<class T>() {
-        for (std::int64_t i = 0; i < weights.elements(); ++i)
-          weights.as<T>()[i] = T(
-              0.3F * std::sin(static_cast<float>(i * i % 1009 * 7 + static_cast<std::int64_t>(p) * 31 + 1)));
-      });
-    }
+    for (std::size_t p = 0; p < parameters.specs().size(); ++p)
+      fill_by_formula(parameters.get({static_cast<int>(p)}), static_cast<std::int64_t>(p));
     return decoder;
   };
   const auto decoder = load();
@@ -188,6 +195,129 @@ TEST(SameBits, LogitsDoNotDependOnWhatElseIsInThePass) {
         }
         EXPECT_EQ(different, 0u) << way.name << ", kind " << kind << " " << name_of(type) << " of "
                                  << other.size();
+      }
+    }
+}
+
+// Adapters of every kind that the family has.
+std::vector<model::PeftConfig> adapters_of(BitsKind kind) {
+  std::vector<model::PeftConfig> out;
+  const auto lora = [&](std::vector<std::string> targets, std::int64_t rank, bool magnitudes) {
+    model::PeftConfig& c = out.emplace_back();
+    c.peft_scheme = model::PeftScheme::kLora;
+    c.lora.target_modules = std::move(targets);
+    c.lora.adapter_dim = rank;
+    c.lora.use_dora = magnitudes;
+  };
+  if (kind == kBitsExperts) {
+    lora({"o_proj"}, 3, false);
+    lora({"w1", "w2"}, 2, false);
+    return out;
+  }
+  if (kind == kBitsLatent) {
+    lora({"kv_b", "out"}, 3, false);
+    return out;
+  }
+  lora({"q_proj", "v_proj"}, 4, false);
+  lora({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}, 8, false);
+  lora({"q_proj", "down_proj"}, 5, true);
+  model::PeftConfig& factors = out.emplace_back();
+  factors.peft_scheme = model::PeftScheme::kIa3;
+  lora({"o_proj"}, 2, false);
+  out.back().modules_to_save = {"lm_head"};
+  for (const model::PeftScheme scheme : {model::PeftScheme::kPrompt, model::PeftScheme::kPrefix}) {
+    model::PeftConfig& c = out.emplace_back();
+    c.peft_scheme = scheme;
+    c.virtual_tokens.virtual_tokens = scheme == model::PeftScheme::kPrompt ? 5 : 18;
+  }
+  return out;
+}
+
+std::int64_t salt_of(const std::string& name, std::size_t adapter) {
+  return static_cast<std::int64_t>(std::hash<std::string>()(name) % 997 + adapter * 1000);
+}
+
+// `chosen`: by request, the adapter; none: only the requests of `only` are made, of a model that has this
+// adapter alone.
+Logits logits_with_adapters(BitsKind kind, DType type, const std::vector<int>& chosen, int only = -1) {
+  Machine machine = machine_with_rows_apart(2);
+  const std::vector<model::PeftConfig> adapters = adapters_of(kind);
+  const auto spec_of = [&](int adapter) {
+    model::ModelConfig config = bits_config(kind);
+    if (kind == kBitsLlama) config.share_embeddings_and_output_weights = false;
+    if (adapter > 0) config.peft = adapters[static_cast<std::size_t>(adapter - 1)];
+    return model::resolve_model(config);
+  };
+  const bool alone = only >= 0;
+  PagedModel::Options options{spec_of(alone ? only : 0), {type, type}, {}, true};
+  PassLimits& l = options.limits;
+  l.blocks = 400;
+  l.context = 256;
+  l.pass_tokens = alone ? 512 : 100;
+  l.sequences = 16;
+  l.scored = 64;
+  l.vocabulary = 61;
+  l.virtual_tokens = options.model.config.peft.virtual_count();
+  for (int a = 1; !alone && a <= std::ssize(adapters); ++a) {
+    options.adapters.push_back(spec_of(a));
+    l.adapters.push_back(options.adapters.back().config.peft.virtual_count());
+  }
+  const auto decoder = make_rank<PagedDecoder>(machine, options);
+  const auto fill = [](optim::ParameterStore& store, int adapter) {
+    for (std::size_t p = 0; p < store.specs().size(); ++p) {
+      const nn::ParamSpec& spec = store.specs()[p];
+      const bool own = spec.trained && adapter > 0;
+      fill_by_formula(store.get({static_cast<int>(p)}),
+                      salt_of(spec.name, own ? static_cast<std::size_t>(adapter) : 0));
+    }
+  };
+  fill(decoder->chunk().parameters(), alone ? only : 0);
+  for (int a = 1; a <= std::ssize(options.adapters); ++a) fill(decoder->adapters().own(a), a);
+  RecordedModel recorded(*decoder);
+  Engine engine(recorded);
+  Logits out;
+  std::map<SequenceId, std::size_t> request_of;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (alone && chosen[i] != only) continue;
+    Request r;
+    r.adapter = alone ? 0 : chosen[i];
+    for (std::size_t t = 0; t < 20 + i * 7 % 40; ++t)
+      r.prompt.push_back(static_cast<std::int32_t>((t < 17 ? t * 5 : t * i) % 61));
+    r.max_tokens = 12;
+    r.sampling.seed = i;
+    request_of[static_cast<SequenceId>(request_of.size()) + 1] = i;
+    engine.submit(r, [](const Event&) { return true; });
+    if (alone)
+      while (engine.step()) continue;
+  }
+  while (engine.step()) continue;
+  for (auto& [key, row] : recorded.rows) out[{request_of.at(key.first), key.second}] = row;
+  return out;
+}
+
+TEST(SameBits, AdaptersServedTogetherAnswerAsAlone) {
+  for (const BitsKind kind : {kBitsLlama, kBitsLatent, kBitsExperts})
+    for (const DType type : {DType::kF32, DType::kBF16}) {
+      const int count = static_cast<int>(adapters_of(kind).size());
+      std::vector<int> chosen;
+      for (int i = 0; i < 4 * (count + 1); ++i) chosen.push_back(i * 5 % (count + 1));
+      const Logits together = logits_with_adapters(kind, type, chosen);
+      const Logits of_base = logits_with_adapters(kind, type, std::vector<int>(chosen.size(), 0), 0);
+      for (int adapter = 0; adapter <= count; ++adapter) {
+        const Logits alone = logits_with_adapters(kind, type, chosen, adapter);
+        ASSERT_GE(alone.size(), 4u * 12u);
+        std::size_t different = 0;
+        for (const auto& [key, row] : alone) {
+          const auto it = together.find(key);
+          ASSERT_NE(it, together.end()) << adapter;
+          different += it->second != row;
+        }
+        EXPECT_EQ(different, 0u) << "kind " << kind << " " << name_of(type) << ", adapter " << adapter
+                                 << " of " << alone.size();
+        const auto& [place, row] = *alone.begin();
+        const std::int64_t before =
+            adapter == 0 ? 0 : adapters_of(kind)[static_cast<std::size_t>(adapter - 1)].virtual_count();
+        EXPECT_EQ(row == of_base.at({place.first, place.second - before}), adapter == 0) << adapter;
       }
     }
 }

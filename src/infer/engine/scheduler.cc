@@ -11,7 +11,7 @@ struct Scheduler::Sequence {
   SequenceId id = 0;
   std::vector<std::int32_t> tokens;
   std::string salt, tenant;
-  int priority = 0;
+  int priority = 0, adapter = 0;
   std::int64_t computed = 0;  // tokens whose keys and values are in the blocks
   std::int64_t scored = 0;    // tokens whose logits were given or are not asked for
   std::int64_t cached = 0;
@@ -56,6 +56,7 @@ Scheduler::Sequence& Scheduler::insert(std::unique_ptr<Sequence> sequence) {
       if (&other != &tenant) least = std::min(least, other.served);
     if (tenants_.size() > 1) tenant.served = least;
   }
+  tenant.waiting.insert(&s);
   sequences_.emplace(s.id, std::move(sequence));
   return s;
 }
@@ -69,6 +70,7 @@ SequenceId Scheduler::add(NewSequence sequence) {
   s->salt = std::move(sequence.salt);
   s->tenant = std::move(sequence.tenant);
   s->priority = sequence.priority;
+  s->adapter = sequence.adapter;
   s->scored = std::max<std::int64_t>(0, std::ssize(s->tokens) - sequence.scored);
   return insert(std::move(s)).id;
 }
@@ -163,6 +165,7 @@ void Scheduler::remove(SequenceId id) {
   const auto it = sequences_.find(id);
   if (it == sequences_.end()) return;
   free_blocks(*it->second);
+  tenants_.at(it->second->tenant).waiting.erase(it->second.get());
   std::erase_if(plan_.segments, [&](const PassSegment& segment) { return segment.sequence == id; });
   const auto tenant = tenants_.find(it->second->tenant);
   if (--tenant->second.sequences == 0) tenants_.erase(tenant);
@@ -171,6 +174,11 @@ void Scheduler::remove(SequenceId id) {
 
 bool Scheduler::ranks_before(const Sequence& a, const Sequence& b) {
   return a.priority != b.priority ? a.priority > b.priority : a.id < b.id;
+}
+
+bool Scheduler::WaitsBefore::operator()(const Sequence* a, const Sequence* b) const {
+  if (a->priority != b->priority) return a->priority > b->priority;
+  return a->gave_up != b->gave_up ? a->gave_up : a->id < b->id;
 }
 
 bool Scheduler::waits_before(const Sequence& a, const Sequence& b) const {
@@ -185,12 +193,14 @@ bool Scheduler::waits_before(const Sequence& a, const Sequence& b) const {
 
 Scheduler::Sequence* Scheduler::first_waiting() const {
   Sequence* first = nullptr;
-  for (const auto& [id, s] : sequences_)
-    if (!s->runs && (!first || waits_before(*s, *first))) first = s.get();
+  for (const auto& [name, tenant] : tenants_)
+    if (!tenant.waiting.empty() && (!first || waits_before(**tenant.waiting.begin(), *first)))
+      first = *tenant.waiting.begin();
   return first;
 }
 
 void Scheduler::start(Sequence& s) {
+  tenants_.at(s.tenant).waiting.erase(&s);
   s.runs = true;
   s.gave_up = false;
   const auto place = std::find_if(running_.begin(), running_.end(),
@@ -202,6 +212,7 @@ void Scheduler::give_up(Sequence& s) {
   cut(s, s.certain());
   free_blocks(s);
   s.gave_up = true;
+  tenants_.at(s.tenant).waiting.insert(&s);
   ++preemptions_;
 }
 
@@ -247,6 +258,7 @@ std::int64_t Scheduler::share_of_pass(const Sequence& s) const {
 void Scheduler::plan(Sequence& s, std::int64_t count) {
   PassSegment segment;
   segment.sequence = s.id;
+  segment.adapter = s.adapter;
   segment.begin = s.computed;
   segment.length = std::ssize(s.tokens);
   segment.tokens =
@@ -322,6 +334,7 @@ const PassPlan& Scheduler::next() {
     if (!s || share_of_pass(*s) < 1 || !admit(*s)) break;
     plan(*s, share_of_pass(*s));
   }
+  std::ranges::stable_sort(plan_.segments, {}, &PassSegment::adapter);
   return plan_;
 }
 

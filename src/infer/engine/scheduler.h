@@ -10,7 +10,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "infer/engine/block_pool.h"
 
@@ -21,6 +23,7 @@ struct NewSequence {
   std::int64_t scored = 1;           // how many of the last tokens need logits, at least 1
   std::string salt = {}, tenant = {};
   int priority = 0;
+  int adapter = 0;  // the segments of a pass are ordered by it
 };
 
 class Scheduler {
@@ -65,14 +68,19 @@ class Scheduler {
 
  private:
   struct Sequence;
+  // Among those of one tenant.
+  struct WaitsBefore {
+    bool operator()(const Sequence* a, const Sequence* b) const;
+  };
   struct Tenant {
     std::int64_t sequences = 0;
     double served = 0;  // tokens read, and twice those written (Sheng et al. 2024, virtual token counter)
+    std::set<Sequence*, WaitsBefore> waiting = {};
   };
 
   Sequence& get(SequenceId id) const;
   Sequence& insert(std::unique_ptr<Sequence> sequence);
-  // Whether `a` ranks before `b` among those that run, and among those that wait.
+  // Whether `a` ranks before `b` among those that run, and among the first that wait of each tenant.
   static bool ranks_before(const Sequence& a, const Sequence& b);
   bool waits_before(const Sequence& a, const Sequence& b) const;
   Sequence* first_waiting() const;

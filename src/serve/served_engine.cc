@@ -1,0 +1,70 @@
+#include "serve/served_engine.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+#include "infer/engine/draft_model.h"
+#include "infer/engine/paged_decoder.h"
+#include "infer/engine/prompt_lookup.h"
+
+namespace stoa::serve {
+namespace {
+
+std::unique_ptr<infer::PassModel> load_passes(infer::OpenModel& model,
+                                              const std::vector<infer::AdapterFiles>& adapters,
+                                              const ModelOptions& options) {
+  infer::EngineUse use;
+  use.context = options.max_context;
+  if (options.cache_gigabytes) use.cache_bytes = *options.cache_gigabytes * 1e9;
+  try {
+    return infer::load_paged_decoder(model, use, adapters);
+  } catch (const ConfigError& error) {
+    if (options.cache_gigabytes)
+      fail<ConfigError>("--kv-memory-gb {:g}: {}", *options.cache_gigabytes, error.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+ServedEngine::ServedEngine(infer::OpenModel& model, const std::vector<infer::AdapterFiles>& adapters,
+                           const ModelOptions& options, const infer::MakeMachine& make_machine)
+    : passes_(load_passes(model, adapters, options)),
+      admission_(options.queue_seconds, options.queue_requests) {
+  std::unique_ptr<infer::Drafter> drafter;
+  if (options.prompt_lookup) drafter = std::make_unique<infer::PromptLookup>();
+  if (options.draft)
+    drafter = infer::load_draft_model(*options.draft, options.dtype, make_machine, model.tokenizer(),
+                                      passes_->limits());
+  engine_ = std::make_unique<infer::Engine>(*passes_, std::move(drafter));
+  loop_ = std::make_unique<infer::EngineLoop>(*engine_);
+}
+
+infer::RequestId ServedEngine::submit(infer::Request request, infer::Listener listener) {
+  const auto open = std::make_shared<int>(request.choices);
+  // Held until the id is known: the engine may end the request before.
+  const std::lock_guard lock(mutex_);
+  const infer::RequestId id = loop_->submit(
+      std::move(request), [this, open, listener = std::move(listener)](const infer::Event& event) {
+        const bool on = listener(event);
+        if (event.kind == infer::Event::Kind::kEnd && --*open == 0) {
+          const std::lock_guard ended(mutex_);
+          requests_.erase(event.request);
+        }
+        return on;
+      });
+  requests_.insert(id);
+  return id;
+}
+
+void ServedEngine::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (const infer::RequestId request : requests_) loop_->cancel(request);
+  }
+  loop_->wait_idle(std::chrono::seconds(5));
+}
+
+}  // namespace stoa::serve
