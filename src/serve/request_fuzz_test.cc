@@ -1,10 +1,12 @@
 // Fuzz target of the bodies of requests: any bytes are read or refused with an ApiError. As a test it runs
 // over bodies and mutations of them for a second; tests/slow/fuzz.sh runs it with libFuzzer.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "serve/chat_messages.h"
+#include "serve/tools/begun_calls.h"
 #include "serve/tools/tool_calls.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -25,7 +27,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const ToolFamily family : kToolFamilies) {
     (void)read_tool_calls(text.substr(0, 1000), family);
     (void)held_for_tools(text, family);
-    (void)begun_calls(text.substr(0, 1000), family);
+    GrowingCalls calls(family);
+    for (const std::size_t size : {text.size() / 3, text.size() / 2, text.size()})
+      calls.read(text.substr(0, std::min<std::size_t>(size, 1000)));
   }
   return 0;
 }

@@ -17,6 +17,8 @@ inline constexpr std::string_view kHermesOpen = "<tool_call>", kHermesClose = "<
                                   kHarmonyForm = "<|constrain|>", kHarmonyCall = "<|call|>",
                                   kHarmonyTool = "to=functions.";
 
+// What stands before the calls of an answer; empty: the family has no such mark.
+std::string_view opening_mark(ToolFamily family);
 // Without white space at both ends.
 std::string_view trimmed(std::string_view text);
 

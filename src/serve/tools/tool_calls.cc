@@ -112,8 +112,14 @@ AnswerWithTools read_deepseek(std::string_view answer) {
   return out;
 }
 
-std::string_view open_of(ToolFamily family) {
+}  // namespace
+
+std::string_view opening_mark(ToolFamily family) {
   switch (family) {
+    case ToolFamily::kHarmony:
+    case ToolFamily::kLlama:
+    case ToolFamily::kPythonic:
+      return {};
     case ToolFamily::kMistral:
     case ToolFamily::kMistralNames:
       return kMistralOpen;
@@ -124,8 +130,6 @@ std::string_view open_of(ToolFamily family) {
       return kHermesOpen;
   }
 }
-
-}  // namespace
 
 std::string_view trimmed(std::string_view text) {
   while (const std::size_t n = leading_white_space(text)) text.remove_prefix(n);
@@ -215,7 +219,7 @@ std::size_t held_for_tools(std::string_view answer, ToolFamily family) {
                            kPythonTag.starts_with(text);
     return may_begin ? answer.size() : 0;
   }
-  const std::string_view open = open_of(family);
+  const std::string_view open = opening_mark(family);
   if (const std::size_t at = answer.find(open); at != std::string_view::npos) return answer.size() - at;
   for (std::size_t n = std::min(open.size() - 1, answer.size()); n > 0; --n)
     if (answer.ends_with(open.substr(0, n))) return n;

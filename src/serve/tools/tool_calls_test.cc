@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/tools/begun_calls.h"
+
 namespace stoa::serve {
 namespace {
 
@@ -137,6 +144,46 @@ TEST(ToolCalls, FamiliesByTheirTemplates) {
   EXPECT_EQ(tool_family("{% if tools %}<|channel|>commentary to=functions.x"), ToolFamily::kHarmony);
   EXPECT_EQ(tool_family("{% if tools %}[func_name1(params_name1=1)]"), ToolFamily::kPythonic);
   EXPECT_EQ(tool_family("{% if tools %}{\"name\": f, \"parameters\": p}"), ToolFamily::kLlama);
+}
+
+// However the text is cut into pieces, what is said of it is what is said of it as a whole.
+TEST(GrowingCalls, SayOfEveryBeginningWhatIsSaidOfItAlone) {
+  const std::string a = R"({"name": "f", "arguments": {"text": "a \"<tool\" \\", "n": [1, {"x": "}"}]}})",
+                    b = R"({ "id": [1, "]"], "parameters" : {"b": {}}, "name" : "g", "arguments": {} })",
+                    none = R"({"name": 3, "arguments": {"c": 1}})";
+  const std::vector<std::string> answers{
+      "Text. <tool_call>\n" + a + "\n</tool_call>\n<tool_call>" + none + "</tool_call><tool_call>" + b,
+      "<tool_call>{\"name\": \"f\", \"arguments\": {\"t\": \"<tool_call>" + a,
+      "Say [TOOL_CALLS] [" + a + ", 7, " + b + "," + none + "]",
+      "[TOOL_CALLS]f[ARGS] {\"a\": [1, 2]}[TOOL_CALLS] g [ARGS]{\"b\": \"[TOOL_CALLS]{\"}",
+      " <|python_tag|>" + a + "; " + b,
+      "  [" + b + " , " + a + "]",
+      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": "
+      "1}\n```<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{\"b\": \"```json\"}<｜tool▁call▁end｜>",
+      "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": "
+      "1}<|call|><|start|>assistant to=functions.g<|channel|>commentary<|message|>{\"b\": {\"c\": []}}",
+      "{[\"}]),\\\\,\"",
+      ""};
+  std::size_t most = 0;
+  for (const ToolFamily family : kToolFamilies)
+    for (const std::string& answer : answers)
+      for (const std::size_t piece : {1, 2, 3, 7, 19}) {
+        GrowingCalls growing(family);
+        for (std::size_t size = 0;; size = std::min(answer.size(), size + piece)) {
+          const std::string_view text = std::string_view(answer).substr(0, size);
+          growing.read(text);
+          EXPECT_EQ(growing.held(), held_for_tools(text, family)) << text;
+          const std::vector<ToolCall> whole = begun_calls(text, family);
+          ASSERT_EQ(growing.calls().size(), whole.size()) << text;
+          for (std::size_t i = 0; i < whole.size(); ++i) {
+            EXPECT_EQ(growing.calls()[i].name, whole[i].name) << text;
+            EXPECT_EQ(growing.calls()[i].arguments, whole[i].arguments) << text;
+          }
+          most = std::max(most, whole.size());
+          if (size == answer.size()) break;
+        }
+      }
+  EXPECT_EQ(most, 2u);
 }
 
 }  // namespace

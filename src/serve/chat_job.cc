@@ -1,0 +1,125 @@
+#include "serve/chat_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "base/nearest.h"
+#include "serve/chat_messages.h"
+#include "serve/constraint_fields.h"
+#include "serve/sampling_fields.h"
+
+namespace stoa::serve {
+namespace {
+
+// tools, for the template; none where they are not to be used.
+Json read_tools(const RequestBody& body) {
+  const Json* tools = body.find("tools");
+  if (const Json* choice = body.find("tool_choice")) {
+    if (*choice == "none") return {};
+    check(tools != nullptr, "tool_choice", "'tool_choice' is used only with 'tools'");
+  }
+  if (tools == nullptr || (tools->is_array() && tools->empty())) return {};
+  check(tools->is_array() && tools->size() <= 128, "tools", "'tools' must be a list of at most 128");
+  for (const Json& tool : *tools) {
+    const bool good = tool.is_object() && tool.value("type", Json()) == "function" &&
+                      tool.contains("function") && tool["function"].is_object() &&
+                      tool["function"].contains("name") && tool["function"]["name"].is_string();
+    check(good, "tools", R"('tools': each must be {{"type": "function", "function": {{"name": …}}}})");
+  }
+  return *tools;
+}
+
+// What tool_choice says of a call: none, where the model decides; the name of the tool, or "" for any.
+std::optional<std::string> forced_tool(const RequestBody& body, const Json& tools) {
+  const char* field = "tool_choice";
+  const Json* choice = body.find(field);
+  if (choice == nullptr || *choice == "auto" || *choice == "none") return std::nullopt;
+  check(!tools.is_null(), field, "'tool_choice' forces a call, and 'tools' is empty");
+  if (*choice == "required") return "";
+  const bool named = choice->is_object() && choice->value("type", Json()) == "function" &&
+                     choice->contains("function") && (*choice)["function"].is_object() &&
+                     (*choice)["function"].value("name", Json()).is_string();
+  check(
+      named, field,
+      R"('tool_choice' must be "auto", "none", "required" or {{"type": "function", "function": {{"name": …}}}})");
+  const auto name = (*choice)["function"]["name"].get<std::string>();
+  std::vector<std::string> names;
+  for (const Json& tool : tools) names.push_back(tool["function"]["name"].get<std::string>());
+  check(std::find(names.begin(), names.end(), name) != names.end(), field,
+        "'tool_choice' names '{}', which is not among the tools{}", name.substr(0, 100),
+        did_you_mean(name.substr(0, 100), names));
+  return name;
+}
+
+}  // namespace
+
+AnswerWithTools ChatTools::read(const std::string& text, bool cut_off) const {
+  if (!family) return {text, {}};
+  AnswerWithTools parsed = read_tool_calls(text, *family, tools);
+  // A call that the answer's length cut off is given as far as it goes.
+  if (cut_off)
+    if (auto begun = begun_calls(text, *family); begun.size() > parsed.calls.size()) {
+      parsed.content = text.substr(0, text.size() - held_for_tools(text, *family));
+      parsed.calls = std::move(begun);
+    }
+  if (one_call && parsed.calls.size() > 1) parsed.calls.resize(1);
+  return parsed;
+}
+
+std::string call_id(const std::string& answer, std::size_t choice, std::size_t index) {
+  const auto mixed =
+      static_cast<std::uint32_t>(std::hash<std::string>()(fmt::format("{} {} {}", answer, choice, index)));
+  return fmt::format("c{:08x}", mixed);
+}
+
+ChatJob read_chat(const Call& call) {
+  const RequestBody& body = call.body;
+  ChatJob out;
+  out.model = call.models.of(body);
+  const ServedModel& model = *out.model;
+  model.require_engine();
+  const Json messages = read_messages(body, "messages");
+  out.stream = body.boolean("stream", false);
+  out.usage = read_stream_options(body, out.stream);
+  out.logprobs = body.boolean("logprobs", false);
+  const auto top = body.integer("top_logprobs", 0, kMostCandidates);
+  check(!top || out.logprobs, "top_logprobs", "'top_logprobs' is used only with \"logprobs\": true");
+  out.top = static_cast<std::size_t>(top.value_or(0));
+  ChatTools& tools = out.tools;
+  tools.one_call = !body.boolean("parallel_tool_calls", true);
+
+  Json variables = Json::object();
+  if (const Json* more = body.find("chat_template_kwargs")) {
+    check(more->is_object(), "chat_template_kwargs", "'chat_template_kwargs' must be an object");
+    variables = *more;
+  }
+  infer::Request& job = out.request = read_sampling(body, model);
+  out.text = read_text_options(body);
+  tools.tools = read_tools(body);
+  const auto forced = forced_tool(body, tools.tools);
+  if (!tools.tools.is_null()) {
+    tools.family = tool_family(model.template_text());
+    check(tools.family.has_value(), "tools", "the chat template of '{}' knows no tools", model.name());
+    variables["tools"] = tools.tools;
+    out.text.skip_special = false;  // some families mark calls by special tokens
+  }
+  job.constraint =
+      forced ? constraint_of({*tools.family, tools.tools, *forced, tools.one_call || !forced->empty()}, body,
+                             model)
+             : read_constraint(body, model);
+  job.prompt = model.render(messages, variables, body.boolean("add_generation_prompt", true));
+  const char* field = body.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
+  job.max_tokens = answer_length(model, job.prompt.size(),
+                                 body.integer(field, 1, std::numeric_limits<std::int32_t>::max()), field);
+  job.tenant = call.owner;
+  if (out.logprobs) job.logprobs = static_cast<int>(out.top);
+  out.text.keep_scores = out.logprobs;
+  return out;
+}
+
+}  // namespace stoa::serve
