@@ -28,6 +28,7 @@ CONFINED = {
     r"nccl": "src/comm/nccl/",
     r"CLI/": "src/cli/",
     r"boost/": "src/serve/http/",
+    r"openssl/": "src/serve/http/",
 }
 
 # A file or folder of the repository in a comment: "(plan/rows)", "ops/loss.h", "docs/memory.md".

@@ -22,6 +22,7 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
   State(const ServerOptions& options, Handler handler, std::function<void(const Served&)> served)
       : acceptor(io), pause(io), workers(kHandlerThreads) {
     context = std::make_shared<SessionContext>(options, std::move(handler), std::move(served), workers);
+    if (!options.certificate.empty()) context->tls.emplace(tls_context(options.certificate, options.key));
   }
 
   void listen() {

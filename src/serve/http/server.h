@@ -15,6 +15,7 @@ namespace stoa::serve::http {
 struct ServerOptions {
   std::string host = "127.0.0.1";  // an address or a name
   std::uint16_t port = 8000;       // 0: a free one
+  std::string certificate, key;    // PEM files; empty: connections are not encrypted
   std::size_t header_bytes = 32 << 10;
   std::size_t body_bytes = 32 << 20;
   std::size_t unread_bytes = 4 << 20;  // of an answer, before its client counts as gone
@@ -36,7 +37,7 @@ struct Served {
 class Server {
  public:
   // Listens; nothing is answered before run(). `handler` is called from a few threads and may block for a
-  // moment. IoError: the address is not to be had.
+  // moment. IoError: the address is not to be had; errors of tls_context.
   Server(const ServerOptions& options, Handler handler, std::function<void(const Served&)> served = {});
   ~Server();
   Server(const Server&) = delete;

@@ -19,7 +19,7 @@ namespace beast = boost::beast;
 // The answer of a session's request. It may outlive the session.
 class SessionAnswer : public Answer {
  public:
-  SessionAnswer(std::weak_ptr<Session> session, boost::beast::tcp_stream::executor_type executor)
+  SessionAnswer(std::weak_ptr<Session> session, Transport::executor_type executor)
       : session_(std::move(session)), executor_(std::move(executor)) {}
 
   ~SessionAnswer() override {
@@ -80,7 +80,7 @@ class SessionAnswer : public Answer {
   }
 
   const std::weak_ptr<Session> session_;
-  const boost::beast::tcp_stream::executor_type executor_;
+  const Transport::executor_type executor_;
   bool begun_ = false, ended_ = false;
   Headers headers_;
   std::mutex mutex_;
@@ -139,7 +139,7 @@ std::string view(beast::string_view text) { return {text.data(), text.size()}; }
 }  // namespace
 
 Session::Session(asio::ip::tcp::socket socket, std::shared_ptr<SessionContext> context)
-    : stream_(std::move(socket)),
+    : stream_(std::move(socket), context->tls ? &*context->tls : nullptr),
       context_(std::move(context)),
       buffer_(context_->options.header_bytes + kReadAhead) {
   const std::lock_guard lock(context_->mutex);
@@ -154,10 +154,18 @@ Session::~Session() {
 void Session::start() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     Error ignored;
-    self->stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
-    const auto peer = self->stream_.socket().remote_endpoint(ignored);
+    asio::ip::tcp::socket& socket = self->stream_.tcp().socket();
+    socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+    const auto peer = socket.remote_endpoint(ignored);
     if (!ignored) self->request_.client = peer.address().to_string();
-    self->read_header(self->context_->options.header_time);
+    if (!self->stream_.encrypted()) return self->read_header(self->context_->options.header_time);
+    self->stream_.tcp().expires_after(self->context_->options.header_time);
+    self->stream_.async_handshake([self](Error error) {
+      if (self->phase_ == Phase::kClosed) return;
+      self->gone_ = static_cast<bool>(error);  // it said nothing that could be answered
+      if (error) return self->shut();
+      self->read_header(self->context_->options.header_time);
+    });
   });
 }
 
@@ -177,7 +185,7 @@ void Session::read_header(std::chrono::seconds patience) {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(context_->options.header_bytes));
   parser_->body_limit(context_->options.body_bytes);
-  stream_.expires_after(patience);
+  stream_.tcp().expires_after(patience);
   beast::http::async_read_header(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](Error error, std::size_t) { self->header_read(error); });
@@ -215,7 +223,7 @@ void Session::header_read(Error error) {
 }
 
 void Session::read_body() {
-  stream_.expires_after(context_->options.body_time);
+  stream_.tcp().expires_after(context_->options.body_time);
   beast::http::async_read(stream_, buffer_, *parser_,
                           [self = shared_from_this()](Error error, std::size_t) { self->body_read(error); });
 }
@@ -279,7 +287,7 @@ void Session::handle() {
 void Session::watch() {
   if (watching_ || gone_ || buffer_.size() >= kReadAhead) return;
   watching_ = true;
-  stream_.expires_never();
+  stream_.tcp().expires_never();
   stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](Error error, std::size_t bytes) {
     self->watching_ = false;
     self->buffer_.commit(bytes);
@@ -357,7 +365,7 @@ void Session::push(std::string bytes) {
 
 void Session::write_next() {
   writing_ = true;
-  stream_.expires_after(context_->options.write_time);
+  stream_.tcp().expires_after(context_->options.write_time);
   asio::async_write(stream_, asio::buffer(out_.front()),
                     [self = shared_from_this()](Error error, std::size_t) {
                       self->writing_ = false;
@@ -373,7 +381,7 @@ void Session::write_next() {
 void Session::answered() {
   if (writing_ || !out_.empty()) return;
   // The read of watch() ends first; then this is called again.
-  if (watching_) return stream_.cancel();
+  if (watching_) return stream_.tcp().cancel();
   if (keep_alive_) return next_request();
   shut();
 }
@@ -396,9 +404,16 @@ void Session::shut() {
     --context_->busy;
   }
   phase_ = Phase::kClosed;
+  if (!stream_.encrypted() || gone_ || writing_ || watching_) return close();
+  // Without this last message a client could not tell the end of an answer from a connection that was cut.
+  stream_.tcp().expires_after(std::chrono::seconds(2));
+  stream_.async_shutdown([self = shared_from_this()](Error) { self->close(); });
+}
+
+void Session::close() {
   Error ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  stream_.close();
+  stream_.tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  stream_.tcp().close();
 }
 
 }  // namespace stoa::serve::http

@@ -6,7 +6,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <deque>
@@ -16,6 +15,7 @@
 #include <set>
 
 #include "serve/http/server.h"
+#include "serve/http/transport.h"
 
 namespace stoa::serve::http {
 
@@ -26,7 +26,8 @@ struct SessionContext {
   ServerOptions options;
   Handler handler;
   std::function<void(const Served&)> served;
-  boost::asio::thread_pool& workers;  // runs the handler
+  boost::asio::thread_pool& workers;                  // runs the handler
+  std::optional<boost::asio::ssl::context> tls = {};  // none: connections are not encrypted
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> busy{0};                  // requests under way
   const std::uint32_t run = std::random_device()();  // makes ids of requests differ between servers
@@ -72,8 +73,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void answered();  // everything was written
   void next_request();
   void shut();
+  void close();
 
-  boost::beast::tcp_stream stream_;
+  Transport stream_;
   const std::shared_ptr<SessionContext> context_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
