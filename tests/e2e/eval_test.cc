@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/file.h"
 #include "workplace.h"
@@ -314,6 +315,30 @@ TEST_F(Eval, BadInputIsNamed) {
        "doc_to_text: q\ndoc_to_target: q\ngeneration_kwargs: {max_gen_toks: 9000}\n");
   refuse(run("long"), "do not fit the window");
   EXPECT_FALSE(fs::exists(path("out")));
+}
+
+// To the last digit: a document's answers are those that it has alone, whatever else is in the run.
+TEST_F(Eval, LogLikelihoodsDoNotDependOnTheOtherDocuments) {
+  const Arguments kept{"--num_fewshot", "2", "--log_samples", "--output_path"};
+  const auto answers = [&](const std::string& output, const Arguments& more) {
+    stoa_ok(run("piqa", kept + Arguments{output} + more));
+    std::map<int, Json> out;
+    for (const std::string& line : samples(output)) {
+      const Json sample = Json::parse(line);
+      out[sample["doc_id"].get<int>()] = sample["resps"];
+    }
+    return out;
+  };
+  for (const char* type : {"fp32", "bf16"}) {
+    const std::string of = type;
+    const auto all = answers(of + "-all", {"--dtype", type, "--threads", "2"}),
+               some = answers(of + "-some", {"--dtype", type, "--threads", "2", "--limit", "3"}),
+               ranks = answers(of + "-ranks", {"--dtype", type, "--threads", "2", "--ranks", "2"});
+    ASSERT_EQ(all.size(), 12u);
+    ASSERT_EQ(some.size(), 3u);
+    for (const auto& [document, own] : some) EXPECT_EQ(own, all.at(document)) << type << " " << document;
+    EXPECT_EQ(ranks, all) << type;
+  }
 }
 
 }  // namespace
