@@ -7,6 +7,8 @@
 #include <cctype>
 
 #include "base/nearest.h"
+#include "serve/fields.h"
+#include "serve/openapi.h"
 #include "serve/page.h"
 
 namespace stoa::serve {
@@ -77,6 +79,8 @@ void App::add_routes() {
   post("/v1/chat/completions", complete_chat, {"/chat/completions"});
   post("/v1/embeddings", embed, {"/embeddings"});
   post("/v1/messages", answer_message);
+  post("/v1/responses", respond, {"/responses"});
+  post("/infill", infill);
   post("/tokenize", tokenize, {"/v1/tokenize"});
   post("/detokenize", detokenize, {"/v1/detokenize"});
   post("/score", score_pairs, {"/v1/score"});
@@ -97,7 +101,10 @@ void App::add_routes() {
       },
       true);
   get("/props", [this] { return properties(); });
+  get("/slots", [this] { return slots(); });
   get("/tokenizer_info", [this] { return tokenizer_info(); });
+  get(
+      "/openapi.json", [this] { return interface(); }, true);
   get(
       "/",
       [] {
@@ -214,11 +221,14 @@ void App::route(const http::Request& request, const std::shared_ptr<http::Answer
 
 namespace {
 Json describe(const ServedModel& model) {
+  const ModelOptions& options = model.options();
+  const ServedModel* base = model.base();
   return {{"id", model.name()},
           {"object", "model"},
           {"created", model.created()},
           {"owned_by", "stoa"},
-          {"root", model.options().path.string()},
+          {"root", options.adapter.value_or(options.path).string()},
+          {"parent", base == nullptr ? Json() : Json(base->name())},
           {"max_model_len", model.context()},
           {"chat", model.has_template()}};
 }
@@ -241,7 +251,7 @@ http::Reply App::metrics() const {
   MetricsText out;
   for (const auto& model : models_.all()) {
     Metrics::Gauges gauges;
-    if (model->generates()) {
+    if (model->generates() && model->base() == nullptr) {  // an adapter's are those of its model
       const infer::EngineCounters counts = model->counters();
       gauges.running = counts.running;
       gauges.waiting = counts.waiting;
@@ -274,6 +284,33 @@ http::Reply App::properties() const {
   const auto& tokenizer = model->tokenizer();
   if (const auto id = tokenizer.bos_id()) out["bos_token"] = tokenizer.id_to_token(*id);
   if (const auto id = tokenizer.eos_id()) out["eos_token"] = tokenizer.id_to_token(*id);
+  return json_reply(out);
+}
+
+http::Reply App::interface() const {
+  std::vector<DescribedRoute> routes;
+  for (const Endpoint& endpoint : endpoints()) {
+    const std::string path(endpoint.path);
+    routes.push_back({path, routes_.at(path).front().method});
+  }
+  for (const auto& [path, of_path] : routes_)
+    if (of_path.front().method == "GET") routes.push_back({path, "GET", of_path.front().open});
+  routes.push_back({"/v1/models/{model}", "GET"});
+  return json_reply(openapi(options_.version, routes, !options_.keys.empty()));
+}
+
+http::Reply App::slots() const {
+  Json out = Json::array();
+  for (const auto& model : models_.all()) {
+    if (!model->generates() || model->base() != nullptr) continue;
+    const auto running = model->counters().running;
+    for (std::int64_t i = 0; i < model->limits().sequences; ++i)
+      out.push_back({{"id", out.size()},
+                     {"model", model->name()},
+                     {"n_ctx", model->context()},
+                     {"speculative", model->options().prompt_lookup || model->options().draft},
+                     {"is_processing", i < running}});
+  }
   return json_reply(out);
 }
 

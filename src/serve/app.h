@@ -49,6 +49,8 @@ class App {
   http::Reply health() const;
   http::Reply metrics() const;
   http::Reply properties() const;
+  http::Reply slots() const;
+  http::Reply interface() const;
   http::Reply tokenizer_info() const;
 
   const ModelSet& models_;

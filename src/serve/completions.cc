@@ -3,6 +3,7 @@
 
 #include "serve/constraint_fields.h"
 #include "serve/handlers.h"
+#include "serve/infill.h"
 #include "serve/sampling_fields.h"
 #include "serve/token_text.h"
 #include "token/stream_decoder.h"
@@ -203,6 +204,11 @@ void complete_text(const Call& call) {
   form.echo = body.boolean("echo", false);
   form.logprobs = body.integer("logprobs", 0, kMostCandidates);
   form.prompts = read_prompts(body, "prompt", *model, body.boolean("add_special_tokens", true), kMostPrompts);
+  if (const auto suffix = body.text("suffix"); suffix && !suffix->empty()) {
+    const auto prefixes = body.texts("prompt", kMostPrompts);
+    for (std::size_t i = 0; i < prefixes.size(); ++i)
+      form.prompts[i] = infill_prompt(*model, {prefixes[i], *suffix, {}}, "suffix");
+  }
   if (const auto keep = body.integer("truncate_prompt_tokens", 1, 1 << 30))
     for (auto& prompt : form.prompts)
       if (std::ssize(prompt) > *keep) prompt.erase(prompt.begin(), prompt.end() - *keep);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/test_paths.h"
+#include "serve/openapi.h"
 #include "serve/request_body.h"
 
 namespace stoa::serve {
@@ -40,6 +41,22 @@ TEST(Fields, NamesAreUniqueAndNeutralValuesAreJson) {
       const std::string body = fmt::format("{{\"{}\":{}}}", field.name, field.neutral);
       EXPECT_NO_THROW(RequestBody(body, endpoint.fields, false)) << body;
     }
+  }
+}
+
+// Each field has a schema that takes what leaves it out, and no schema is of a field that no endpoint has.
+TEST(OpenApi, DescribesEveryField) {
+  std::vector<DescribedRoute> routes;
+  for (const Endpoint& endpoint : endpoints()) routes.push_back({std::string(endpoint.path), "POST"});
+  const Json document = openapi("1", routes, true);
+  for (const Endpoint& endpoint : endpoints()) {
+    const Json& operation = document["paths"][std::string(endpoint.path)]["post"];
+    const Json& schema = operation["requestBody"]["content"]["application/json"]["schema"];
+    EXPECT_EQ(schema["properties"].size(), endpoint.fields.size()) << endpoint.path;
+    EXPECT_EQ(schema["additionalProperties"], false);
+    EXPECT_EQ(operation["security"].size(), 1u);
+    for (const Json& name : schema.value("required", Json::array()))
+      EXPECT_TRUE(schema["properties"].contains(name.get<std::string>())) << name;
   }
 }
 

@@ -55,7 +55,7 @@ TEST_F(ServeHttp, RoutesAndErrors) {
   refused({{"prompt", "a"}, {"temperature", -1}}, "temperature", "between 0 and 100, got -1");
   refused({{"prompt", "a"}, {"max_tokens", 2.5}}, "max_tokens", "whole number");
   refused({{"prompt", "a"}, {"max_tokens", 100000}}, "max_tokens", "8192");
-  refused({{"prompt", "a"}, {"suffix", "b"}}, "suffix", "not supported");
+  refused({{"prompt", "a"}, {"suffix", "b"}}, "suffix", "no tokens for filling in the middle");
   refused({{"prompt", "a"}, {"logprobs", 21}}, "logprobs", "between 0 and 20");
   refused({{"prompt", {1, -5}}}, "prompt", "-5");
   refused({{"prompt", {1, 100000}}}, "prompt", "outside the vocabulary");

@@ -58,9 +58,11 @@ void Served::serve(const Arguments& more) {
   const bool listens =
       server_->wait_until([&] { return read_text(path("said.txt")).find('\n') != std::string::npos; });
   const std::string said = read_text(path("said.txt"));
-  const std::string words = "listening on http://127.0.0.1:";
-  ASSERT_TRUE(listens && said.starts_with(words)) << said << server_->errors();
-  port_ = static_cast<std::uint16_t>(std::stoi(said.substr(words.size())));
+  const std::string words = "://127.0.0.1:";
+  const std::size_t at = said.find(words);
+  ASSERT_TRUE(listens && said.starts_with("listening on http") && at != std::string::npos)
+      << said << server_->errors();
+  port_ = static_cast<std::uint16_t>(std::stoi(said.substr(at + words.size())));
 }
 
 HttpAnswer Served::get(const std::string& path, const std::string& headers) const {

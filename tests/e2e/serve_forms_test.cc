@@ -1,0 +1,240 @@
+// Forms of other servers beside completions: responses, filling in the middle, slots, encrypted connections.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/test_paths.h"
+#include "served.h"
+
+namespace stoa::e2e {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class ServeForms : public Served {
+ protected:
+  // The text of a chat completion.
+  std::string chat_text(const json& body) const {
+    return ask("/v1/chat/completions", body)["choices"][0]["message"]["content"];
+  }
+};
+
+TEST_F(ServeForms, ResponsesAreChatsInItems) {
+  serve();
+  const json messages = json::array({{{"role", "system"}, {"content", "Be brief."}},
+                                     {{"role", "user"}, {"content", "the stone"}},
+                                     {{"role", "assistant"}, {"content", "walks"}},
+                                     {{"role", "user"}, {"content", "by the river"}}});
+  const std::string expected = chat_text({{"messages", messages}, {"max_tokens", 12}, {"temperature", 0}});
+  json question{
+      {"input",
+       json::array({{{"role", "user"}, {"content", "the stone"}},
+                    {{"type", "message"},
+                     {"role", "assistant"},
+                     {"content", json::array({{{"type", "output_text"}, {"text", "walks"}}})}},
+                    {{"role", "user"},
+                     {"content", json::array({{{"type", "input_text"}, {"text", "by the river"}}})}}})},
+      {"instructions", "Be brief."},
+      {"max_output_tokens", 12},
+      {"temperature", 0},
+      {"metadata", {{"a", "b"}}}};
+  const json whole = ask("/v1/responses", question);
+  EXPECT_EQ(whole["object"], "response");
+  EXPECT_EQ(whole["status"], "incomplete");
+  EXPECT_EQ(whole["incomplete_details"]["reason"], "max_output_tokens");
+  ASSERT_EQ(whole["output"].size(), 1u);
+  EXPECT_EQ(whole["output"][0]["role"], "assistant");
+  EXPECT_EQ(whole["output"][0]["content"][0]["text"], expected);
+  EXPECT_EQ(whole["usage"]["output_tokens"], 12);
+  EXPECT_EQ(whole["metadata"], (json{{"a", "b"}}));
+  EXPECT_EQ(whole["instructions"], "Be brief.");
+
+  question["stream"] = true;
+  const std::vector<json> events = post("/v1/responses", question).events();
+  std::string text, types;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i]["sequence_number"], i);
+    const std::string type = events[i]["type"];
+    if (type == "response.output_text.delta") text += events[i]["delta"].get<std::string>();
+    if (!types.ends_with(type + " ")) types += type + " ";
+  }
+  EXPECT_EQ(text, expected);
+  EXPECT_EQ(types,
+            "response.created response.in_progress response.output_item.added response.content_part.added "
+            "response.output_text.delta response.output_text.done response.content_part.done "
+            "response.output_item.done response.incomplete ");
+  EXPECT_EQ(events.back()["response"]["output"][0]["content"], whole["output"][0]["content"]);
+
+  const auto refused = [&](const json& body, const json& param, const std::string& words) {
+    const HttpAnswer answer = post("/v1/responses", body);
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_EQ(answer.json()["error"]["param"], param) << answer.body;
+    EXPECT_THAT(answer.body, HasSubstr(words));
+  };
+  refused({{"input", json::array()}}, "input", "not empty");
+  refused({{"input", "a"}, {"max_output_tokens", 100000}}, "max_output_tokens", "8192");
+  refused({{"input", "a"}, {"previous_response_id", "resp_1"}}, "previous_response_id", "nothing is stored");
+  refused({{"input", json::array({{{"type", "image"}}})}}, "input", "'image' is not supported");
+}
+
+TEST_F(ServeForms, ResponsesCallTools) {
+  serve();
+  json question{{"input", "the stone"},
+                {"temperature", 0},
+                {"tool_choice", "required"},
+                {"tools", json::array({{{"type", "function"},
+                                        {"name", "find"},
+                                        {"parameters",
+                                         {{"type", "object"},
+                                          {"properties", {{"what", {{"enum", {"sun", "moon"}}}}}},
+                                          {"required", {"what"}},
+                                          {"additionalProperties", false}}}}})},
+                {"parallel_tool_calls", false}};
+  const json whole = ask("/v1/responses", question);
+  EXPECT_EQ(whole["status"], "completed");
+  ASSERT_EQ(whole["output"].size(), 1u) << whole;
+  const json call = whole["output"][0];
+  EXPECT_EQ(call["type"], "function_call");
+  EXPECT_EQ(call["name"], "find");
+  EXPECT_TRUE(json::parse(call["arguments"].get<std::string>()).contains("what")) << call;
+  question["stream"] = true;
+  std::string arguments;
+  const std::vector<json> events = post("/v1/responses", question).events();
+  for (const json& event : events)
+    if (event["type"] == "response.function_call_arguments.delta")
+      arguments += event["delta"].get<std::string>();
+  EXPECT_EQ(arguments, call["arguments"]);
+  EXPECT_EQ(events.back()["type"], "response.completed");
+  EXPECT_EQ(events.back()["response"]["output"][0]["arguments"], call["arguments"]);
+  // The conversation goes on.
+  const json next{
+      {"input",
+       json::array({{{"role", "user"}, {"content", "the stone"}},
+                    {{"type", "function_call"},
+                     {"call_id", call["call_id"]},
+                     {"name", "find"},
+                     {"arguments", call["arguments"]}},
+                    {{"type", "function_call_output"}, {"call_id", call["call_id"]}, {"output", "here"}}})},
+      {"max_output_tokens", 3}};
+  EXPECT_EQ(ask("/v1/responses", next)["output"][0]["type"], "message");
+}
+
+TEST_F(ServeForms, TheMiddleIsFilledIn) {
+  Arguments tokenizer{"tokenizer", "train", "text.jsonl", "--vocab-size", "300", "--output", "fim"};
+  for (const char* token : {"<|endoftext|>", "<fim_prefix>", "<fim_suffix>", "<fim_middle>"})
+    tokenizer = tokenizer + Arguments{"--special", token};
+  stoa_ok(tokenizer);
+  stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "fim", "--output", "filled"});
+  stoa_ok(train("filler", {"model.tokenizer=fim", "model.data=filled", "trainer.max_steps=3"}));
+  serve({"filler"});
+  EXPECT_EQ(post("/infill", {{"model", "chat"}, {"input_prefix", "a"}}).json()["error"]["param"],
+            "input_suffix");
+  const std::vector<int> ids{1, 2, 3};
+  const auto encoded = [&](const std::string& text) {
+    return ask("/tokenize", {{"model", "filler"}, {"prompt", text}, {"add_special_tokens", false}})["tokens"]
+        .get<std::vector<int>>();
+  };
+  std::vector<int> prompt{ids[0]};
+  for (const auto& [text, token] : {std::pair{std::string("the stone "), ids[1]}, {" river", ids[2]}}) {
+    for (const int id : encoded(text)) prompt.push_back(id);
+    prompt.push_back(token);
+  }
+  const std::string expected = ask("/v1/completions", {{"model", "filler"},
+                                                       {"prompt", prompt},
+                                                       {"max_tokens", 10},
+                                                       {"temperature", 0}})["choices"][0]["text"];
+  EXPECT_EQ(ask("/v1/completions", {{"model", "filler"},
+                                    {"prompt", "the stone "},
+                                    {"suffix", " river"},
+                                    {"max_tokens", 10},
+                                    {"temperature", 0}})["choices"][0]["text"],
+            expected);
+  json request{{"model", "filler"},        {"input_prefix", "the "}, {"prompt", "stone "},
+               {"input_suffix", " river"}, {"n_predict", 10},        {"temperature", 0}};
+  const json filled = ask("/infill", request);
+  EXPECT_EQ(filled["content"], expected);
+  EXPECT_EQ(filled["stop_type"], "limit");
+  EXPECT_EQ(filled["tokens_evaluated"], prompt.size());
+  request["stream"] = true;
+  std::string text;
+  for (const json& event : post("/infill", request).events()) text += event["content"].get<std::string>();
+  EXPECT_EQ(text, expected);
+  request["input_extra"] = json::array({{{"filename", "a.c"}, {"text", "int a;"}}});
+  EXPECT_EQ(post("/infill", request).json()["error"]["param"], "input_extra");
+}
+
+TEST_F(ServeForms, SlotsSayWhoIsAtWork) {
+  serve();
+  const json slots = get("/slots").json();
+  ASSERT_EQ(slots.size(), 32u);
+  EXPECT_EQ(slots[31]["id"], 31);
+  EXPECT_EQ(slots[0]["n_ctx"], 8192);
+  EXPECT_EQ(slots[0]["is_processing"], false);
+}
+
+TEST_F(ServeForms, ConnectionsAreEncrypted) {
+  const fs::path files = test::source_dir() / "tests/fixtures/tls";
+  const auto file = [&](const char* name) { return (files / name).string(); };
+  serve({"--ssl-certfile", file("certificate.pem"), "--ssl-keyfile", file("key.pem")});
+  EXPECT_THAT(read_text(path("said.txt")), HasSubstr("listening on https://127.0.0.1:"));
+  const auto curl = [&](const Arguments& more) {
+    ProgramOptions options;
+    options.directory = directory();
+    options.program = "/usr/bin/curl";
+    return Program(Arguments{"-sS", "--max-time", "60"} + more, options).wait();
+  };
+  const Arguments trusted{"--cacert", file("certificate.pem")};
+  const std::string url = "https://localhost:" + std::to_string(port());
+  // Two requests over one connection, then a stream.
+  const Outcome models = curl(trusted + Arguments{url + "/v1/models", url + "/health"});
+  EXPECT_EQ(models.exit_code, 0) << models.text();
+  EXPECT_THAT(models.out, HasSubstr("\"id\":\"chat\""));
+  EXPECT_THAT(models.out, HasSubstr("\"status\":\"ok\""));
+  write_text(path("question.json"), R"({"prompt": "the stone", "max_tokens": 5, "stream": true})");
+  const Outcome stream =
+      curl(trusted + Arguments{"--data", "@question.json", "-H", "Content-Type: application/json", "-H",
+                               "Connection: close", url + "/v1/completions"});
+  EXPECT_EQ(stream.exit_code, 0) << stream.text();
+  EXPECT_TRUE(stream.out.ends_with("data: [DONE]\n\n")) << stream.text();
+  EXPECT_EQ(curl({url + "/health"}).exit_code, 60);  // a certificate of nobody known
+  EXPECT_NE(curl(trusted + Arguments{"--tls-max", "1.1", url + "/health"}).exit_code, 0);
+  EXPECT_NE(curl({"http://127.0.0.1:" + std::to_string(port()) + "/health"}).exit_code, 0);
+  EXPECT_EQ(curl(trusted + Arguments{url + "/health"}).exit_code, 0);  // it still answers
+  server().signal(SIGTERM);
+  EXPECT_EQ(server().wait().exit_code, 0);
+
+  const auto refused = [&](const Arguments& more, int code, const std::string& words) {
+    const Outcome outcome = stoa(Arguments{"serve", "chat", "--port", "0"} + more);
+    EXPECT_EQ(outcome.exit_code, code) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+  };
+  refused({"--ssl-certfile", file("certificate.pem"), "--ssl-keyfile", file("other_key.pem")}, 1, "belong");
+  refused({"--ssl-certfile", file("key.pem"), "--ssl-keyfile", file("key.pem")}, 1, "no certificate");
+  refused({"--ssl-certfile", "nothing.pem", "--ssl-keyfile", file("key.pem")}, 1,
+          "cannot read 'nothing.pem'");
+  refused({"--ssl-certfile", file("certificate.pem")}, 2, "--ssl-keyfile");
+}
+
+// tests/slow/openapi.sh has schemathesis try it.
+TEST_F(ServeForms, TheInterfaceIsDescribed) {
+  serve();
+  const json document = get("/openapi.json").json();
+  EXPECT_EQ(document["openapi"], "3.1.0");
+  for (const char* route :
+       {"/v1/responses", "/v1/chat/completions", "/infill", "/generate", "/slots", "/v1/models/{model}"})
+    EXPECT_TRUE(document["paths"].contains(route)) << route;
+  EXPECT_TRUE(document["paths"]["/generate"].contains("put"));
+  for (const auto& [route, methods] : document["paths"].items())
+    if (methods.contains("get") && route.find('{') == std::string::npos) {
+      EXPECT_EQ(get(route).status, 200) << route;
+    }
+}
+
+}  // namespace
+}  // namespace stoa::e2e
