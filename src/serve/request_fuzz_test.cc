@@ -28,8 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)read_tool_calls(text.substr(0, 1000), family);
     (void)held_for_tools(text, family);
     GrowingCalls calls(family);
-    for (const std::size_t size : {text.size() / 3, text.size() / 2, text.size()})
-      calls.read(text.substr(0, std::min<std::size_t>(size, 1000)));
+    for (const std::size_t end : {text.size() / 3, text.size() / 2, text.size()})
+      calls.read(text.substr(0, std::min<std::size_t>(end, 1000)));
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "infer/loaded_chunk.h"
+#include "model/adapter_plan.h"
 
 namespace stoa::infer {
 namespace {
