@@ -14,8 +14,10 @@ void TaskPlaces::add_to(CLI::App& command) {
       "same name");
   command.add_option(
       "--data", data,
-      "Folder of data sets: DATA/OWNER/NAME/CONFIG/SPLIT.jsonl (or .json, .csv, .tsv, .parquet), or a "
-      "cache of the datasets library (default: $STOA_EVAL_DATA, $HF_DATASETS_CACHE)");
+      "Folder of data sets: DATA/OWNER/NAME/CONFIG/SPLIT.jsonl (or .json, .csv, .tsv, .parquet, "
+      ".arrow), a folder of save_to_disk, or a cache of datasets or huggingface_hub (default: "
+      "$STOA_EVAL_DATA, "
+      "$HF_DATASETS_CACHE, $HF_HOME, ~/.cache/huggingface)");
 }
 
 eval::TaskIndex TaskPlaces::index() const {
@@ -31,6 +33,14 @@ std::vector<fs::path> TaskPlaces::data_folders() const {
   if (out.empty())
     for (const char* variable : {"STOA_EVAL_DATA", "HF_DATASETS_CACHE"})
       if (const char* value = std::getenv(variable); value && *value) out.emplace_back(value);
+  if (data.empty()) {
+    const char *home = std::getenv("HF_HOME"), *user = std::getenv("HOME");
+    const fs::path cache = home && *home   ? fs::path(home)
+                           : user && *user ? fs::path(user) / ".cache" / "huggingface"
+                                           : fs::path();
+    for (const char* part : {"datasets", "hub"})
+      if (!cache.empty() && fs::is_directory(cache / part)) out.push_back(cache / part);
+  }
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "formats/arrow/row_reader.h"
 #include "formats/parquet/row_reader.h"
 
 namespace stoa::data {
@@ -152,10 +153,11 @@ class ZstdSource final : public ByteSource {
   bool started_ = false, frame_complete_ = false;
 };
 
-// The rows of a Parquet file, as lines of JSON.
-class ParquetSource final : public ByteSource {
+// The rows of a table in a file, as lines of JSON.
+template <class RowReader>
+class TableSource final : public ByteSource {
  public:
-  explicit ParquetSource(const fs::path& path) : file_(path), rows_(file_.text(), path.string()) {}
+  explicit TableSource(const fs::path& path) : file_(path), rows_(file_.text(), path.string()) {}
 
   std::size_t read(char* to, std::size_t bytes) override {
     while (at_ == lines_.size()) {
@@ -172,7 +174,7 @@ class ParquetSource final : public ByteSource {
 
  private:
   MappedFile file_;
-  parquet::RowReader rows_;
+  RowReader rows_;
   std::string lines_;
   std::size_t at_ = 0;
 };
@@ -187,7 +189,8 @@ Compression compression_of(const fs::path& path) {
 }
 
 std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
-  if (path.extension() == ".parquet") return std::make_unique<ParquetSource>(path);
+  if (path.extension() == ".parquet") return std::make_unique<TableSource<parquet::RowReader>>(path);
+  if (path.extension() == ".arrow") return std::make_unique<TableSource<arrow::RowReader>>(path);
   switch (compression_of(path)) {
     case Compression::kGzip:
       return std::make_unique<GzipSource>(path);

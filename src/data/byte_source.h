@@ -1,4 +1,4 @@
-// Bytes of a plain, .gz or .zst file, or rows of a .parquet file as JSON lines, in order, with bounded memory.
+// Bytes of a plain, .gz or .zst file, or rows of a .parquet or .arrow file as JSON lines, in bounded memory.
 #pragma once
 
 #include <cstddef>

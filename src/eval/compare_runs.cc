@@ -14,6 +14,7 @@
 #include "eval/compare_metrics.h"
 #include "eval/compare_tensors.h"
 #include "eval/json_number.h"
+#include "eval/python/text.h"
 #include "foreign/checkpoint/rearranged_source.h"
 #include "infer/model_files.h"
 
@@ -163,7 +164,6 @@ std::string to_text(const Comparison& c) {
 }
 
 std::string to_json(const Comparison& c) {
-  using Json = nlohmann::ordered_json;
   Json curves = Json::object();
   for (const auto& d : c.curves)
     curves[d.metric] = {{"points", d.points},

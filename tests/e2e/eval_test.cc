@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -239,6 +240,53 @@ TEST_F(Eval, AnswersAreGeneratedAndFiltered) {
   refuse(run("letters"), "the filter multi_choice_regex needs 1 to 26 'choices' in the document");
 }
 
+TEST_F(Eval, ProgramsOfTheModelRunInTheSandbox) {
+  // What the model writes stands in a comment, so that the prompts decide.
+  fs::create_directories(path("data/openai/openai_humaneval"));
+  std::string docs;
+  for (const char* body :
+       {"    return a + 1\n#", "    return a\n#", "    import os; os.fork()\n#", "    while 1: pass\n#"})
+    docs += OrderedJson{{"prompt", std::string("def f(a):\n") + body},
+                        {"test", "def check(candidate):\n    assert candidate(1) == 2\n"},
+                        {"entry_point", "f"}}
+                .dump() +
+            "\n";
+  write_text(path("data/openai/openai_humaneval/test.jsonl"), docs);
+  const OrderedJson results =
+      json_of(run("humaneval", {"--json", "--gen_kwargs", "max_gen_toks=1"}))["results"]["humaneval"];
+  EXPECT_EQ(results["pass@1,create_test"], 0.25) << results.dump(1);
+}
+
+TEST_F(Eval, QuestionsThatATextDoesNotAnswerAreCountedApart) {
+  fs::create_directories(path("data/lighteval/squad_v2"));
+  std::string docs;
+  for (int i = 0; i < 4; ++i)
+    docs += OrderedJson{{"id", std::to_string(i)},
+                        {"title", "stones"},
+                        {"context", "the stone is cold"},
+                        {"question", "what is cold?"},
+                        {"answers", {{"text", i == 0 ? Json::array() : Json::array({"the stone"})}}}}
+                .dump() +
+            "\n";
+  write_text(path("data/lighteval/squad_v2/validation.jsonl"), docs);
+  const OrderedJson results =
+      json_of(run("squadv2", {"--json", "--gen_kwargs", "max_gen_toks=3"}))["results"]["squadv2"];
+  for (const char* figure : {"exact", "f1", "HasAns_exact", "NoAns_f1", "best_exact", "best_f1"})
+    EXPECT_TRUE(results.contains(std::string(figure) + ",none")) << figure << results.dump(1);
+  EXPECT_GE(results["best_exact,none"], 25.0);
+}
+
+TEST_F(Eval, DataSetsMayBeWhatDatasetsSaved) {
+  fs::create_directories(path("saved/baber"));
+  fs::copy(test::source_dir() / "tests/fixtures/arrow/saved", path("saved/baber/piqa"),
+           fs::copy_options::recursive);
+  EXPECT_THAT(stoa_ok({"eval", "tasks", "piqa", "--data", "saved"}).out,
+              HasSubstr("found: saved/baber/piqa/validation/data-00000-of-00001.arrow"));
+  Arguments saved = run("piqa", {"--json"});
+  saved[6] = "saved";
+  EXPECT_EQ(json_of(saved)["n-samples"]["piqa"]["original"], 3);
+}
+
 TEST_F(Eval, TwoModelsAreComparedOnTheSameQuestions) {
   stoa_ok(train("better", {"trainer.max_steps=6", "model.optim.sched.warmup_steps=0"}));
   const Arguments kept{"--log_samples", "--output_path"};
@@ -308,6 +356,12 @@ TEST_F(Eval, BadInputIsNamed) {
   refuse(run("wrongkey"), "unknown key 'doc_to_txt' (did you mean 'doc_to_text'?)");
   task("python", data + "doc_to_text: !function utils.text\ndoc_to_choice: c\ndoc_to_target: 0\n");
   refuse(run("python"), "the function 'utils.text' is Python, which Stoa does not run");
+  task("whole", "class: !function task.Whole\n");
+  refuse(run("whole"), "the function 'task.Whole' is Python, which Stoa does not run");
+  task("counted", data +
+                      "doc_to_text: q\ndoc_to_choice: c\ndoc_to_target: 0\n"
+                      "metric_list: [{metric: acc, aggregation: !function utils.count}]\n");
+  refuse(run("counted"), "the function 'utils.count' is Python, which Stoa does not run");
   task("outside", data + "doc_to_text: q\ndoc_to_choice: c\ndoc_to_target: 7\n");
   refuse(run("outside"), "the gold answer is choice 7 of 2");
   task("long",

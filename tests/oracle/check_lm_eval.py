@@ -102,6 +102,46 @@ def made_documents(folder, lines, n, lambada):
     both("nyu-mll/glue/qqp", pair("question1", "question2", 2), ["train", "validation"])
     both("nyu-mll/glue/qnli", pair("question", "sentence", 2), ["train", "validation"])
     both("nyu-mll/glue/mnli", pair("premise", "hypothesis", 3), ["train", "validation_matched", "validation_mismatched"])
+    # Generated answers.
+    no_date = {"day": "", "month": "", "year": ""}
+
+    def drop(i):
+        kinds = [{"number": rnd.choice(["7", "12", "3.50", "1,200"]), "date": no_date, "spans": []},
+                 {"number": "", "date": no_date, "spans": [few(1), few(3)]},
+                 {"number": "", "date": no_date, "spans": [few(2)]},
+                 {"number": "", "date": {"day": rnd.choice(["", "3"]), "month": "May", "year": "1912"}, "spans": []}]
+        more = [rnd.choice(kinds) for _ in range(rnd.randrange(3))]
+        return {"section_id": "s", "query_id": f"q{i}", "passage": pick() + " " + pick(), "question": few(7) + "?", "answer": rnd.choice(kinds),
+                "validated_answers": {k: [m[k] for m in more] for k in ("number", "date", "spans")}}
+    both("EleutherAI/drop", drop, ["train", "validation"])
+    both("mandarjoshi/trivia_qa/rc.nocontext", lambda i: {
+        "question": few(7), "question_id": str(i), "answer": {"aliases": ["The " + few(1), few(1), "cat", "7"], "value": few(1)}},
+         ["train", "validation"])
+    both("google-research-datasets/nq_open", lambda i: {"question": few(7), "answer": [few(1), "the cat", "7"][:rnd.randint(1, 3)]},
+         ["train", "validation"])
+
+    def squad(i):
+        context = pick() + " " + pick()
+        return {"id": f"id{i}", "title": few(2), "context": context, "question": few(6) + "?",
+                "answers": {"text": rnd.choice([[], [" ".join(context.split()[2:4]), "the Answer"], ["cat."]]), "answer_start": []}}
+    both("lighteval/squad_v2", squad, ["train", "validation"])
+    write("abisee/cnn_dailymail/3.0.0", "test", lambda i: {
+        "article": pick() + " " + pick() + "  " + pick(), "highlights": pick() + "\n" + pick(), "id": str(i)})
+    answers = ["\\frac{1}{2}", "\\dfrac12", "7", "3\\sqrt2", "x = 7", "(1,2)", "50\\%", "10^\\circ", "7 \\text{ cm}", "0.5", "1/2"]
+    both("EleutherAI/hendrycks_math/algebra", lambda i: {
+        "problem": pick(), "level": "Level 5", "type": "Algebra",
+        "solution": f"{pick()} So it is ${rnd.choice(['', 'x='])}\\boxed{{{rnd.choice(answers)}}}$."}, ["train", "test"])
+    both("wmt/wmt14/fr-en", lambda i: {"translation": {"fr": pick(), "en": pick()}}, ["train", "validation", "test"])
+    write("SaylorTwift/bbh/snarks", "test", lambda i: {
+        "input": f"Which statement is sarcastic?\nOptions:\n(A) {few(4)}\n(B) {few(5)}", "target": rnd.choice(["(A)", "(B)"])})
+    write("SaylorTwift/bbh/word_sorting", "test", lambda i: {
+        "input": "Sort the following words alphabetically: List: " + few(4), "target": few(2)})
+    write("openai/openai_humaneval", "test", lambda i: {
+        "task_id": f"HumanEval/{i}", "prompt": f"def f{i}(a):\n    \"\"\"{few(5)}\"\"\"\n", "canonical_solution": "    return a + 3\n",
+        "test": f"def check(candidate):\n    assert candidate({i}) == {i + 3}\n", "entry_point": f"f{i}"}, max(4, n // 4))
+    write("google-research-datasets/mbpp/full", "test", lambda i: {
+        "task_id": i, "text": pick(), "code": "def g(a):\r\n  return a + 3", "test_list": [f"assert g({k}) == {k + 3}" for k in range(3)],
+        "test_setup_code": "", "challenge_test_list": []}, max(4, n // 4))
     # A task of one's own: what no task above uses.
     write("made/own", "test", lambda i: {"question": few(6), "options": [few(3) for _ in range(3)], "gold": rnd.randrange(3),
                                           "answers": [few(2), few(1)], "text": pick()})
@@ -141,6 +181,8 @@ generation_kwargs: {until: ["\\n", ".", "the"], max_gen_toks: 24}
 metric_list:
   - metric: bleu
   - metric: chrf
+  - metric: chrf++
+  - metric: ter
   - metric: exact_match
     ignore_case: true
     ignore_punctuation: true
@@ -252,6 +294,66 @@ def load_from(folder_of_all):
     os.environ["DISABLE_MULTIPROC"] = "1"
 
 
+def official_metrics():
+    """What lm-eval takes from the metrics library, whose metrics are scripts of a hub: SQuAD 2's official evaluation and HumanEval's."""
+    import collections
+    import itertools
+    import re
+    import string
+
+    import evaluate
+    import numpy as np
+
+    def normal(text):
+        text = "".join(c for c in text.lower() if c not in set(string.punctuation))
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+    def f1(gold, answer):
+        gold, answer = normal(gold).split(), normal(answer).split()
+        same = sum((collections.Counter(gold) & collections.Counter(answer)).values())
+        if not gold or not answer:
+            return int(gold == answer)
+        if same == 0:
+            return 0
+        precision, recall = 1.0 * same / len(answer), 1.0 * same / len(gold)
+        return 2 * precision * recall / (precision + recall)
+
+    class Squad:
+        def compute(self, predictions, references):
+            exact, soft, none, answerable, texts = {}, {}, {}, {}, {}
+            for p, r in zip(predictions, references):
+                golds = [g for g in r["answers"]["text"] if normal(g)] or [""]
+                texts[p["id"]], none[p["id"]] = p["prediction_text"], p["no_answer_probability"]
+                answerable[p["id"]] = bool(r["answers"]["text"])
+                exact[p["id"]] = max(int(normal(g) == normal(p["prediction_text"])) for g in golds)
+                soft[p["id"]] = max(f1(g, p["prediction_text"]) for g in golds)
+            out = {}
+            for prefix, ids in (("", list(exact)), ("HasAns_", [i for i in exact if answerable[i]]), ("NoAns_", [i for i in exact if not answerable[i]])):
+                if ids:
+                    out[prefix + "exact"] = 100.0 * sum(exact[i] for i in ids) / len(ids)
+                    out[prefix + "f1"] = 100.0 * sum(soft[i] for i in ids) / len(ids)
+            for name, scores in (("exact", exact), ("f1", soft)):
+                best = now = sum(1 for i in scores if not answerable[i])
+                for i in sorted(none, key=lambda k: none[k]):
+                    now += scores[i] if answerable[i] else -1 if texts[i] else 0
+                    best = max(best, now)
+                out["best_" + name] = 100.0 * best / len(scores)
+            return out
+
+    class Code:
+        def compute(self, references, predictions, k):
+            passed, total = [], []
+            for test, candidates in zip(references, predictions):
+                runs = [subprocess.run([sys.executable, "-c", "exec(compile(open(0).read(), 'x', 'exec'), {})"], input=c + "\n" + test, text=True,
+                                       capture_output=True, timeout=20).returncode == 0 for c in candidates]
+                passed.append(sum(runs))
+                total.append(len(runs))
+            estimate = lambda n, c, j: 1.0 if n - c < j else 1.0 - np.prod(1.0 - j / np.arange(n - c + 1, n + 1))
+            return {f"pass@{j}": np.array([estimate(n, c, j) for n, c in zip(total, passed)]).mean() for j in k if min(total) >= j}, None
+
+    evaluate.load = lambda name, *_, **__: {"squad_v2": Squad, "code_eval": Code}[name]()
+
+
 def their_fixture(data, own, every, choices):
     """What lm-eval makes of the documents with a model that answers by a hash of the request: requests as hashes, answers,
     figures. C++ tests need no Python then (tests/fixtures/eval)."""
@@ -272,15 +374,31 @@ def their_fixture(data, own, every, choices):
             return [-900 * self.number(r.args[0]) for r in requests]
 
         def generate_until(self, requests, **_):
+            return [self.answer(r.args[0]) for r in requests]
+
+        def answer(self, context):
+            drawn = lambda what, of: of[int(self.number(context, what) * len(of))]
+            if "def " in context:
+                code = drawn("code", ["    return a + 3\n", "    return a\n", "    raise ValueError\n", "    return (\n", "    return 3 + a"])
+                function = "def g(a):\n" + code
+                return code + drawn("end", ["", "```\nIt adds."]) if "g(" not in context else drawn(
+                    "block", [function, "```python\n" + function + "\n```", function + "```", "pass\n```"])
             words = ["the", "Answer", "is", "#### 7", "-3", "1,200", "cat.", "\u00e9t\u00e9"]
-            return [" ".join(words[int(self.number(r.args[0], str(i)) * len(words))] for i in range(6)) for r in requests]
+            text = " ".join(drawn(str(i), words) for i in range(6))
+            piece = context.split()[-40:]
+            at = int(self.number(context, "at") * len(piece))
+            copied = " ".join(piece[at:at + int(self.number(context, "length") * 12)])
+            return drawn("form", [text, copied, copied + " " + text, "7", "cat", "", "the answer is (A).", "1912", "3.5", "unanswerable",
+                                  "so $x = \\frac12$ and $7$", "$\\frac{1}{2}$", "3\\sqrt{2}", "50", " ".join(reversed(piece[:9]))])
 
     load_from(data)
+    official_metrics()
     out = {"data": {str(f.relative_to(data)): f.read_text() for f in sorted(data.rglob("*.jsonl"))}, "own": OWN, "runs": []}
     from lm_eval.tasks import TaskManager
-    for tasks, shots, seed in ((every, None, 1234), (choices, 1, 1234), (choices, 3, 99)):
+    texts = ["triviaqa", "nq_open", "drop", "wmt14-en-fr"]
+    for tasks, shots, seed in ((every, None, 1234), (choices + texts, 1, 1234), (choices + texts, 3, 99)):
         answer = lm_eval.simple_evaluate(model=Hashed(), tasks=tasks, num_fewshot=shots, fewshot_random_seed=seed, bootstrap_iters=1000,
-                                         task_manager=TaskManager(include_path=str(own)), log_samples=True)
+                                         task_manager=TaskManager(include_path=str(own)), log_samples=True, confirm_run_unsafe_code=True)
         run = {"shots": shots, "seed": seed, "tasks": {}}
         for task in tasks:
             samples = answer["samples"][task]
@@ -386,7 +504,9 @@ def main():
     choices = ["hellaswag", "piqa", "boolq", "winogrande", "arc_easy", "arc_challenge", "openbookqa", "sciq", "mmlu_anatomy",
                "mmlu_philosophy", "mmlu_astronomy", "truthfulqa_mc1", "truthfulqa_mc2", "cola", "sst2", "mrpc", "qqp", "rte", "wnli", "qnli",
                "mnli", "mnli_mismatch", "own_choice"]
-    every = ["lambada_openai", "race", "wikitext", "gsm8k", "own_text", "own_many", "own_rolling"] + choices
+    every = ["lambada_openai", "race", "wikitext", "gsm8k", "own_text", "own_many", "own_rolling", "drop", "triviaqa", "nq_open", "squadv2",
+             "cnn_dailymail_abisee", "hendrycks_math_algebra", "wmt14-en-fr", "bbh_cot_fewshot_snarks", "bbh_cot_fewshot_word_sorting",
+             "humaneval", "humaneval_instruct", "mbpp", "mbpp_instruct"] + choices
     settings = {"plain": (every, {"bootstrap_iters": 1000}),
                 "shots1": (choices + ["own_many", "gsm8k"], {"num_fewshot": 1, "limit": 12, "bootstrap_iters": 1000}),
                 "shots5": (choices, {"num_fewshot": 5, "limit": 12, "bootstrap_iters": 1000, "fewshot_random_seed": 99}),

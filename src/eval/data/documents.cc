@@ -83,13 +83,16 @@ std::vector<Json> read_documents(const std::vector<fs::path>& files) {
     for (const auto* packed : {".gz", ".zst"})
       if (name.ends_with(packed)) name.resize(name.size() - std::string_view(packed).size());
     std::vector<Json> here;
-    if (name.ends_with(".jsonl") || name.ends_with(".json") || name.ends_with(".parquet")) {
+    if (name.ends_with(".jsonl") || name.ends_with(".json") || name.ends_with(".parquet") ||
+        name.ends_with(".arrow")) {
       add_json(whole_content(path), path.string(), here);
     } else if (name.ends_with(".csv") || name.ends_with(".tsv")) {
       here = parse_csv(whole_content(path), name.ends_with(".csv") ? ',' : '\t', path.string());
     } else {
-      fail<DataError>("'{}' cannot be read as documents: expected .jsonl, .json, .csv, .tsv or .parquet",
-                      path.string());
+      fail<DataError>(
+          "'{}' cannot be read as documents: expected .jsonl, .json, .csv, .tsv, .parquet or "
+          ".arrow",
+          path.string());
     }
     for (Json& doc : here) out.push_back(std::move(doc));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <set>
 
 #include "base/error.h"
@@ -28,14 +29,33 @@ std::vector<fs::path> files_in(const fs::path& folder, const Fits& fits) {
   return out;
 }
 
+// Whether a folder that datasets saved is one split by itself, and not another one.
+bool is_saved_split(const fs::path& folder, const std::string& split) {
+  std::ifstream state(folder / "state.json");
+  const Json json = Json::parse(state, nullptr, false);
+  if (!json.is_object()) return false;
+  const Json named = json.value("_split", Json());
+  return named.is_null() || named == split;
+}
+
 // SPLIT.EXT, shards of it, or a folder that datasets saved.
 std::vector<fs::path> split_in(const fs::path& folder, const std::string& split) {
   for (const char* ending : kEndings)
     if (const fs::path path = folder / (split + ending); fs::is_regular_file(path)) return {path};
-  if (fs::is_regular_file(folder / split / "dataset_info.json"))
-    if (auto shards = files_in(folder / split, [](const std::string& n) { return n.ends_with(".arrow"); });
-        !shards.empty())
-      return shards;
+  for (const fs::path& saved : {folder / split, folder})
+    if (fs::is_regular_file(saved / "dataset_info.json") &&
+        (saved != folder || is_saved_split(folder, split)))
+      if (auto shards = files_in(saved, [](const std::string& n) { return n.ends_with(".arrow"); });
+          !shards.empty())
+        return shards;
+  // The hub's own conversion to Parquet: SPLIT/0000.parquet, and so on.
+  if (auto shards = files_in(folder / split,
+                             [](const std::string& n) {
+                               return n.ends_with(".parquet") &&
+                                      is_digits(std::string_view(n).substr(0, n.find('.')));
+                             });
+      !shards.empty())
+    return shards;
   for (const fs::path& place : {folder, folder / "data"}) {
     const std::string first = split + "-00000-of-";
     auto shards = files_in(place, [&](const std::string& n) {
@@ -67,6 +87,21 @@ std::vector<fs::path> split_in_cache(const fs::path& cache, const std::string& p
     if (!found.empty()) break;
   }
   return found;
+}
+
+// The data set's files as huggingface_hub keeps them: the commit that `main` names, else any.
+std::vector<fs::path> snapshots_in(const fs::path& cache, const std::string& path) {
+  std::vector<fs::path> out;
+  for (const fs::path& hub : {cache, cache / "hub"}) {
+    const fs::path top = hub / ("datasets--" + replaced(path, "/", "--"));
+    std::string commit;
+    std::ifstream(top / "refs" / "main") >> commit;
+    if (!commit.empty()) out.push_back(top / "snapshots" / commit);
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(top / "snapshots", ignored))
+      if (entry.path().filename() != commit) out.push_back(entry.path());
+  }
+  return out;
 }
 
 fs::path resolved(const std::string& name, const TaskConfig& task) {
@@ -121,6 +156,7 @@ FoundSplit find_split(const TaskConfig& task, const std::string& split, const st
   for (const fs::path& place : places) {
     folders.push_back(place / task.dataset_path);
     folders.push_back(place / short_name);
+    for (fs::path& snapshot : snapshots_in(place, task.dataset_path)) folders.push_back(std::move(snapshot));
   }
   for (const fs::path& folder : folders) {
     if (!config.empty()) out.files = split_in(folder / config, split);

@@ -15,7 +15,8 @@ struct FoundSplit {
 
 // The files of a task's split. A data set OWNER/NAME is looked for in each folder of `places` as
 // OWNER/NAME/[CONFIG/]SPLIT.EXT or NAME/[CONFIG/]SPLIT.EXT, in shards SPLIT-00000-of-00002.EXT, there or in a
-// folder `data`, as a folder of datasets' save_to_disk, and in the form of the cache of datasets.
+// folder `data`, as a folder of datasets' save_to_disk, in the form of the cache of datasets, and as a
+// snapshot of the cache of huggingface_hub (PLACE or PLACE/hub, datasets--OWNER--NAME/snapshots/COMMIT).
 // dataset_path json, csv and the like with data_files, and a folder or file as dataset_path, are taken as
 // they stand; what is relative is relative to the working directory or the task's file. ConfigError:
 // dataset_kwargs that are not supported.

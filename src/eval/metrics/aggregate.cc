@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/worker_pool.h"
+#include "eval/builtin/reading.h"
+#include "eval/metrics/edit_rate.h"
 #include "eval/metrics/text_scores.h"
 #include "eval/python/random.h"
 
@@ -53,8 +55,9 @@ double bootstrap(const Statistic& statistic, std::size_t documents, std::int64_t
 std::vector<double> numbers(const std::vector<Json>& values) {
   std::vector<double> out;
   for (const Json& v : values) {
-    require<DataError>(v.is_number(), "expected a number of every document, got {}", dumped(v));
-    out.push_back(v.get<double>());
+    require<DataError>(v.is_number() || v.is_boolean(), "expected a number of every document, got {}",
+                       dumped(v));
+    out.push_back(v.is_boolean() ? (v.get<bool>() ? 1.0 : 0.0) : v.get<double>());
   }
   return out;
 }
@@ -196,6 +199,19 @@ Aggregated aggregate(const std::string& aggregation, const std::vector<Json>& va
   } else if (aggregation == "chrf") {
     const ChrfCounts counts(text_pairs(values));
     bootstrapped([&](const auto& drawn) { return counts.score(drawn); }, kTextScoreDraws);
+  } else if (aggregation == "chrf++") {
+    const ChrfCounts counts(text_pairs(values), 2);
+    bootstrapped([&](const auto& drawn) { return counts.score(drawn); }, kTextScoreDraws);
+  } else if (aggregation == "ter") {
+    const EditRateCounts counts(text_pairs(values));
+    bootstrapped([&](const auto& drawn) { return counts.score(drawn); }, kTextScoreDraws);
+  } else if (aggregation == "ifeval.agg_inst_level_acc") {
+    std::vector<Json> all;
+    for (const Json& v : values) all.insert(all.end(), v.begin(), v.end());
+    require<DataError>(!all.empty(), "no document has an instruction");
+    out.value = mean_of(numbers(all));
+  } else if (aggregation.starts_with("squadv2.")) {
+    out.value = squad_figure(std::string_view(aggregation).substr(8), values);
   } else {
     fail<InternalError>("the aggregation '{}'", aggregation);
   }

@@ -132,10 +132,18 @@ Json generation_metrics(const Task& task, const Json& doc, const Json& result) {
   } else {
     gold = str_of(gold);
   }
-  require<DataError>(result.is_string(), "the filters leave no text but {}: expected take_first at their end",
-                     dumped(result));
   Json out = Json::object();
   for (const MetricSpec& metric : task.config().metrics) {
+    if (metric.function) {
+      const Json scores = metric.function(gold, result, metric.arguments);
+      if (scores.is_object())
+        out.update(scores);
+      else
+        out[metric.name] = scores;
+      continue;
+    }
+    require<DataError>(result.is_string(),
+                       "the filters leave no text but {}: expected take_first at their end", dumped(result));
     if (metric.name == "exact_match") {
       const Comparable comparable(metric.arguments);
       const std::string answer = comparable(result);
@@ -159,7 +167,7 @@ Json metrics_of_answers(const Task& task, const Json& doc, const std::vector<Ans
     for (const Answer& a : answers) {
       if (task.config().output == OutputType::kLoglikelihoodRolling)
         list.push_back(a.log_likelihood);
-      else if (task.config().output == OutputType::kGenerateUntil)
+      else if (task.config().output == OutputType::kGenerateUntil && list.empty())
         list.push_back(filtered);
       else
         list.push_back(Json::array({a.log_likelihood, a.greedy}));

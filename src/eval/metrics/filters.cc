@@ -1,36 +1,20 @@
 #include "eval/metrics/filters.h"
 
-#include <fmt/ranges.h>
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <functional>
-#include <map>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "chat/runtime.h"
-#include "eval/python/regex.h"
+#include "eval/metrics/regex_filters.h"
 #include "eval/python/text.h"
 
 namespace stoa::eval {
-namespace {
-
-constexpr const char* kNumberBehindHashes = R"(#### (\-?[0-9\.\,]+))";
-
-}  // namespace
-
-class FilterChain::Step {
- public:
-  virtual ~Step() = default;
-  // A list to a list, or to its first.
-  virtual Json apply(const Json& responses, const Json& document) const = 0;
-};
 
 // The kinds of steps; all but take_first map a list to a list.
 struct FilterChain::Kinds {
   // One that changes every response for itself.
-  class Each : public Step {
+  class Each : public FilterAction {
    public:
     explicit Each(std::function<Json(const Json&)> change) : change_(std::move(change)) {}
     Json apply(const Json& responses, const Json&) const override {
@@ -43,12 +27,23 @@ struct FilterChain::Kinds {
     const std::function<Json(const Json&)> change_;
   };
 
-  class TakeFirst : public Step {
+  class Custom : public FilterAction {
+   public:
+    explicit Custom(FilterFunction function) : function_(function) {}
+    Json apply(const Json& responses, const Json& document) const override {
+      return function_(responses, document);
+    }
+
+   private:
+    const FilterFunction function_;
+  };
+
+  class TakeFirst : public FilterAction {
    public:
     Json apply(const Json& responses, const Json&) const override { return responses.at(0); }
   };
 
-  class TakeFirstK : public Step {
+  class TakeFirstK : public FilterAction {
    public:
     explicit TakeFirstK(std::size_t k) : k_(k) {}
     Json apply(const Json& responses, const Json&) const override {
@@ -64,7 +59,7 @@ struct FilterChain::Kinds {
     const std::size_t k_;
   };
 
-  class MajorityVote : public Step {
+  class MajorityVote : public FilterAction {
    public:
     Json apply(const Json& responses, const Json&) const override {
       const Json* best = &responses.at(0);
@@ -77,140 +72,7 @@ struct FilterChain::Kinds {
     }
   };
 
-  using Groups = std::vector<std::string>;
-  // The match of this number, counted from the end if it is negative.
-  static const Groups& selected(const std::vector<Groups>& all, std::int64_t number) {
-    const auto n = static_cast<std::int64_t>(all.size());
-    const std::int64_t at = number < 0 ? number + n : number;
-    require<DataError>(at >= 0 && at < n, "the filter regex selects match {} of {}", number, n);
-    return all[static_cast<std::size_t>(at)];
-  }
-
-  class Regex : public Step {
-   public:
-    Regex(std::string_view pattern, std::int64_t group, std::string fallback)
-        : regex_(pattern), group_(group), fallback_(std::move(fallback)) {}
-    Json apply(const Json& responses, const Json&) const override {
-      Json out = Json::array();
-      for (const Json& response : responses)
-        out.push_back(found(response.is_string() ? response.get<std::string>() : std::string()));
-      return out;
-    }
-
-   private:
-    std::string found(const std::string& text) const {
-      const auto all = regex_.find_all(text);
-      if (all.empty()) return fallback_;
-      const auto& groups = selected(all, group_);
-      if (groups.size() == 1) return std::string(strip(groups[0]));
-      const auto it =
-          std::find_if(groups.begin(), groups.end(), [](const std::string& g) { return !g.empty(); });
-      return std::string(strip(it == groups.end() ? fallback_ : *it));
-    }
-
-    const PythonRegex regex_;
-    const std::int64_t group_;
-    const std::string fallback_;
-  };
-
-  // The letter of the choice that a response names: by the pattern, else by the text of a choice, else by a
-  // letter behind a colon.
-  class MultiChoiceRegex : public Step {
-   public:
-    MultiChoiceRegex(const Json& arguments)
-        : regex_(arguments.value("regex_pattern", std::string(kNumberBehindHashes))),
-          group_(arguments.value("group_select", std::int64_t{0})),
-          fallback_(arguments.value("fallback", std::string("[invalid]"))),
-          ignore_case_(arguments.value("ignore_case", false)),
-          ignore_punctuation_(arguments.value("ignore_punctuation", false)) {
-      const auto ignored = arguments.find("regexes_to_ignore");
-      if (ignored == arguments.end() || ignored->is_null()) return;
-      for (const Json& pattern : *ignored) ignored_.emplace_back(pattern.get_ref<const std::string&>());
-    }
-    Json apply(const Json& responses, const Json& document) const override {
-      const auto choices = document.find("choices");
-      require<DataError>(
-          choices != document.end() && choices->is_array() && !choices->empty() && choices->size() <= 26,
-          "the filter multi_choice_regex needs 1 to 26 'choices' in the document");
-      std::map<std::string, std::string> of_text, of_letter;
-      Groups texts, letters;
-      for (const Json& choice : *choices) {
-        require<DataError>(choice.is_string(), "'choices': {} is not a text", dumped(choice));
-        const std::string letter(1, static_cast<char>('A' + texts.size()));
-        std::string text = without_ignored(std::string(strip(choice.get_ref<const std::string&>())));
-        of_text[text] = of_letter[letter] = "(" + letter + ")";
-        texts.push_back(escaped(text));
-        letters.push_back(letter);
-      }
-      // The longest first: a choice that another begins with must not hide it.
-      std::stable_sort(texts.begin(), texts.end(), [](const std::string& a, const std::string& b) {
-        return code_points(a) > code_points(b);
-      });
-      const PythonRegex any_text(fmt::format("{}", fmt::join(texts, "|"))),
-          any_letter(fmt::format(":[\\s]*({})", fmt::join(letters, "|")));
-      Json out = Json::array();
-      for (const Json& response : responses) {
-        const std::string text = response.is_string() ? response.get<std::string>() : std::string();
-        std::string found = match(regex_, text, {});
-        if (found.empty()) found = match(any_text, without_ignored(text), of_text);
-        if (found.empty()) found = match(any_letter, text, of_letter);
-        out.push_back(found.empty() ? fallback_ : found);
-      }
-      return out;
-    }
-
-   private:
-    std::string match(const PythonRegex& regex, const std::string& text,
-                      const std::map<std::string, std::string>& letters) const {
-      const auto all = regex.find_all(text);
-      if (all.empty()) return "";
-      const Groups& groups = selected(all, group_);
-      const auto it = std::find_if(groups.begin(), groups.end(), [](const auto& g) { return !g.empty(); });
-      if (it == groups.end()) return "";
-      const std::string found(strip(*it));
-      const auto letter = letters.find(found);
-      return letter == letters.end() ? found : letter->second;
-    }
-
-    std::string without_ignored(std::string text) const {
-      for (const PythonRegex& pattern : ignored_) text = pattern.substitute(text, "");
-      if (ignore_case_) text = lowered(text);
-      return ignore_punctuation_ ? without_punctuation(text) : text;
-    }
-
-    static std::string without_punctuation(const std::string& text) {
-      std::string out;
-      const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-      for (std::ptrdiff_t at = 0; at < std::ssize(text);) {
-        utf8proc_int32_t code = -1;
-        const auto read = utf8proc_iterate(bytes + at, std::ssize(text) - at, &code);
-        const auto length = std::max<std::ptrdiff_t>(1, read);
-        const auto category = read > 0 ? utf8proc_category(code) : UTF8PROC_CATEGORY_CN;
-        if (category < UTF8PROC_CATEGORY_PC || category > UTF8PROC_CATEGORY_PO)
-          out.append(text, static_cast<std::size_t>(at), static_cast<std::size_t>(length));
-        at += length;
-      }
-      return out;
-    }
-
-    // re.escape
-    static std::string escaped(const std::string& text) {
-      std::string out;
-      for (const char c : text) {
-        if (std::string_view("()[]{}?*+-|^$\\.&~# \t\n\r\v\f").find(c) != std::string_view::npos) out += '\\';
-        out += c;
-      }
-      return out;
-    }
-
-    const PythonRegex regex_;
-    const std::int64_t group_;
-    const std::string fallback_;
-    const bool ignore_case_, ignore_punctuation_;
-    std::vector<PythonRegex> ignored_;
-  };
-
-  static std::unique_ptr<const Step> make(const FilterStep& step, const std::string& where) {
+  static std::unique_ptr<const FilterAction> make(const FilterStep& step, const std::string& where) {
     const Json& a = step.arguments;
     const auto allow = [&](std::vector<std::string> known) {
       for (const auto& [key, value] : a.items())
@@ -221,16 +83,25 @@ struct FilterChain::Kinds {
       chat::Budget budget(std::int64_t{1} << 40);
       return Json(chat::change_case(text.get<std::string>(), chat::Case::kUpper, budget));
     };
+    static const std::vector<std::string> kOfRegexes{"regex_pattern",      "group_select",
+                                                     "fallback",           "ignore_case",
+                                                     "ignore_punctuation", "regexes_to_ignore"};
     if (step.function == "regex") {
       allow({"regex_pattern", "group_select", "fallback"});
-      return std::make_unique<Regex>(a.value("regex_pattern", std::string(kNumberBehindHashes)),
-                                     a.value("group_select", std::int64_t{0}),
-                                     a.value("fallback", std::string("[invalid]")));
+      return regex_filter(a);
     }
-    if (step.function == "multi_choice_regex") {
-      allow({"regex_pattern", "group_select", "fallback", "ignore_case", "ignore_punctuation",
+    if (step.function == "multi_choice_regex" || step.function == "multi_choice_regex_of_input") {
+      allow(kOfRegexes);
+      return multi_choice_filter(a, step.function != "multi_choice_regex");
+    }
+    if (step.function == "number_regex") {
+      allow(kOfRegexes);
+      return number_filter(a);
+    }
+    if (step.function == "map_regex") {
+      allow({"regex_pattern_to_value", "group_select", "fallback", "ignore_case", "ignore_punctuation",
              "regexes_to_ignore"});
-      return std::make_unique<MultiChoiceRegex>(a);
+      return map_regex_filter(a);
     }
     if (step.function == "map") {
       allow({"mapping_dict", "default_value"});
@@ -249,6 +120,8 @@ struct FilterChain::Kinds {
       return std::make_unique<TakeFirstK>(a["k"].get<std::size_t>());
     }
     allow({});
+    if (step.custom) return std::make_unique<Custom>(step.custom);
+    if (step.function == "word_sort") return word_sort_filter();
     if (step.function == "take_first") return std::make_unique<TakeFirst>();
     if (step.function == "majority_vote") return std::make_unique<MajorityVote>();
     if (step.function == "lowercase")

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "eval/metrics/filter_action.h"
 #include "eval/tasks/task_config.h"
 
 namespace stoa::eval {
@@ -24,11 +25,10 @@ class FilterChain {
   Json apply(const std::vector<std::string>& responses, const Json& document = Json::object()) const;
 
  private:
-  class Step;
   struct Kinds;
   std::string name_;
   bool only_first_ = true;
-  std::vector<std::unique_ptr<const Step>> steps_;
+  std::vector<std::unique_ptr<const FilterAction>> steps_;
 };
 
 }  // namespace stoa::eval

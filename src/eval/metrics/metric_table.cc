@@ -25,14 +25,25 @@ const std::vector<MetricFacts>& metric_table() {
       {"bits_per_byte", "bits_per_byte", false, {kLoglikelihoodRolling}},
       {"bleu", "bleu", true, {kGenerateUntil}},
       {"chrf", "chrf", true, {kGenerateUntil}},
+      {"chrf++", "chrf++", true, {kGenerateUntil}},
+      {"ter", "ter", false, {kGenerateUntil}},
   };
   return table;
 }
 
-const std::vector<std::string> kAggregations{
-    "mean",          "median", "nanmean",           "perplexity",  "weighted_perplexity",
-    "bits_per_byte", "f1",     "matthews_corrcoef", "brier_score", "bleu",
-    "chrf"};
+const std::vector<std::string> kAggregations{"mean",
+                                             "median",
+                                             "nanmean",
+                                             "perplexity",
+                                             "weighted_perplexity",
+                                             "bits_per_byte",
+                                             "f1",
+                                             "matthews_corrcoef",
+                                             "brier_score",
+                                             "bleu",
+                                             "chrf",
+                                             "chrf++",
+                                             "ter"};
 
 }  // namespace
 

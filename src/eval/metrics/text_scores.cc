@@ -44,6 +44,27 @@ std::vector<std::string> letters_without_space(const std::string& text) {
   return out;
 }
 
+// One mark of ASCII punctuation at the end of a word, else at its beginning, is a word of its own.
+std::vector<std::string> words_with_marks_apart(const std::string& text) {
+  constexpr std::string_view kMarks = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+  const auto is_mark = [&](char c) { return kMarks.find(c) != std::string_view::npos; };
+  std::vector<std::string> out;
+  for (const std::string_view word : words_of(text)) {
+    if (first_character(word).size() == word.size()) {
+      out.emplace_back(word);
+    } else if (is_mark(word.back())) {
+      out.emplace_back(word.substr(0, word.size() - 1));
+      out.emplace_back(word.substr(word.size() - 1));
+    } else if (is_mark(word.front())) {
+      out.emplace_back(word.substr(0, 1));
+      out.emplace_back(word.substr(1));
+    } else {
+      out.emplace_back(word);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> words_13a(const std::string& text) {
@@ -106,17 +127,22 @@ double BleuCounts::score(const std::vector<std::size_t>& drawn) const {
   return brevity * std::exp(logarithms / static_cast<double>(kOrder));
 }
 
-ChrfCounts::ChrfCounts(const std::vector<TextPair>& pairs) {
+ChrfCounts::ChrfCounts(const std::vector<TextPair>& pairs, std::size_t words) {
   for (const TextPair& pair : pairs) {
-    const auto answer = letters_without_space(pair.answer), reference = letters_without_space(pair.reference);
     Counts c;
-    for (std::size_t n = 1; n <= kOrder; ++n) {
-      const Grams mine = grams(answer, n, ""), theirs = grams(reference, n, "");
-      c.reference[n - 1] = total_of(theirs);
+    const auto count = [&](const std::vector<std::string>& answer, const std::vector<std::string>& reference,
+                           std::size_t n, const char* between, std::size_t at) {
+      const Grams mine = grams(answer, n, between), theirs = grams(reference, n, between);
+      c.reference[at] = total_of(theirs);
       // Without n-grams of the reference, those of the answer do not count either.
-      c.answer[n - 1] = c.reference[n - 1] > 0 ? total_of(mine) : 0;
-      c.matches[n - 1] = common(mine, theirs);
-    }
+      c.answer[at] = c.reference[at] > 0 ? total_of(mine) : 0;
+      c.matches[at] = common(mine, theirs);
+    };
+    const auto answer = letters_without_space(pair.answer), reference = letters_without_space(pair.reference);
+    for (std::size_t n = 1; n <= kCharacters; ++n) count(answer, reference, n, "", n - 1);
+    const auto my_words = words_with_marks_apart(pair.answer),
+               their_words = words_with_marks_apart(pair.reference);
+    for (std::size_t n = 1; n <= words; ++n) count(my_words, their_words, n, " ", kCharacters + n - 1);
     counts_.push_back(c);
   }
 }

@@ -34,14 +34,15 @@ struct PythonRegex::Program {
   ~Program() { onig_free(compiled); }
 };
 
-PythonRegex::PythonRegex(std::string_view pattern) {
+PythonRegex::PythonRegex(std::string_view pattern, bool ignore_case) {
   begin_oniguruma();
   auto program = std::make_unique<Program>();
   program->pattern = pattern;
   OnigErrorInfo about;
   const int code =
       onig_new(&program->compiled, onig_bytes(pattern.data()), onig_bytes(pattern.data() + pattern.size()),
-               ONIG_OPTION_CAPTURE_GROUP, ONIG_ENCODING_UTF8, ONIG_SYNTAX_PYTHON, &about);
+               ONIG_OPTION_CAPTURE_GROUP | (ignore_case ? ONIG_OPTION_IGNORECASE : ONIG_OPTION_NONE),
+               ONIG_ENCODING_UTF8, ONIG_SYNTAX_PYTHON, &about);
   require<DataError>(code == ONIG_NORMAL, "the regular expression '{}' cannot be read: {}", pattern,
                      onig_problem(code, &about));
   program_ = std::move(program);

@@ -11,7 +11,7 @@ namespace stoa::eval {
 class PythonRegex {
  public:
   // DataError: a pattern that is none, or that backtracks without end on a text.
-  explicit PythonRegex(std::string_view pattern);
+  explicit PythonRegex(std::string_view pattern, bool ignore_case = false);
   ~PythonRegex();
   PythonRegex(PythonRegex&&) noexcept;
   PythonRegex& operator=(PythonRegex&&) = delete;

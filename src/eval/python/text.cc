@@ -1,6 +1,8 @@
 #include "eval/python/text.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -71,6 +73,63 @@ std::string lowered(std::string_view text) {
 std::string capitalized(std::string_view text) {
   auto budget = plenty();
   return chat::change_case(text, chat::Case::kCapitalize, budget);
+}
+
+bool is_upper(std::string_view text) {
+  auto budget = plenty();
+  return chat::change_case(text, chat::Case::kUpper, budget) == text &&
+         chat::change_case(text, chat::Case::kLower, budget) != text;
+}
+
+bool is_lower(std::string_view text) {
+  auto budget = plenty();
+  return chat::change_case(text, chat::Case::kLower, budget) == text &&
+         chat::change_case(text, chat::Case::kUpper, budget) != text;
+}
+
+std::optional<double> python_float(std::string_view text) {
+  text = strip(text);
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto digit_at = [&](std::size_t at) { return at < text.size() && is_digits(text.substr(at, 1)); };
+    if (text[i] != '_')
+      digits += text[i];
+    else if (i == 0 || !digit_at(i - 1) || !digit_at(i + 1))
+      return std::nullopt;
+  }
+  std::string_view rest = digits;
+  const bool negative = rest.starts_with('-');
+  if (negative || rest.starts_with('+')) rest.remove_prefix(1);
+  if (rest.starts_with('-') || rest.starts_with('+')) return std::nullopt;
+  double out = 0;
+  const auto [end, code] = std::from_chars(rest.data(), rest.data() + rest.size(), out);
+  if (end != rest.data() + rest.size() || rest.find('(') != std::string_view::npos) return std::nullopt;
+  if (code == std::errc::result_out_of_range) {
+    // Too large or too small; from_chars does not say which.
+    const std::size_t exponent = rest.find_first_of("eE");
+    const bool small = exponent != std::string_view::npos ? rest.substr(exponent + 1).starts_with('-')
+                                                          : rest.starts_with('0') || rest.starts_with('.');
+    out = small ? 0.0 : std::numeric_limits<double>::infinity();
+  } else if (code != std::errc()) {
+    return std::nullopt;
+  }
+  return negative ? -out : out;
+}
+
+std::vector<std::string_view> pieces_of(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> out;
+  for (std::size_t at = text.find(separator); at != std::string_view::npos; at = text.find(separator)) {
+    out.push_back(text.substr(0, at));
+    text.remove_prefix(at + separator.size());
+  }
+  out.push_back(text);
+  return out;
+}
+
+std::string_view first_character(std::string_view text) {
+  std::size_t n = text.empty() ? 0 : 1;
+  while (n < text.size() && (static_cast<unsigned char>(text[n]) & 0xC0U) == 0x80U) ++n;
+  return text.substr(0, n);
 }
 
 std::string str_of(const Json& value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,15 @@ std::vector<std::string_view> words_of(std::string_view text);
 std::int64_t count_split_pieces(std::string_view text);
 // Code points; bytes that are not UTF-8 count one each.
 std::int64_t code_points(std::string_view text);
+// float(text): also white space around, _ between digits, inf, infinity and nan; none where Python raises.
+std::optional<double> python_float(std::string_view text);
+// Pieces between `separator`, also empty ones: str.split(separator).
+std::vector<std::string_view> pieces_of(std::string_view text, std::string_view separator);
+// The first code point, whole; "" of "".
+std::string_view first_character(std::string_view text);
+// str.isupper(), str.islower().
+bool is_upper(std::string_view text);
+bool is_lower(std::string_view text);
 // str.lower(), str.capitalize().
 std::string lowered(std::string_view text);
 std::string capitalized(std::string_view text);

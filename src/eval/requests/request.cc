@@ -25,7 +25,9 @@ void add_requests(const Task& task, const PromptOptions& options, std::size_t nu
     case OutputType::kLoglikelihoodRolling:
       return add(Request::Kind::kRolling, "", target_text());
     case OutputType::kGenerateUntil:
-      return add(Request::Kind::kGenerate, contexts[0], "");
+      add(Request::Kind::kGenerate, contexts[0], "");
+      if (!config.also_scored.empty()) add(Request::Kind::kLoglikelihood, contexts[0], config.also_scored);
+      return;
     case OutputType::kMultipleChoice:
       break;
   }

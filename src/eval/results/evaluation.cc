@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/timing.h"
+#include "eval/builtin/code_tests.h"
 #include "eval/metrics/document_metrics.h"
 #include "eval/metrics/filters.h"
 #include "eval/requests/generation_options.h"
@@ -21,15 +22,16 @@ std::int64_t shots_of(const TaskConfig& config, const EvaluationOptions& options
   return options.num_fewshot.value_or(config.num_fewshot.value_or(0));
 }
 
-Json written_answer(const Task& task, const Answer& a) {
-  switch (task.config().output) {
-    case OutputType::kGenerateUntil:
+Json written_answer(Request::Kind kind, const Answer& a) {
+  switch (kind) {
+    case Request::Kind::kGenerate:
       return a.text;
-    case OutputType::kLoglikelihoodRolling:
+    case Request::Kind::kRolling:
       return str_of(a.log_likelihood);
-    default:
-      return Json::array({str_of(a.log_likelihood), a.greedy ? "True" : "False"});
+    case Request::Kind::kLoglikelihood:
+      break;
   }
+  return Json::array({str_of(a.log_likelihood), a.greedy ? "True" : "False"});
 }
 
 // The line of samples_*.jsonl.
@@ -47,7 +49,7 @@ Json sample_of(const PreparedTask& p, std::size_t document, const std::vector<co
     if (r.kind == Request::Kind::kLoglikelihood) a["arg_1"] = r.continuation;
     if (r.kind == Request::Kind::kGenerate) a["arg_1"] = p.generation;
     Json repeats = Json::array();
-    for (const Answer& one : answers[i]) repeats.push_back(written_answer(task, one));
+    for (const Answer& one : answers[i]) repeats.push_back(written_answer(r.kind, one));
     responses.push_back(repeats);
     after.push_back(r.kind == Request::Kind::kGenerate ? filtered : repeats[0]);
   }
@@ -104,6 +106,7 @@ GroupResult finish_group(const Selection::Group& group, const std::vector<TaskRe
 PreparedTask prepare_task(const TaskConfig& config, const EvaluationOptions& options,
                           const ChatFunction& chat) {
   const std::int64_t shots = shots_of(config, options);
+  if (config.runs_code) require_code_sandbox();  // before the model answers for hours
   PreparedTask out{load_task(config, shots, options.data), shots, 0, {}, config.generation};
   const std::size_t all = out.task.documents().size();
   out.limit = all;

@@ -8,17 +8,16 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "eval/builtin/code_tests.h"
+#include "eval/builtin/document.h"
+#include "eval/builtin/instructions.h"
+#include "eval/builtin/math_answers.h"
+#include "eval/builtin/reading.h"
+#include "eval/builtin/summaries.h"
 #include "eval/python/regex.h"
 
 namespace stoa::eval {
 namespace {
-
-std::string field(const Json& doc, const char* name) {
-  const auto it = doc.find(name);
-  require<DataError>(it != doc.end(), "the document has no field '{}'", name);
-  require<DataError>(it->is_string(), "the document's field '{}' is not a text", name);
-  return it->get<std::string>();
-}
 
 // --- hellaswag
 std::string cleaned_how_to(std::string_view raw) {
@@ -29,8 +28,8 @@ std::string cleaned_how_to(std::string_view raw) {
 
 Json hellaswag_doc(const Json& doc) {
   Json out = doc;
-  out["query"] = cleaned_how_to(field(doc, "activity_label") + ": " + field(doc, "ctx_a") + " " +
-                                capitalized(field(doc, "ctx_b")));
+  out["query"] = cleaned_how_to(text_field(doc, "activity_label") + ": " + text_field(doc, "ctx_a") + " " +
+                                capitalized(text_field(doc, "ctx_b")));
   Json choices = Json::array();
   for (const Json& ending : doc.at("endings")) choices.push_back(cleaned_how_to(ending.get<std::string>()));
   out["choices"] = std::move(choices);
@@ -43,13 +42,13 @@ Json hellaswag_doc(const Json& doc) {
 
 // --- race
 Json problems_of(const Json& doc) {
-  Json problems = literal(field(doc, "problems"));
+  Json problems = literal(text_field(doc, "problems"));
   require<DataError>(problems.is_array() && !problems.empty(), "the document has no problem");
   return problems;
 }
 
 std::int64_t letter_index(const Json& problem) {
-  const std::string letter = field(problem, "answer");
+  const std::string letter = text_field(problem, "answer");
   require<DataError>(letter.size() == 1 && letter[0] >= 'A' && letter[0] <= 'D',
                      "the answer '{}' is none of A to D", letter);
   return letter[0] - 'A';
@@ -61,15 +60,15 @@ std::string right_option(const Json& problem) {
 
 Json race_text(const Json& doc) {
   const Json problems = problems_of(doc);
-  std::string text = "Article: " + field(doc, "article") + "\n\n";
+  std::string text = "Article: " + text_field(doc, "article") + "\n\n";
   for (std::size_t i = 0; i + 1 < problems.size(); ++i) {
-    const std::string question = field(problems[i], "question");
+    const std::string question = text_field(problems[i], "question");
     if (question.ends_with("  _  ."))
       text += question.substr(0, question.size() - 5) + right_option(problems[i]) + "\n";
     else
       text += "Question: " + question + "\nAnswer: " + right_option(problems[i]) + "\n";
   }
-  return text + field(problems.back(), "question");
+  return text + text_field(problems.back(), "question");
 }
 
 Json race_target(const Json& doc) { return letter_index(problems_of(doc).back()); }
@@ -89,19 +88,19 @@ std::size_t gap_of(const std::string& sentence) {
 }
 
 Json winogrande_text(const Json& doc) {
-  const std::string answer = field(doc, "answer");
+  const std::string answer = text_field(doc, "answer");
   require<DataError>(answer == "1" || answer == "2", "the answer '{}' is neither 1 nor 2", answer);
   return answer == "1" ? 0 : 1;
 }
 
 Json winogrande_target(const Json& doc) {
-  const std::string sentence = field(doc, "sentence");
+  const std::string sentence = text_field(doc, "sentence");
   return std::string(strip(std::string_view(sentence).substr(gap_of(sentence) + 1)));
 }
 
 Json winogrande_choice(const Json& doc) {
-  const std::string sentence = field(doc, "sentence"), before = sentence.substr(0, gap_of(sentence));
-  return Json::array({before + field(doc, "option1"), before + field(doc, "option2")});
+  const std::string sentence = text_field(doc, "sentence"), before = sentence.substr(0, gap_of(sentence));
+  return Json::array({before + text_field(doc, "option1"), before + text_field(doc, "option2")});
 }
 
 // --- wikitext
@@ -122,7 +121,7 @@ Json wikitext_target(const Json& doc) {
     return rules;
   }();
   static const PythonRegex kQuotedDigit("/' [0-9]/");
-  std::string text = replaced(field(doc, "page"), "s '", "s'");
+  std::string text = replaced(text_field(doc, "page"), "s '", "s'");
   text = kQuotedDigit.substitute(text, "/'[0-9]/");
   for (const auto& [from, to] : kNumbers) text = replaced(text, from, to);
   for (const auto& [pattern, with] : kPairs) text = pattern.substitute(text, with);
@@ -131,7 +130,7 @@ Json wikitext_target(const Json& doc) {
 }
 
 Json wikitext_results(const Json& doc, const Json& answers) {
-  const std::string page = field(doc, "page");
+  const std::string page = text_field(doc, "page");
   const Json words = Json::array({answers[0], count_split_pieces(page)});
   const Json bytes = Json::array({answers[0], static_cast<std::int64_t>(page.size())});
   return {{"word_perplexity", words}, {"byte_perplexity", bytes}, {"bits_per_byte", bytes}};
@@ -149,9 +148,9 @@ Json truthfulqa_mc2(const Json& doc, const Json& answers) {
 
 // --- glue
 Json mnli_text(const Json& doc) {
-  const std::string raw = field(doc, "hypothesis");
+  const std::string raw = text_field(doc, "hypothesis");
   const std::string_view hypothesis = strip(raw);
-  return field(doc, "premise") + "\nQuestion: " + std::string(hypothesis) +
+  return text_field(doc, "premise") + "\nQuestion: " + std::string(hypothesis) +
          (hypothesis.ends_with('.') ? "" : ".") + " True, False or Neither?\nAnswer:";
 }
 
@@ -164,13 +163,85 @@ const std::map<std::string, DocFunction>& doc_functions() {
                                                         {"winogrande.doc_to_target", winogrande_target},
                                                         {"winogrande.doc_to_choice", winogrande_choice},
                                                         {"wikitext.wikitext_detokenizer", wikitext_target},
-                                                        {"mnli.doc_to_text", mnli_text}};
+                                                        {"mnli.doc_to_text", mnli_text},
+                                                        {"drop.process_docs", drop_document},
+                                                        {"hendrycks_math.process_docs", math_document}};
   return table;
 }
 
 const std::map<std::string, ResultFunction>& result_functions() {
   static const std::map<std::string, ResultFunction> table{
-      {"wikitext.process_results", wikitext_results}, {"truthfulqa.process_results_mc2", truthfulqa_mc2}};
+      {"wikitext.process_results", wikitext_results}, {"truthfulqa.process_results_mc2", truthfulqa_mc2},
+      {"drop.process_results", drop_results},         {"hendrycks_math.process_results", math_results},
+      {"squadv2.process_results", squad_results},     {"cnn_dailymail.process_results", highlights_results},
+      {"ifeval.process_results", ifeval_results},     {"xsum.process_results", summary_results}};
+  return table;
+}
+
+const std::map<std::string, FilterFunction>& filter_functions() {
+  static const std::map<std::string, FilterFunction> table{
+      {"humaneval.build_predictions", humaneval_programs},
+      {"humaneval.build_predictions_instruct", humaneval_instruct_programs},
+      {"mbpp.build_predictions", mbpp_programs}};
+  return table;
+}
+
+const std::map<std::string, MetricFunction>& metric_functions() {
+  static const std::map<std::string, MetricFunction> table{{"humaneval.pass_at_k", pass_at_k},
+                                                           {"mbpp.pass_at_1", pass_at_1}};
+  return table;
+}
+
+const std::map<std::string, Json (*)()>& sample_functions() {
+  static const std::map<std::string, Json (*)()> table{{"mbpp.list_fewshot_samples", mbpp_samples}};
+  return table;
+}
+
+const std::map<std::string, std::string>& aggregations_by_name() {
+  static const std::map<std::string, std::string> table = [] {
+    std::map<std::string, std::string> out{{"ifeval.agg_inst_level_acc", "ifeval.agg_inst_level_acc"}};
+    for (const std::string name :
+         {"exact", "f1", "HasAns_exact", "HasAns_f1", "NoAns_exact", "NoAns_f1", "best_exact", "best_f1"})
+      out["squadv2." + name] = "squadv2." + name;
+    return out;
+  }();
+  return table;
+}
+
+const std::map<std::string, std::string>& filters_by_class() {
+  static const std::map<std::string, std::string> table{
+      {"bbh.MapRegexFilter", "map_regex"},
+      {"bbh.MultiChoiceRegexFilter", "multi_choice_regex_of_input"},
+      {"bbh.NumberParseRegexFilter", "number_regex"},
+      {"bbh.WordSortFilter", "word_sort"}};
+  return table;
+}
+
+const std::map<std::string, Json>& tasks_by_class() {
+  static const std::map<std::string, Json> table = [] {
+    const auto builtin = [](const std::string& name) {
+      return Json{{"!function", "squadv2." + name}, {"directory", ""}};
+    };
+    Json metrics = Json::array();
+    for (const auto& [name, same] : aggregations_by_name())
+      if (const std::string prefix = "squadv2."; name.starts_with(prefix))
+        metrics.push_back({{"metric", name.substr(prefix.size())},
+                           {"aggregation", builtin(name.substr(prefix.size()))},
+                           {"higher_is_better", true}});
+    return std::map<std::string, Json>{
+        {"squadv2.SQuAD2",
+         {{"dataset_path", "lighteval/squad_v2"},
+          {"training_split", "train"},
+          {"validation_split", "validation"},
+          {"output_type", "generate_until"},
+          {"doc_to_text", "Title: {{title}}\n\nBackground: {{context}}\n\nQuestion: {{question}}\n\nAnswer:"},
+          {"doc_to_target", "{{' ' ~ (answers.text[0] if answers.text else 'unanswerable')}}"},
+          {"generation_kwargs", {{"until", Json::array({"\n"})}}},
+          {"process_results", builtin("process_results")},
+          {"metric_list", metrics},
+          {"also_scored", " unanswerable"},
+          {"metadata", {{"version", 3}}}}}};
+  }();
   return table;
 }
 
@@ -178,24 +249,32 @@ const std::map<std::string, ResultFunction>& result_functions() {
 // their functions.
 const std::map<std::string, std::string>& known_python_files() {
   static const std::map<std::string, std::string> table{
-      {"ea97852477b34767", "hellaswag"},   // hellaswag/utils.py
-      {"be737213f712e022", "race"},        // race/preprocess_race.py
-      {"e73b7f90e9bce644", "winogrande"},  // winogrande/preprocess_winogrande.py
-      {"de0d3de863c41d3e", "wikitext"},    // wikitext/preprocess_wikitext.py
-      {"177ef1f54e8fa344", "truthfulqa"},  // truthfulqa/utils.py
-      {"7344586f46bcb0d0", "mnli"},        // glue/mnli/utils.py
+      {"ea97852477b34767", "hellaswag"},       // hellaswag/utils.py
+      {"be737213f712e022", "race"},            // race/preprocess_race.py
+      {"e73b7f90e9bce644", "winogrande"},      // winogrande/preprocess_winogrande.py
+      {"de0d3de863c41d3e", "wikitext"},        // wikitext/preprocess_wikitext.py
+      {"177ef1f54e8fa344", "truthfulqa"},      // truthfulqa/utils.py
+      {"7344586f46bcb0d0", "mnli"},            // glue/mnli/utils.py
+      {"e217f3491e254d9b", "drop"},            // drop/utils.py
+      {"3716a53dec715f2e", "hendrycks_math"},  // hendrycks_math/utils.py
+      {"8e103004369ddfb9", "cnn_dailymail"},   // cnn_dailymail/utils.py
+      {"ab172e76d1844e0b", "bbh"},             // bbh/zeroshot/utils.py, bbh/cot_zeroshot/utils.py
+      {"02b7e85759fae2f4", "squadv2"},         // squadv2/task.py
+      {"5d0c501806c26174", "ifeval"},          // ifeval/utils.py
+      {"a80e7da70438a602", "humaneval"},       // humaneval/utils.py
+      {"81fb4b05db22972e", "mbpp"},            // mbpp/utils.py
   };
   return table;
 }
 
 // "hellaswag.process_docs", as the tables above name it.
 std::string builtin_name(const Json& function, const std::string& source) {
-  const std::string name = function.at("!function");
+  const std::string name = function.at("!function"), directory = function.at("directory");
   const std::size_t dot = name.rfind('.');
   require<ConfigError>(dot != std::string::npos, "{}: the function '{}' names no module", source, name);
   std::string module = name.substr(0, dot);
-  const fs::path file =
-      fs::path(function.at("directory").get<std::string>()) / (replaced(module, ".", "/") + ".py");
+  if (directory.empty()) return name;  // of a task that is built in
+  const fs::path file = fs::path(directory) / (replaced(module, ".", "/") + ".py");
   if (fs::is_regular_file(file)) {
     const auto it = known_python_files().find(checksum_text(checksum_file(file)));
     require<ConfigError>(it != known_python_files().end(),
@@ -207,7 +286,7 @@ std::string builtin_name(const Json& function, const std::string& source) {
 }
 
 template <class Table>
-auto find_function(const Table& table, const Json& function, const std::string& source) {
+const auto& find_function(const Table& table, const Json& function, const std::string& source) {
   const std::string name = builtin_name(function, source);
   const auto it = table.find(name);
   if (it != table.end()) return it->second;
@@ -225,6 +304,30 @@ DocFunction doc_function(const Json& function, const std::string& source) {
 
 ResultFunction result_function(const Json& function, const std::string& source) {
   return find_function(result_functions(), function, source);
+}
+
+FilterFunction filter_function(const Json& function, const std::string& source) {
+  return find_function(filter_functions(), function, source);
+}
+
+MetricFunction metric_function(const Json& function, const std::string& source) {
+  return find_function(metric_functions(), function, source);
+}
+
+Json made_samples(const Json& function, const std::string& source) {
+  return find_function(sample_functions(), function, source)();
+}
+
+std::string aggregation_by_function(const Json& function, const std::string& source) {
+  return find_function(aggregations_by_name(), function, source);
+}
+
+std::string filter_by_class(const Json& function, const std::string& source) {
+  return find_function(filters_by_class(), function, source);
+}
+
+Json task_by_class(const Json& function, const std::string& source) {
+  return find_function(tasks_by_class(), function, source);
 }
 
 }  // namespace stoa::eval

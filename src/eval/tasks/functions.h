@@ -3,6 +3,7 @@
 // function was checked against: another one's functions are not guessed.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "eval/tasks/task_yaml.h"
@@ -12,9 +13,22 @@ namespace stoa::eval {
 using DocFunction = Json (*)(const Json& doc);
 // `answers`: [[log-likelihood, greedy], …], [log-likelihood] or [text]; metric by metric.
 using ResultFunction = Json (*)(const Json& doc, const Json& answers);
+// A list of answers to a list of what they stand for (filter_list: custom).
+using FilterFunction = Json (*)(const Json& answers, const Json& doc);
+// A number, or numbers by metric. `answer`: what the filters leave; `arguments`: further keys of the metric.
+using MetricFunction = Json (*)(const Json& gold, const Json& answer, const Json& arguments);
 
 // ConfigError: a function that is not built in, or in a file that is not known.
 DocFunction doc_function(const Json& function, const std::string& source);
 ResultFunction result_function(const Json& function, const std::string& source);
+FilterFunction filter_function(const Json& function, const std::string& source);
+MetricFunction metric_function(const Json& function, const std::string& source);
+// Documents for shots.
+Json made_samples(const Json& function, const std::string& source);
+// Names that aggregate() and FilterChain know.
+std::string aggregation_by_function(const Json& function, const std::string& source);
+std::string filter_by_class(const Json& function, const std::string& source);
+// What the YAML of a task says that is a class of Python.
+Json task_by_class(const Json& function, const std::string& source);
 
 }  // namespace stoa::eval

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "eval/metrics/metric_table.h"
+#include "eval/tasks/functions.h"
 
 namespace stoa::eval {
 namespace {
@@ -53,7 +54,9 @@ constexpr std::array<std::string_view, 2> kIndexKeys{"group", "task_list"};
 
 class ConfigReader {
  public:
-  ConfigReader(const Json& yaml, const std::string& source) : yaml_(yaml), source_(source) {}
+  // `by_class`: the task is a class of Python that is built in.
+  ConfigReader(const Json& yaml, const std::string& source, bool by_class)
+      : yaml_(yaml), source_(source), by_class_(by_class) {}
 
   TaskConfig run() {
     refuse_unsupported();
@@ -83,12 +86,21 @@ class ConfigReader {
     read_shots(c);
     if (const Json& n = at("num_fewshot"); !n.is_null()) c.num_fewshot = whole(n, "num_fewshot", 0);
     if (const Json& n = at("repeats"); !n.is_null()) c.repeats = whole(n, "repeats", 1);
+    c.runs_code = at("unsafe_code") == true;
     read_metrics(c);
     read_filters(c);
     if (const Json& metadata = at("metadata"); metadata.is_object() && metadata.contains("version"))
       c.version = metadata["version"];
-    c.as_written = written(yaml_);
+    if (by_class_) c.also_scored = text("also_scored").value_or("");
     return c;
+  }
+
+  static Json written(const Json& value) {
+    if (is_function(value)) return value["!function"];
+    if (!value.is_structured()) return value;
+    Json out = value;
+    for (auto& item : out) item = written(item);
+    return out;
   }
 
  private:
@@ -114,11 +126,9 @@ class ConfigReader {
   }
 
   void refuse_unsupported() const {
-    if (yaml_.contains("class"))
-      fail<ConfigError>("{}: the task is a class of Python ('{}'), which Stoa does not run", source_,
-                        is_function(at("class")) ? at("class")["!function"].get<std::string>() : "class");
     for (const auto& [key, value] : yaml_.items()) {
       if (std::find(kIndexKeys.begin(), kIndexKeys.end(), key) != kIndexKeys.end()) continue;
+      if (by_class_ && key == "also_scored") continue;
       require<ConfigError>(std::find(kTaskKeys.begin(), kTaskKeys.end(), key) != kTaskKeys.end(),
                            "{}: unknown key '{}'{}", source_, key, did_you_mean(key, kTaskKeys));
     }
@@ -129,8 +139,6 @@ class ConfigReader {
     if (!at("custom_dataset").is_null())
       wrong("custom_dataset",
             "data that a function of Python makes is not supported; give the documents as a file");
-    if (at("unsafe_code") == true)
-      wrong("unsafe_code", "tasks that run the model's code are not supported yet");
   }
 
   void read_output(TaskConfig& c) const {
@@ -185,11 +193,9 @@ class ConfigReader {
       } else if (key == "split") {
         s.split = value.get<std::string>();
       } else if (key == "samples") {
-        if (is_function(value))
-          wrong("fewshot_config.samples", "a function of Python makes the shots; write them as a list");
-        if (!value.is_array() || value.empty())
+        s.samples = is_function(value) ? made_samples(value, source_) : value;
+        if (!s.samples.is_array() || s.samples.empty())
           wrong("fewshot_config.samples", "expected a list of documents");
-        s.samples = value;
       } else if (key == "process_docs") {
         s.process_docs = value;
       } else if (key == "fewshot_indices") {
@@ -217,28 +223,27 @@ class ConfigReader {
     if (!list.is_array()) wrong("metric_list", "expected a list");
     for (const Json& entry : list) {
       if (!entry.is_object() || !entry.contains("metric")) wrong("metric_list", "an entry without 'metric'");
-      if (!entry["metric"].is_string()) wrong("metric_list", "a metric that is a function of Python");
+      const Json& metric = entry["metric"];
+      if (!metric.is_string() && !is_function(metric))
+        wrong("metric_list", fmt::format("the metric {} is no name", dumped(metric)));
       MetricSpec spec;
-      spec.name = entry["metric"];
-      const MetricFacts* known = find_metric(spec.name);
-      const bool named_only = !c.process_results.is_null();  // the function's own name for what it returns
+      if (is_function(metric)) {
+        spec.function = metric_function(metric, source_);
+        const std::string name = metric["!function"];
+        spec.name = name.substr(name.rfind('.') + 1);
+      } else {
+        spec.name = metric;
+      }
+      const MetricFacts* known = spec.function ? nullptr : find_metric(spec.name);
+      // What a function returns has names of its own.
+      const bool named_only = spec.function || !c.process_results.is_null();
       if (!named_only && (!known || entry.value("hf_evaluate", false)))
         wrong("metric_list", fmt::format("the metric '{}' is not known here{}", spec.name,
                                          did_you_mean(spec.name, metric_names())));
       if (!named_only && !known->applies_to(c.output))
         wrong("metric_list",
               fmt::format("the metric '{}' does not apply to {}", spec.name, output_name(c.output)));
-      if (entry.contains("aggregation")) {
-        if (!entry["aggregation"].is_string())
-          wrong("metric_list", fmt::format("the aggregation of '{}' is a function of Python", spec.name));
-        spec.aggregation = entry["aggregation"];
-      } else {
-        if (!known) wrong("metric_list", fmt::format("'{}' names no aggregation", spec.name));
-        spec.aggregation = known->aggregation;
-      }
-      if (!is_aggregation(spec.aggregation))
-        wrong("metric_list", fmt::format("unknown aggregation '{}'{}", spec.aggregation,
-                                         did_you_mean(spec.aggregation, aggregation_names())));
+      read_aggregation(entry, known, spec);
       spec.higher_is_better = entry.contains("higher_is_better") && entry["higher_is_better"].is_boolean()
                                   ? entry["higher_is_better"].get<bool>()
                                   : !known || known->higher_is_better;
@@ -248,6 +253,21 @@ class ConfigReader {
       if (!named_only && c.output == OutputType::kGenerateUntil) check_metric_arguments(spec, source_);
       c.metrics.push_back(std::move(spec));
     }
+  }
+
+  void read_aggregation(const Json& entry, const MetricFacts* known, MetricSpec& spec) const {
+    const Json& given = entry.contains("aggregation") ? entry["aggregation"] : Json();
+    if (is_function(given)) {
+      spec.aggregation = aggregation_by_function(given, source_);
+      return;
+    }
+    if (!given.is_null() && !given.is_string())
+      wrong("metric_list", fmt::format("the aggregation of '{}' is {}", spec.name, dumped(given)));
+    if (given.is_null() && !known) wrong("metric_list", fmt::format("'{}' names no aggregation", spec.name));
+    spec.aggregation = given.is_null() ? known->aggregation : given.get<std::string>();
+    if (!is_aggregation(spec.aggregation))
+      wrong("metric_list", fmt::format("unknown aggregation '{}'{}", spec.aggregation,
+                                       did_you_mean(spec.aggregation, aggregation_names())));
   }
 
   void read_filters(TaskConfig& c) const {
@@ -263,26 +283,29 @@ class ConfigReader {
         wrong("filter_list", "an entry without 'name' or 'filter'");
       filter.name = entry["name"];
       for (const Json& step : entry["filter"]) {
-        if (!step.contains("function") || !step["function"].is_string())
-          wrong("filter_list", fmt::format("'{}' has a step that is a function of Python", filter.name));
-        FilterStep out{step["function"], step};
+        if (!step.contains("function") || !(step["function"].is_string() || is_function(step["function"])))
+          wrong("filter_list", fmt::format("'{}' has a step without a function's name", filter.name));
+        const Json& function = step["function"];
+        FilterStep out{
+            is_function(function) ? filter_by_class(function, source_) : function.get<std::string>(), step};
         out.arguments.erase("function");
+        if (out.function == "custom") {
+          const auto made = step.find("filter_fn");
+          if (made == step.end() || !is_function(*made))
+            wrong("filter_list",
+                  fmt::format("the step 'custom' of '{}' needs filter_fn, a function", filter.name));
+          out.custom = filter_function(*made, source_);
+          out.arguments.erase("filter_fn");
+        }
         filter.steps.push_back(std::move(out));
       }
       c.filters.push_back(std::move(filter));
     }
   }
 
-  static Json written(const Json& value) {
-    if (is_function(value)) return value["!function"];
-    if (!value.is_structured()) return value;
-    Json out = value;
-    for (auto& item : out) item = written(item);
-    return out;
-  }
-
   const Json& yaml_;
   const std::string& source_;
+  const bool by_class_;
 };
 
 }  // namespace
@@ -314,7 +337,19 @@ const std::string& TaskConfig::evaluated_split() const {
 }
 
 TaskConfig make_task_config(const Json& yaml, const std::string& source) {
-  return ConfigReader(yaml, source).run();
+  const auto it = yaml.find("class");
+  if (it == yaml.end()) {
+    TaskConfig out = ConfigReader(yaml, source, false).run();
+    out.as_written = ConfigReader::written(yaml);
+    return out;
+  }
+  require<ConfigError>(is_function(*it), "{}: class: expected a function, got {}", source, dumped(*it));
+  Json whole = task_by_class(*it, source);
+  for (const auto& [key, value] : yaml.items())
+    if (key != "class") whole[key] = value;
+  TaskConfig out = ConfigReader(whole, source, true).run();
+  out.as_written = ConfigReader::written(yaml);
+  return out;
 }
 
 }  // namespace stoa::eval

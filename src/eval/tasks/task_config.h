@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "eval/tasks/functions.h"
 #include "eval/tasks/task_yaml.h"
 
 namespace stoa::eval {
@@ -15,11 +16,13 @@ const char* output_name(OutputType type);
 struct MetricSpec {
   std::string name, aggregation;
   bool higher_is_better = true;
-  Json arguments = Json::object();  // of exact_match and its like
+  Json arguments = Json::object();    // of exact_match and its like
+  MetricFunction function = nullptr;  // a built-in one of the task, else null
 };
 struct FilterStep {
   std::string function;
   Json arguments = Json::object();
+  FilterFunction custom = nullptr;  // of the step `custom`
 };
 struct FilterSpec {
   std::string name;
@@ -55,9 +58,12 @@ struct TaskConfig {
   std::vector<MetricSpec> metrics;
   std::vector<FilterSpec> filters;
   Json generation = Json::object();
+  std::string
+      also_scored;  // a continuation whose log-likelihood is asked for in addition to the answer; "": none
   std::int64_t repeats = 1;
-  Json version;     // metadata.version; null: none
-  Json as_written;  // all keys, functions as their names: for results_*.json
+  bool runs_code = false;  // unsafe_code: programs that the model writes
+  Json version;            // metadata.version; null: none
+  Json as_written;         // all keys, functions as their names: for results_*.json
 
   const MetricSpec* metric(std::string_view name) const;
   // test, else validation. ConfigError: neither.
