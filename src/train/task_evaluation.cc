@@ -84,18 +84,20 @@ std::optional<watch::TaskReport> TaskEvaluation::run(const Progress& progress) {
   eval::AnsweredPart part;
   part.requests = own_;
   part.answers.resize(own_.size());
-  std::vector<eval::Request> asked;
-  std::vector<const infer::GenerateOptions*> generation;
-  for (const std::size_t i : own_) {
-    asked.push_back(tasks_.requests()[i]);
-    generation.push_back(tasks_.generation()[i]);
+  if (!encoded_) {
+    std::vector<eval::Request> asked;
+    std::vector<const infer::GenerateOptions*> generation;
+    for (const std::size_t i : own_) {
+      asked.push_back(tasks_.requests()[i]);
+      generation.push_back(tasks_.generation()[i]);
+    }
+    encoded_.emplace(*parts_.tokenizer(), std::move(asked), std::move(generation),
+                     rank_.passes()->limits().context - rank_.passes()->limits().virtual_tokens,
+                     tasks_.options().scoring.add_bos);
   }
-  eval::EncodedRequests requests(*parts_.tokenizer(), std::move(asked), std::move(generation),
-                                 rank_.passes()->limits().context - rank_.passes()->limits().virtual_tokens,
-                                 tasks_.options().scoring.add_bos);
-  part.truncated = requests.truncated();
+  part.truncated = encoded_->truncated();
   try {
-    eval::answer_by_passes(*rank_.passes(), *parts_.tokenizer(), ends_, requests,
+    eval::answer_by_passes(*rank_.passes(), *parts_.tokenizer(), ends_, *encoded_,
                            [&](std::size_t i, const eval::Answer& answer, double) {
                              eval::require_number(answer);
                              part.answers[i] = answer;

@@ -33,7 +33,8 @@ class TaskEvaluation {
   run::TrainingRank& rank_;
   const eval::PreparedEvaluation& tasks_;
   const eval::Division division_;
-  std::vector<std::size_t> own_;  // requests of this rank
+  std::vector<std::size_t> own_;                  // requests of this rank
+  std::optional<eval::EncodedRequests> encoded_;  // they, from the first evaluation on
   std::vector<std::int32_t> ends_;
   std::vector<watch::TaskFigure> figures_;
   std::int64_t step_ = -1;  // of figures_

@@ -1,7 +1,5 @@
 #include "eval/builtin/instructions.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -72,24 +70,6 @@ bool found_in(const std::string& pattern, std::string_view text) {
   return matches_in(PythonRegex(pattern, true), text) > 0;
 }
 
-// Runs of \w+, whose characters are letters, digits, other numbers and "_".
-std::int64_t runs_of_word_characters(std::string_view text) {
-  std::int64_t out = 0;
-  bool inside = false;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  for (std::ptrdiff_t at = 0; at < std::ssize(text);) {
-    utf8proc_int32_t code = -1;
-    const auto read = utf8proc_iterate(bytes + at, std::ssize(text) - at, &code);
-    const auto category = read > 0 ? utf8proc_category(code) : UTF8PROC_CATEGORY_CN;
-    const bool word = code == '_' || (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
-                      (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO);
-    out += word && !inside;
-    inside = word;
-    at += std::max<std::ptrdiff_t>(1, read);
-  }
-  return out;
-}
-
 // The language of most of a text; "": it cannot be told.
 std::string language_of(const std::string& text) {
   static const auto identifier = curate::make_cld2();
@@ -99,10 +79,10 @@ std::string language_of(const std::string& text) {
   return code == "iw" ? "he" : code;
 }
 
-// A text in whose language nobody can be sure follows.
+// A text without letters is in every language.
 bool is_in_language(const std::string& text, const std::string& wanted) {
-  const std::string language = language_of(text);
-  return language.empty() || language == wanted;
+  static const PythonRegex kLetter(R"([^\W\d_])");
+  return matches_in(kLetter, text) == 0 || language_of(text) == wanted;
 }
 
 std::string_view without_marks(std::string_view text, std::string_view left, std::string_view right) {
@@ -243,7 +223,8 @@ const std::map<std::string, Check>& instruction_checks() {
       {"length_constraints:number_paragraphs", has_paragraphs},
       {"length_constraints:number_words",
        [](const Wanted& w, const std::string& a) {
-         return w.holds(runs_of_word_characters(a), "num_words", "relation");
+         static const PythonRegex kWord(R"(\w+)");
+         return w.holds(matches_in(kWord, a), "num_words", "relation");
        }},
       {"length_constraints:nth_paragraph_first_word", has_first_word},
       {"detectable_content:number_placeholders",

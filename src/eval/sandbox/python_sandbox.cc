@@ -165,14 +165,13 @@ Report read_report(int from, double seconds) {
   }
 }
 
-}  // namespace
-
 // What a child needs, made before the fork: afterwards only system calls are safe.
-struct PythonSandbox::Child {
-  Child(const PythonSandbox& sandbox, const std::string& input)
-      : python(sandbox.python_.string()),
-        memory(sandbox.limits_.memory),
-        seconds(static_cast<rlim_t>(std::ceil(sandbox.limits_.seconds + kStartSeconds))),
+struct SandboxChild {
+  SandboxChild(const fs::path& interpreter, const SandboxLimits& limits, const std::vector<fs::path>& folders,
+               const std::string& input)
+      : python(interpreter.string()),
+        memory(limits.memory),
+        seconds(static_cast<rlim_t>(std::ceil(limits.seconds + kStartSeconds))),
         source(::memfd_create("answer", MFD_CLOEXEC)),
         null(::open("/dev/null", O_RDWR | O_CLOEXEC)),
         filter(sandbox_filter(python.c_str())),
@@ -186,7 +185,7 @@ struct PythonSandbox::Child {
       rest.remove_prefix(static_cast<std::size_t>(n));
     }
     ::lseek(source.get(), 0, SEEK_SET);
-    for (const fs::path& folder : sandbox.readable_)
+    for (const fs::path& folder : folders)
       if (Descriptor d(::open(folder.c_str(), O_PATH | O_CLOEXEC)); d.get() >= 0) {
         readable.push_back(d.get());
         opened.push_back(std::move(d));
@@ -242,6 +241,8 @@ struct PythonSandbox::Child {
   std::vector<Descriptor> opened;
 };
 
+}  // namespace
+
 PythonSandbox::PythonSandbox(const fs::path& python, SandboxLimits limits)
     : python_(found_python(python)), limits_(limits) {
   readable_ = {"/lib",
@@ -266,7 +267,7 @@ PythonSandbox::PythonSandbox(const fs::path& python, SandboxLimits limits)
 
 Outcome PythonSandbox::run(const std::string& program, std::string* why) const {
   const std::string token = random_token();
-  Child child(*this, token + "\n" + program);
+  SandboxChild child(python_, limits_, readable_, token + "\n" + program);
   const pid_t process = ::fork();
   require<IoError>(process >= 0, "no process for the sandbox: {}", std::strerror(errno));
   if (process == 0) child.become();

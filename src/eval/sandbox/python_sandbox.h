@@ -29,8 +29,6 @@ class PythonSandbox {
   Outcome run(const std::string& program, std::string* why = nullptr) const;
 
  private:
-  struct Child;
-
   fs::path python_;
   SandboxLimits limits_;
   std::vector<fs::path> readable_;  // folders with Python's own files
