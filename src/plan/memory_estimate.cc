@@ -11,6 +11,11 @@ namespace {
 
 double tokens(const Workload& w) { return real(w.micro_batch * w.model.sequence) / real(w.cp); }
 
+// Whether what GEMMs read is kept in 8 bits, and what is cheap compared with them is recomputed.
+bool keeps_fp8(const Workload& w) {
+  return w.software.keeps_fp8 && w.format == Format::kFp8 && w.recompute == Recompute::kSelective;
+}
+
 // Queries, keys, values and result. Selective recomputation repeats those made of latents, and
 // keeps the latents.
 double attention_bytes(const Workload& w) {
@@ -21,7 +26,7 @@ double attention_bytes(const Workload& w) {
   const double values = real(m.heads * m.value_size) / t,
                latents = real(m.query_rank + m.latent_rank + m.rotated);
   const bool again = w.recompute == Recompute::kSelective;
-  return 2 * n * (latents + values + (again ? 0 : q + kv + values));
+  return n * ((keeps_fp8(w) ? 1 : 2) * latents + 2 * (values + (again ? 0 : q + kv + values)));
 }
 
 double score_bytes(const Workload& w) {  // softmax output, dropout mask, dropout output: 5 a s^2 b / t
@@ -53,14 +58,16 @@ double activation_bytes(const Workload& w, bool experts) {
     return 2 * n * h / (w.sequence_parallel ? t : 1);
   const bool dropout = m.dropout > 0;
   // Outside the tensor-parallel region: two norms' inputs, the inputs of the two blocks, dropout masks.
-  const double outside = (8 + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
+  const bool small = keeps_fp8(w);
+  const double outside = ((small ? 4 : 8) + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
   const double attention = attention_bytes(w);
   const double width = real(experts ? m.expert_ffn : m.ffn) / t;
   const double rows = experts ? n * real(m.top_k) * w.declared_load() : n;
-  // Experts and shared experts, with copies of the tokens.
-  const double inner = 2 * width * (m.gated ? 3 : 2);
+  // Experts and shared experts, with copies of the tokens. In 8 bits without what the activation gives.
+  const double inner = small ? width * (m.gated ? 2 : 1) : 2 * width * (m.gated ? 3 : 2);
+  const double copies = (small ? 1 : 2) * rows * h / t;
   const double ffn =
-      rows * inner + (experts ? 2 * rows * h / t + n * inner * real(m.shared_ffn) / real(m.expert_ffn) : 0);
+      rows * inner + (experts ? copies + n * inner * real(m.shared_ffn) / real(m.expert_ffn) : 0);
   const bool unfused = w.software.attention == AttentionKernel::kUnfused;
   const double scores = unfused && w.recompute != Recompute::kSelective ? score_bytes(w) : 0;
   double all = outside + attention + ffn + scores;

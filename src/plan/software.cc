@@ -26,6 +26,8 @@ void declare(config::Section<Software>& s) {
       .help("Tensor-parallel ranks send a slice each to the next stage, which gathers it.");
   s.field("overlap_experts", &Software::overlap_experts)
       .help("Rows travel to experts and back during the computation of another microbatch.");
+  s.field("keeps_fp8", &Software::keeps_fp8)
+      .help("Inputs of FP8 GEMMs are kept in 8 bits; norms and gated activations are recomputed.");
   s.field("dispatch_fp8", &Software::dispatch_fp8)
       .help("Rows travel to experts in 8 bits where products are of 8 bits.");
   s.field("forwards_in_node", &Software::forwards_in_node)

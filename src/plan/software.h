@@ -31,9 +31,12 @@ struct Software {
   bool dispatch_fp8 = false;  // rows travel to experts in 8 bits where the products are of 8 bits
   // A token crosses the network once for each node with some of its experts, and is copied there.
   bool forwards_in_node = false;
-  bool gathers_fp8 = false;     // in sequence parallelism, if an FP8 GEMM reads the gathered rows
-  bool fused = true;            // element-wise chains are one kernel
-  bool compiled = false;        // whole layers are compiled or captured: little host time
+  bool gathers_fp8 = false;  // in sequence parallelism, if an FP8 GEMM reads the gathered rows
+  bool fused = true;         // element-wise chains are one kernel
+  bool compiled = false;     // whole layers are compiled or captured: little host time
+  // Inputs of FP8 GEMMs are kept for the backward pass in 8 bits; norms and gated activations are recomputed
+  // where recomputation is selective.
+  bool keeps_fp8 = false;
   double gradient_bytes = 4;    // per element of held gradients; at most 4 are sent
   double optimizer_bytes = 12;  // per parameter: master weight and two moments, and temporaries of a step
   // What a reported memory figure includes besides tensors: 0 for peak-allocated figures and for this

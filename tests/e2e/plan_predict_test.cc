@@ -149,6 +149,7 @@ TEST_F(PlanPredict, DeepSeekV3AsPublished) {
                         "model.pipeline_layers=[1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
                         "2,1,1]"});
   EXPECT_EQ(theirs["whose_bytes"], "estimated for DeepSeek-V3");
+  EXPECT_TRUE(theirs["fits"].get<bool>()) << theirs["memory_bytes"];
   const double steps = 14.8e12 / (15360 * 4096.0);
   EXPECT_NEAR(theirs["step_seconds"].get<double>() * steps * 2048 / 3600 / 2.664e6, 1, 0.15);
   // Stoa itself, in bf16.
