@@ -436,6 +436,7 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   add_output(from, *imported);
   from->callback([imported, &context] { import_from(*imported, context); });
   add_checkpoint_merge(*command, context);
+  add_checkpoint_prune(*command, context);
 }
 
 }  // namespace stoa::cli

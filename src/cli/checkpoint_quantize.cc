@@ -9,6 +9,7 @@
 
 #include "base/console.h"
 #include "ckpt/find_checkpoint.h"
+#include "cli/calibration_tokens.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/model_argument.h"
@@ -20,7 +21,6 @@
 #include "model/gguf/mixtures.h"
 #include "run/export_gguf.h"
 #include "run/export_quantised.h"
-#include "token/encoder.h"
 
 namespace stoa::cli {
 namespace {
@@ -47,23 +47,6 @@ bool is_directory_format(const std::string& format) {
   return std::find(names.begin(), names.end(), format) != names.end();
 }
 
-// The first tokens of a text, begun as the model's texts begin.
-std::vector<std::int32_t> first_tokens(infer::OpenModel& model, const data::TextFile& text,
-                                       std::int64_t most) {
-  const token::Tokenizer& tokenizer = model.tokenizer();
-  token::Encoder encoder(tokenizer);
-  std::vector<std::int32_t> ids;
-  if (tokenizer.bos_id()) ids.push_back(*tokenizer.bos_id());
-  data::each_document(text, [&](std::string_view document, std::uint64_t) {
-    if (static_cast<std::int64_t>(ids.size()) < most)
-      encoder.encode(document, {.plain = false, .add_special = false}, ids);
-  });
-  ids.resize(std::min(ids.size(), static_cast<std::size_t>(most)));
-  require<DataError>(ids.size() >= 2, "'{}' has {} tokens, expected at least 2", text.path.string(),
-                     ids.size());
-  return ids;
-}
-
 std::uint64_t bytes_of(const fs::path& path) {
   if (fs::is_regular_file(path)) return fs::file_size(path);
   std::uint64_t total = 0;
@@ -79,7 +62,7 @@ class Comparison {
   explicit Comparison(const QuantizeArguments& a)
       : arguments_(a),
         original_(open(a.model.model)),
-        ids_(first_tokens(original_, a.form.file(a.text), a.tokens + 1)) {
+        ids_(calibration_tokens(original_, a.form.file(a.text), a.tokens + 1)) {
     original_.require_kind(model::ModelKind::kGpt);
   }
 
@@ -112,9 +95,12 @@ class Comparison {
 run::Importance importance_of(const QuantizeArguments& a) {
   const data::TextFile text = a.form.file(a.imatrix);
   return run::measure_importance(
-      [&](infer::MakeMachine make) { return infer::OpenModel(a.model.model, DType::kF32, std::move(make)); },
-      [options = a.model.machine] { return make_machine(options); },
-      [&](infer::OpenModel& model) { return first_tokens(model, text, a.imatrix_tokens); });
+             [&](infer::MakeMachine make) {
+               return infer::OpenModel(a.model.model, DType::kF32, std::move(make));
+             },
+             [options = a.model.machine] { return make_machine(options); },
+             [&](infer::OpenModel& model) { return calibration_tokens(model, text, a.imatrix_tokens); })
+      .matrices;
 }
 
 void quantize(const QuantizeArguments& a, Context& context) {

@@ -23,6 +23,7 @@ struct Context {
 void add_chat_command(CLI::App& app, Context& context);
 void add_checkpoint_command(CLI::App& app, Context& context);
 void add_checkpoint_merge(CLI::App& checkpoint, Context& context);
+void add_checkpoint_prune(CLI::App& checkpoint, Context& context);
 void add_compare_command(CLI::App& app, Context& context);
 void add_config_command(CLI::App& app, Context& context);
 void add_embed_command(CLI::App& app, Context& context);

@@ -115,6 +115,8 @@ Commands about_a_decoder() {
           {"checkpoint", "inspect", "exported.gguf"},
           {"checkpoint", "quantize", "run", "--format", "q4_0", "--output", "quantized.gguf"},
           {"checkpoint", "quantize", "run", "--format", "q8_0", "--output", "quantized-too.gguf", "--json"},
+          {"checkpoint", "prune", "run", "--keep-layers", "0", "--output", "pruned"},
+          {"checkpoint", "prune", "run", "--keep-layers", "0", "--output", "pruned-too", "--json"},
           {"checkpoint", "import", "run/checkpoints/latest/model", "--output", "imported"},
           {"checkpoint", "import", "run/checkpoints/latest/model", "--output", "imported-too", "--json"},
           {"compare", "run", "run"},

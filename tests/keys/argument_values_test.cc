@@ -220,6 +220,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"checkpoint quantize", {"run", "--format", "q8_0", "--output", "made"}},
         {"checkpoint import", {"run/checkpoints/latest/model", "--output", "made"}},
         {"checkpoint merge", {"run", "--output", "made"}},
+        {"checkpoint prune", {"run", "--keep-layers", "0", "--output", "made"}},
         {"checkpoint extract-lora", {"run", "--base", "run", "--output", "made"}},
         {"plan memory", config},
         {"plan predict", config + Arguments{"--cluster", "laptop-cpu"}},
