@@ -25,8 +25,8 @@ std::string named_base(const fs::path& directory) {
 // A directory, or a .gguf file.
 bool can_be_base(const fs::path& path) {
   std::error_code ignored;
-  return !path.empty() && (gguf::is_gguf(path) ||
-                           (fs::is_regular_file(path / "config.json", ignored) && holds_weights(path)));
+  return !path.empty() &&
+         (gguf::is_gguf(path) || (fs::is_regular_file(path / "config.json", ignored) && holds_weights(path)));
 }
 
 }  // namespace
@@ -46,7 +46,8 @@ std::unique_ptr<TensorSource> open_adapter(const fs::path& directory) {
 }
 
 std::string adapter_base_text(const AdapterBase& base) {
-  const nlohmann::ordered_json json{{"path", base.path.string()}, {"tensors", base.checksum}};
+  nlohmann::ordered_json json{{"path", base.path.string()}, {"tensors", base.checksum}};
+  if (!base.labels.empty()) json["labels"] = base.labels;
   return json.dump(2) + "\n";
 }
 
@@ -58,7 +59,12 @@ std::optional<AdapterBase> read_adapter_base(const fs::path& directory) {
   require<DataError>(json.is_object() && json.contains("path") && json["path"].is_string() &&
                          json.contains("tensors") && json["tensors"].is_string(),
                      "'{}' is damaged: expected a path and a checksum", path.string());
-  return AdapterBase{json["path"].get<std::string>(), json["tensors"].get<std::string>()};
+  AdapterBase out{json["path"].get<std::string>(), json["tensors"].get<std::string>()};
+  for (const auto& label : json.value("labels", nlohmann::json::array())) {
+    require<DataError>(label.is_string(), "'{}' is damaged: expected labels that are texts", path.string());
+    out.labels.push_back(label.get<std::string>());
+  }
+  return out;
 }
 
 std::string tensors_checksum(const fs::path& directory) {
@@ -82,11 +88,10 @@ fs::path find_adapter_base(const fs::path& directory, const std::optional<fs::pa
   fs::path base;
   for (const fs::path& path : {given.value_or(fs::path()), fs::path(named), directory / named})
     if (base.empty() && can_be_base(path)) base = path;
-  require<DataError>(
-      !base.empty(),
-      "'{}' is an adapter of '{}', which is no model here: give that model, and this "
-      "directory with --adapter",
-      directory.string(), named);
+  require<DataError>(!base.empty(),
+                     "'{}' is an adapter of '{}', which is no model here: give that model, and this "
+                     "directory with --adapter",
+                     directory.string(), named);
   if (recorded) {
     const std::string found = tensors_checksum(base);
     require<DataError>(

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ckpt/tensor_source.h"
 
@@ -21,8 +23,9 @@ std::unique_ptr<TensorSource> open_adapter(const fs::path& directory);
 
 // The model that an adapter belongs to.
 struct AdapterBase {
-  fs::path path;         // its directory
-  std::string checksum;  // of its tensors, as tensors_checksum()
+  fs::path path;                         // its directory
+  std::string checksum;                  // of its tensors, as tensors_checksum()
+  std::vector<std::string> labels = {};  // of the head that the adapter gives it; none: it keeps its own
 };
 // JSON, for a file kAdapterBase next to the adapter.
 std::string adapter_base_text(const AdapterBase& base);

@@ -11,6 +11,7 @@
 #include "cli/writing_progress.h"
 #include "infer/extract_adapter.h"
 #include "infer/merge_adapter.h"
+#include "infer/open_base.h"
 
 namespace stoa::cli {
 namespace {
@@ -39,7 +40,7 @@ int all_cores() { return static_cast<int>(std::max(1u, std::thread::hardware_con
 
 void merge(const MergeArguments& arguments, Context& context) {
   const ckpt::FoundCheckpoint found = find_both(arguments, context);
-  const infer::ModelFiles base(found.model);
+  const infer::ModelFiles base = infer::open_base(found.model, found.adapter);
   const infer::AdapterFiles adapter(*found.adapter, base.model(), base.description().family->type);
   const DType type = arguments.dtype.empty() ? base.stored_type() : dtype_from_name(arguments.dtype);
   WorkerPool pool(all_cores());

@@ -28,12 +28,13 @@ struct ShowArguments {
 };
 
 // One row as chats: every token marked as trained or not.
-std::string chats_of(const data::Batch& batch, std::int64_t r, const token::Tokenizer& tokenizer,
-                     Marks marks) {
+std::string chats_of(const data::Batch& batch, std::int64_t r, const token::Tokenizer& tokenizer, Marks marks,
+                     MarkedTokens which) {
   std::string out;
-  for (const MarkedText& text : marked_texts(batch, r, tokenizer, marks))
-    out += fmt::format("sample {}: {} tokens, {} trained\n{}\n\n", batch.samples[static_cast<std::size_t>(r)],
-                       text.tokens, text.trained, text.text);
+  for (const MarkedText& text : marked_texts(batch, r, tokenizer, marks, which))
+    out += fmt::format("sample {}: {} tokens, {} {}\n{}\n\n", batch.samples[static_cast<std::size_t>(r)],
+                       text.tokens, text.trained, which == MarkedTokens::kScored ? "scored" : "trained",
+                       text.text);
   return out;
 }
 
@@ -111,11 +112,12 @@ void show(const ShowArguments& a, Context& context) {
                       plan.steps, consumed, consumed + batch.rows - 1, batch.sequence_length,
                       batch.valid_tokens));
   const Marks marks = ::isatty(STDOUT_FILENO) != 0 ? Marks::kColours : Marks::kBrackets;
-  if (a.chat) print(legend(marks) + "\n\n");
+  const MarkedTokens which = config.objective.scores() ? MarkedTokens::kScored : MarkedTokens::kPredicted;
+  if (a.chat) print(legend(marks, which) + "\n\n");
   answer["rows"] = Json::array();
   for (std::int64_t r = 0; r < batch.rows; ++r) {
     if (a.chat) {
-      print(chats_of(batch, r, *names, marks));
+      print(chats_of(batch, r, *names, marks, which));
       continue;
     }
     Json row = row_of(batch, r, train, names);

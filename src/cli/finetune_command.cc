@@ -54,14 +54,17 @@ std::vector<std::string> command_of(const FinetuneArguments& a) {
 void show_samples(const train::RunInputs& inputs, Console& console) {
   const data::Dataset& train = *inputs.data.datasets.train;
   const Marks marks = console.is_terminal() ? Marks::kColours : Marks::kBrackets;
-  console.line(fmt::format("two samples; {}:", legend(marks)));
+  const auto* chats = dynamic_cast<const tune::ChatDataset*>(&train);
+  const MarkedTokens which = chats && chats->scored() ? MarkedTokens::kScored : MarkedTokens::kPredicted;
+  console.line(fmt::format("two samples; {}:", legend(marks, which)));
   int shown = 0;
   data::Batch batch;
   for (std::int64_t k = 0; k < train.size() && shown < 2; ++k) {
     data::fill_batch(train, std::span(&k, 1), batch);
-    for (const MarkedText& text : marked_texts(batch, 0, *inputs.tokenizer, marks)) {
+    for (const MarkedText& text : marked_texts(batch, 0, *inputs.tokenizer, marks, which)) {
       if (shown == 2) break;
-      console.line(fmt::format("--- {} tokens, {} trained\n{}", text.tokens, text.trained, text.text));
+      console.line(fmt::format("--- {} tokens, {} {}\n{}", text.tokens, text.trained,
+                               which == MarkedTokens::kScored ? "scored" : "trained", text.text));
       ++shown;
     }
   }
@@ -72,9 +75,10 @@ void say_data(const train::RunInputs& inputs, Console& console) {
   const auto* chats = dynamic_cast<const tune::ChatDataset*>(inputs.data.datasets.train.get());
   if (!chats) return;
   const std::int64_t length = chats->sequence_length();
-  console.line(fmt::format("{} samples in {} rows of {} tokens, {:.0f} % full; {} tokens trained per epoch",
+  console.line(fmt::format("{} samples in {} rows of {} tokens, {:.0f} % full; {} {} per epoch",
                            chats->files().samples.size(), chats->rows_per_epoch(), length,
-                           100 * chats->fill(), format_count(static_cast<double>(chats->trained_tokens()))));
+                           100 * chats->fill(), format_count(static_cast<double>(chats->trained_tokens())),
+                           chats->scored() ? "texts scored" : "tokens trained"));
 }
 
 // Memory of the run and a guess at its time, without running it.
@@ -151,9 +155,10 @@ void add_finetune_command(CLI::App& app, Context& context) {
       ->check(CLI::IsMember(finetune_methods()));
   std::vector<std::string> objectives;
   for (const auto& [name, kind] : tune::enum_names(tune::ObjectiveKind::kSft)) objectives.emplace_back(name);
-  c->add_option(
-       "--objective", a->choice.objective,
-       "sft: answers; of preference pairs dpo, robust, ipo, hinge, orpo, simpo; of judged answers kto")
+  c->add_option("--objective", a->choice.objective,
+                "sft: answers; of preference pairs dpo, robust, ipo, hinge, orpo, simpo; of judged answers "
+                "kto. reward: "
+                "a model that scores texts, of preference pairs; regression: of texts with their scores")
       ->capture_default_str()
       ->check(CLI::IsMember(objectives));
   c->add_option("--template", a->choice.chat_template,

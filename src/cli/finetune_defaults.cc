@@ -48,6 +48,27 @@ double bytes_of(const TuningFiles& files) {
   return sum;
 }
 
+// A head of one label in the place of the language model's, without what belongs to that alone.
+void add_score_head(const model::ModelConfig& c, const std::string& objective,
+                    std::vector<std::string>& out) {
+  if (c.task.regression()) return;
+  out.emplace_back("model.task=sequence_classification");
+  out.push_back(fmt::format("model.labels=[{}]", objective == "reward" ? "reward" : "score"));
+  if (c.lm_head_bias) out.emplace_back("model.lm_head_bias=false");
+  if (c.logit_scale != 1) out.emplace_back("model.logit_scale=1");
+  if (c.final_logit_softcapping) out.emplace_back("model.final_logit_softcapping=null");
+}
+
+// The first questions of records that are held back.
+std::vector<std::string> held_back_questions(const FinetuneChoice& choice, const TuningFiles& files) {
+  const bool own = !choice.validation.empty();
+  const TuningFiles* asked = &files;
+  std::optional<TuningFiles> held_back;
+  if (own) asked = &held_back.emplace(paths_of(choice.validation));
+  const std::int64_t first = own ? 0 : asked->records() - std::max<std::int64_t>(1, asked->records() / 50);
+  return asked->questions(first, kQuestions, choice.chat_template != "none");
+}
+
 }  // namespace
 
 std::vector<std::string> finetune_methods() {
@@ -75,7 +96,8 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
   const auto interval = static_cast<std::int64_t>(
       std::max(kFewestSteps, std::floor(steps / static_cast<double>(kEvaluations))));
   // Preferences move a model that answers already: a fortieth of the rate that teaches it to.
-  const bool compares = choice.objective != "sft";
+  const bool scores = choice.objective == "reward" || choice.objective == "regression",
+             compares = choice.objective != "sft" && !scores;
   const Method& method = method_of(choice.method);
   const bool adapts = choice.method != "full";
   const double rate = full_tuning_rate(model::parameter_count(spec)) * method.rate / (compares ? 40 : 1);
@@ -98,7 +120,8 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
       fmt::format("model.optim.sched.min_lr={}", rate / 10)};
   if (adapts) out.push_back(fmt::format("model.peft.peft_scheme={}", method.scheme));
   if (choice.method == "dora") out.push_back("model.peft.lora_tuning.use_dora=true");
-  if (compares) {
+  if (scores) add_score_head(spec.config, choice.objective, out);
+  if (compares || scores) {
     out.push_back("model.objective.name=" + choice.objective);
     for (const char* part : {"hidden", "attention", "embedding"})
       out.push_back(fmt::format("model.{}_dropout=0", part));
@@ -107,15 +130,7 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
     out.push_back(fmt::format("model.data.validation_ds.file_names={}", list_of(choice.validation)));
   if (!choice.chat_template.empty())
     out.push_back(fmt::format("model.data.chat_template={}", nlohmann::json(choice.chat_template).dump()));
-  // Questions of records that are held back.
-  const bool own = !choice.validation.empty();
-  const TuningFiles* asked = &files;
-  std::optional<TuningFiles> held_back;
-  if (own) asked = &held_back.emplace(paths_of(choice.validation));
-  const std::int64_t first = own ? 0 : asked->records() - std::max<std::int64_t>(1, asked->records() / 50);
-  const bool roles = choice.chat_template != "none";
-  out.push_back(
-      fmt::format("trainer.sample_prompts={}", list_of(asked->questions(first, kQuestions, roles))));
+  if (!scores) out.push_back("trainer.sample_prompts=" + list_of(held_back_questions(choice, files)));
   console.line(fmt::format("{} weights, {}: rate {}, {} rows of {} tokens per step",
                            format_count(static_cast<double>(model::parameter_count(spec))),
                            adapts ? "an adapter trained" : "all trained", rate, batch, length));

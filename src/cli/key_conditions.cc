@@ -201,16 +201,19 @@ void add_data(List& list) {
   };
   list.add("model.objective", {"name"}, {"model.data.chat"}, "data.chat true",
            [](const RunConfig& c) { return c.chats.chat; });
-  list.add("model.objective", {"beta"}, {objective}, "objective.name other than sft",
-           [](const RunConfig& c) { return c.objective.preferences(); });
+  list.add("model.objective", {"beta"}, {objective}, "objective.name other than sft, reward and regression",
+           [](const RunConfig& c) { return c.objective.two_passes() && !c.objective.scores(); });
+  list.add("model.objective", {"center_rewards_coefficient"}, {objective}, "objective.name reward",
+           is_objective({ObjectiveKind::kReward}));
   list.add("model.objective", {"label_smoothing"}, {objective}, "objective.name dpo or robust",
            is_objective({ObjectiveKind::kDpo, ObjectiveKind::kRobust}));
   list.add("model.objective", {"reference_model"}, {objective}, "an objective with a reference",
            [](const RunConfig& c) { return c.objective.refers(); });
   list.add("model.objective", {"gamma"}, {objective}, "objective.name simpo",
            is_objective({ObjectiveKind::kSimpo}));
-  list.add("model.objective", {"sft_weight"}, {objective}, "an objective of preference pairs",
-           [](const RunConfig& c) { return c.objective.pairs(); });
+  list.add("model.objective", {"sft_weight"}, {objective},
+           "an objective of the probabilities of preference pairs",
+           [](const RunConfig& c) { return c.objective.pairs() && !c.objective.scores(); });
   list.add("model.objective", {"desirable_weight", "undesirable_weight"}, {objective}, "objective.name kto",
            is_objective({ObjectiveKind::kKto}));
   list.add("model.data", {"masked_lm_prob"}, {kind, task}, "kind bert (task language_model) or t5",

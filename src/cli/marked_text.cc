@@ -41,7 +41,7 @@ std::string decode_all(const token::Tokenizer& tokenizer, std::span<const std::i
 }  // namespace
 
 std::vector<MarkedText> marked_texts(const data::Batch& batch, std::int64_t r,
-                                     const token::Tokenizer& tokenizer, Marks marks) {
+                                     const token::Tokenizer& tokenizer, Marks marks, MarkedTokens which) {
   const Pen trained = marks == Marks::kColours ? kGreen : kBracket,
             other = marks == Marks::kColours ? kGrey : kNothing;
   const auto row = static_cast<std::size_t>(r * batch.sequence_length);
@@ -50,7 +50,10 @@ std::vector<MarkedText> marked_texts(const data::Batch& batch, std::int64_t r,
   for (std::size_t b = 0; b + 1 < boundaries.size(); ++b) {
     const auto begin = row + static_cast<std::size_t>(boundaries[b]),
                end = row + static_cast<std::size_t>(boundaries[b + 1]);
-    const auto is_trained = [&](std::size_t i) { return i > begin && batch.loss_mask[i - 1] != 0; };
+    const auto is_trained = [&](std::size_t i) {
+      if (which == MarkedTokens::kScored) return batch.loss_mask[i] != 0;
+      return i > begin && batch.loss_mask[i - 1] != 0;
+    };
     MarkedText text;
     for (std::size_t i = begin; i < end;) {
       const bool on = is_trained(i);
@@ -68,7 +71,9 @@ std::vector<MarkedText> marked_texts(const data::Batch& batch, std::int64_t r,
   return out;
 }
 
-std::string legend(Marks marks) {
+std::string legend(Marks marks, MarkedTokens which) {
+  if (which == MarkedTokens::kScored)
+    return marks == Marks::kColours ? "the score of the green token counts" : "the score of ⟦ ⟧ counts";
   return marks == Marks::kColours ? "green is trained, grey is not" : "what is in ⟦ ⟧ is trained";
 }
 

@@ -10,6 +10,7 @@
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/print.h"
+#include "cli/score_rewards.h"
 #include "infer/decoder_rank.h"
 #include "infer/masked_losses.h"
 #include "infer/pair_model.h"
@@ -20,7 +21,7 @@ namespace {
 struct ScoreArguments {
   ModelArguments model;
   std::string file;
-  bool ids = false;
+  bool ids = false, reward = false;
 };
 
 std::vector<std::int32_t> parse_ids(const std::string& line, std::int64_t number, std::int64_t vocabulary) {
@@ -122,9 +123,13 @@ void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
   }
 }
 
-void score(const ScoreArguments& arguments) {
+void score(const ScoreArguments& arguments, Context& context) {
   InputLines in(arguments.file);
   infer::OpenModel model = arguments.model.open();
+  if (arguments.reward)
+    return score_rewards(model, in,
+                         arguments.file.empty() || arguments.file == "-" ? "standard input" : arguments.file,
+                         context.console);
   switch (model.kind()) {
     case model::ModelKind::kGpt:
       return score_texts(model, arguments.ids, in);
@@ -137,18 +142,25 @@ void score(const ScoreArguments& arguments) {
 
 }  // namespace
 
-void add_score_command(CLI::App& app, Context&) {
+void add_score_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<ScoreArguments>();
-  CLI::App* command =
-      app.add_subcommand("score",
-                         "Log-probability of every token of every line; for encoders, of every token when it "
-                         "is masked; for encoder-decoders, of the target's tokens, with lines of source, "
-                         "tab, target. Example: echo 'To be' | stoa score runs/shakespeare");
+  CLI::App* command = app.add_subcommand(
+      "score",
+      "Log-probability of every token of every line; for encoders, of every token when it "
+      "is masked; for encoder-decoders, of the target's tokens, with lines of source, "
+      "tab, target; with --reward, what a reward model gives chats, pairs or texts. Example: "
+      "echo 'To be' | stoa score runs/shakespeare");
   command->alias("logprobs");
   arguments->model.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");
   command->add_flag("--ids", arguments->ids, "Lines are token ids");
-  command->callback([arguments] { score(*arguments); });
+  command
+      ->add_flag(
+          "--reward", arguments->reward,
+          "Lines are records as those of tuning (chats, preference pairs, texts), MODEL gives each text "
+          "a score ('stoa finetune --objective reward' or regression)")
+      ->excludes("--ids");
+  command->callback([arguments, &context] { score(*arguments, context); });
 }
 
 }  // namespace stoa::cli

@@ -108,9 +108,10 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   std::map<std::string, std::vector<float>> tensors;  // alive until the tensor of the file is written
   const auto merged = [&](const std::string& name) {
     auto& values = tensors[name];
-    values = as_floats(base.canonical(name, DType::kF32));
-    const std::vector<float> before = values;
-    if (const std::vector<float>* replaced = adapter.find(name)) values = *replaced;
+    const std::vector<float>* const replaced = adapter.find(name);
+    if (!base.fresh().contains(name)) values = as_floats(base.canonical(name, DType::kF32));
+    const std::vector<float> before = replaced && values.empty() ? *replaced : values;
+    if (replaced) values = *replaced;
     const std::string piece = name.substr(0, name.rfind('.'));
     const auto module = modules.find(piece);
     const bool matrix = name.ends_with(".weight");
@@ -143,8 +144,12 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   std::vector<ckpt::TensorEntry> entries = model_entries(base.model(), family, type);
   std::uint64_t total = 0, done = 0;
   for (const auto& entry : entries) total += entry.bytes();
-  ckpt::ExportContent content{ckpt::config_with_type(base.directory() / "config.json", type), entries,
-                              [&](ckpt::ShardedWriter& writer) {
+  // An adapter of a labelled task gives a language model another head.
+  const hf::ModelDescription& stored = base.description();
+  const std::string config = base.fresh().empty()
+                                 ? ckpt::config_with_type(base.directory() / "config.json", type)
+                                 : hf::write_config(base.model(), family, type, stored.special);
+  ckpt::ExportContent content{config, entries, [&](ckpt::ShardedWriter& writer) {
                                 auto next = entries.begin();
                                 write_model(writer, base.model(), family, type, merged, [&] {
                                   tensors.clear();

@@ -2,6 +2,7 @@
 
 #include "ckpt/find_checkpoint.h"
 #include "foreign/checkpoint/foreign_checkpoint.h"
+#include "infer/open_base.h"
 #include "infer/read_weights.h"
 #include "model/huggingface/generation_config.h"
 
@@ -27,7 +28,7 @@ OpenModel::OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachi
 
 OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine)
     : directory_(found.model),
-      files_(directory_),
+      files_(open_base(directory_, found.adapter)),
       model_(files_->model()),
       model_type_(files_->description().family->type),
       special_(files_->description().special),

@@ -65,6 +65,14 @@ void TaskReader::add(data::LabelledQuestion text, const data::LabelledSource& so
   }
 }
 
+void TaskReader::add(std::vector<std::int32_t> tokens, std::int32_t asked) {
+  Pending pending;
+  pending.row.token_types.resize(tokens.size());
+  pending.row.tokens = std::move(tokens);
+  pending.asked = {asked};
+  append(std::move(pending));
+}
+
 void TaskReader::append(Pending pending) {
   const auto count = static_cast<std::int64_t>(pending.row.tokens.size());
   if (tokens_ + count > rank_->options().pass_tokens) flush();

@@ -67,6 +67,8 @@ class TaskReader {
   void add(data::LabelledText text, const data::LabelledSource& source);
   void add(data::LabelledWords words, const data::LabelledSource& source);
   void add(data::LabelledQuestion question, const data::LabelledSource& source);
+  // A text as tokens, and the one by which it is classified.
+  void add(std::vector<std::int32_t> tokens, std::int32_t asked);
   void flush();
 
  private:

@@ -319,12 +319,13 @@ class TargetNames {
       : exact_(targets.begin(), targets.end()), all_(targets) {}
 
   bool mean(const LinearModule& module) const {
-    if (exact_.contains("all-linear") || exact_.contains(module.path)) return true;
     const auto pieces = module.piece_names();
+    const bool head = pieces.front().starts_with("head.");  // as PEFT, whose all-linear leaves it out
+    if ((exact_.contains("all-linear") && !head) || exact_.contains(module.path)) return true;
     if (std::any_of(pieces.begin(), pieces.end(), [&](const auto& p) { return exact_.contains(p); }))
       return true;
     return all_.size() <= kMostLooked && std::any_of(all_.begin(), all_.end(), [&](const auto& t) {
-             return matches_target(t, module.path, pieces);
+             return t != "all-linear" && matches_target(t, module.path, pieces);
            });
   }
 
@@ -438,7 +439,33 @@ void AdapterPlan::choose_rescaled(const ModelSpec& base) {
                        fmt::join(names_of_targets(all), ", "));
 }
 
+namespace {
+
+// The head of a labelled task is trained with an adapter, as PEFT does for SEQ_CLS and TOKEN_CLS: appends its
+// module to those that are saved. PEFT lists both names that heads have, whichever the model knows.
+void save_task_head(const ModelSpec& base, const hf::Family& family, std::vector<std::string>& saved) {
+  if (!base.config.task.labelled()) return;
+  const std::vector<hf::Tensor> tensors = hf::tensors(base_of(base), family);
+  const auto means = [&](const std::string& name, const hf::Tensor& tensor) {
+    return matches_target(name, module_path(tensor.name), {without_suffix(tensor.parts.front().name)});
+  };
+  std::erase_if(saved, [&](const std::string& name) {
+    const bool usual = name == "classifier" || name == "score";
+    return usual && std::none_of(tensors.begin(), tensors.end(),
+                                 [&](const auto& tensor) { return means(name, tensor); });
+  });
+  for (const hf::Tensor& tensor : tensors) {
+    const std::string path = module_path(tensor.name);
+    if (tensor.parts.front().name.starts_with("head.") &&
+        std::none_of(saved.begin(), saved.end(), [&](const auto& name) { return means(name, tensor); }))
+      saved.push_back(path.substr(path.rfind('.') + 1));
+  }
+}
+
+}  // namespace
+
 void AdapterPlan::choose_trained(const ModelSpec& base) {
+  save_task_head(base, *family_, config_.modules_to_save);
   std::set<std::string> found;
   for (const hf::Tensor& tensor : hf::tensors(base_of(base), *family_)) {
     const std::string path = module_path(tensor.name);

@@ -6,15 +6,17 @@
 #include "nn/final_norm_block.h"
 #include "nn/key_prefix.h"
 #include "nn/lm_head.h"
+#include "nn/score_head.h"
 #include "nn/transformer_block.h"
 
 namespace stoa::model {
 
 Traits GptArchitecture::traits(const ModelConfig& config) {
   Traits out;
-  out.samples = config.task.labelled() ? Samples::kLabelled : Samples::kNextToken;
+  // A score is trained by objectives (tune/objective.h), on rows of texts as a language model's.
+  const bool picks = config.task.labelled() && !config.task.regression();
+  out.samples = picks ? Samples::kLabelled : Samples::kNextToken;
   out.continues_text = !config.task.labelled();
-  if (config.task.regression()) out.untrainable = kRegressionIsNotTrained;
   return out;
 }
 
@@ -59,6 +61,12 @@ std::unique_ptr<nn::Block> GptArchitecture::block(std::int64_t layer) const {
 
 std::unique_ptr<nn::Head> GptArchitecture::head() const {
   const ModelConfig& c = spec_.config;
+  if (c.task.regression())
+    return std::make_unique<nn::ScoreHead>(nn::ScoreHeadOptions{.name = "head.classes",
+                                                                .hidden = c.hidden_size,
+                                                                .deviation = c.init_method_std,
+                                                                .precision = options_.precision,
+                                                                .place = options_.place});
   if (c.task.labelled()) {
     const bool texts = c.task.type == Task::kSequenceClassification;
     return std::make_unique<nn::ClassHead>(nn::ClassHeadOptions{

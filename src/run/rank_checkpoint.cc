@@ -295,11 +295,15 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
                        adapted ? "an adapter" : "a whole model");
   require_same_frozen(rank, reader.tensors(), found.root);
   ckpt::require_tensors(state_tensors(rank), reader.tensors());
-  const model::ModelConfig saved = adapted ? infer::ModelFiles(found.model).description().config
-                                           : hf::read_config(read_text(found.model / "config.json")).config;
+  const model::TaskConfig& task = rank.options().model.config.task;
+  const auto base = [&] {
+    return task.labelled() ? infer::ModelFiles(found.model, task) : infer::ModelFiles(found.model);
+  };
+  const model::ModelConfig saved =
+      adapted ? base().description().config : hf::read_config(read_text(found.model / "config.json")).config;
   require_same_function(saved, rank.options().model,
                         adapted ? model::Purpose::kStart : model::Purpose::kResume, found.root);
-  if (adapted) load_weights(rank, infer::ModelFiles(found.model));
+  if (adapted) load_weights(rank, base());
   for (const StateSet& set : state_sets(rank))
     for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
       const nn::ParamId id{static_cast<int>(p)};

@@ -44,7 +44,8 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
 
 MaskedOptions masked_options(const TrainingOptions& o) {
   const model::ModelConfig& c = o.model.config;
-  return {model::traits(c).picks_tokens(), c.judges_sentences(), c.task.one_label_per_row(),
+  const bool picks = model::traits(c).picks_tokens();
+  return {picks, c.judges_sentences(), picks && c.task.one_label_per_row(),
           c.task.type == model::Task::kQuestionAnswering,
           o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }
@@ -188,7 +189,8 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
     if (placement_.rank_of_chunk.back() == stage())
       losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
                                                           Shape{local_tokens(options_)}});
-    if (const std::int64_t classes = options_.model.config.task.classes(); losses_ && classes > 0) {
+    const std::int64_t classes = options_.model.config.task.classes();
+    if (losses_ && classes > 0 && model::traits(options_.model.config).picks_tokens()) {
       const MaskedOptions masked = masked_options(options_);
       const std::int64_t asked =
           masked.one_per_row && !masked.all_asked ? options_.micro_batch : local_tokens(options_);

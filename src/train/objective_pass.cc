@@ -1,6 +1,7 @@
 #include "train/objective_pass.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -147,25 +148,51 @@ double ObjectivePass::drift_of(const std::vector<Answer>& answers, Split split) 
   return sums[1] > 0 ? std::max(0.0, sums[0] / sums[1]) : 0;
 }
 
+void ObjectivePass::judge_pairs(const std::vector<Answer>& answers, Split split,
+                                const std::function<void(const Answer&, double)>& set, Sums& sums) const {
+  for (std::size_t i = 0; i + 1 < answers.size(); i += 2) {  // a pair lies together
+    const Answer &chosen = answers[i], &rejected = answers[i + 1];
+    const Pair& ref = reference(chosen, split);
+    const double margin = data_[split]->files().samples[chosen.place.sample].margin;
+    const tune::PairLoss loss =
+        tune::pair_loss(objective_, chosen.score, rejected.score, ref[0], ref[1], margin);
+    set(chosen, loss.by_chosen);
+    set(rejected, loss.by_rejected);
+    sums.loss += loss.loss;
+    sums.units += 1;
+    sums.right += loss.reward_chosen > loss.reward_rejected ? 1 : 0;
+    sums.reward_first += loss.reward_chosen;
+    sums.reward_second += loss.reward_rejected;
+    sums.log_first += chosen.score.log_probability;
+    sums.log_second += rejected.score.log_probability;
+  }
+  sums.first = sums.second = sums.units;
+}
+
+void ObjectivePass::judge_scores(const std::vector<Answer>& answers, Split split,
+                                 const std::function<void(const Answer&, double)>& set, Sums& sums) const {
+  for (const Answer& answer : answers) {
+    const double s = answer.score.log_probability,
+                 t = *data_[split]->files().samples[answer.place.sample].score;
+    const tune::ScoreError error = tune::squared_error(s, t);
+    set(answer, error.by_score);
+    sums.loss += error.loss;
+    sums.units += 1;
+    sums.absolute += std::abs(s - t);
+    sums.s += s, sums.t += t;
+    sums.ss += s * s, sums.tt += t * t, sums.st += s * t;
+  }
+}
+
 ObjectivePass::Sums ObjectivePass::judge(const std::vector<Answer>& answers, Split split,
                                          const std::function<void(const Answer&, double)>& set) {
   Sums sums;
   if (objective_.pairs()) {
-    for (std::size_t i = 0; i + 1 < answers.size(); i += 2) {  // a pair lies together
-      const Answer &chosen = answers[i], &rejected = answers[i + 1];
-      const Pair& ref = reference(chosen, split);
-      const tune::PairLoss loss = tune::pair_loss(objective_, chosen.score, rejected.score, ref[0], ref[1]);
-      set(chosen, loss.by_chosen);
-      set(rejected, loss.by_rejected);
-      sums.loss += loss.loss;
-      sums.units += 1;
-      sums.right += loss.reward_chosen > loss.reward_rejected ? 1 : 0;
-      sums.reward_first += loss.reward_chosen;
-      sums.reward_second += loss.reward_rejected;
-      sums.log_first += chosen.score.log_probability;
-      sums.log_second += rejected.score.log_probability;
-    }
-    sums.first = sums.second = sums.units;
+    judge_pairs(answers, split, set, sums);
+    return sums;
+  }
+  if (objective_.scores()) {
+    judge_scores(answers, split, set, sums);
     return sums;
   }
   const double drift = drift_of(answers, split);
@@ -195,14 +222,23 @@ ObjectivePass::Measure ObjectivePass::measure_of(Sums sums) {
   const auto mean = [](double sum, double count) { return count > 0 ? sum / count : 0; };
   Measure out;
   out.loss = mean(sums.loss, sums.units);
+  if (objective_.scores() && !objective_.pairs()) {
+    out.scores = {{"mae", mean(sums.absolute, sums.units)}};
+    // Pearson's correlation; none of a single text, or of equal ones.
+    const double n = sums.units, spread = (n * sums.ss - sums.s * sums.s) * (n * sums.tt - sums.t * sums.t);
+    if (spread > 0) out.scores.emplace_back("pearson", (n * sums.st - sums.s * sums.t) / std::sqrt(spread));
+    return out;
+  }
   const bool pairs = objective_.pairs();
   const double first = mean(sums.reward_first, sums.first), second = mean(sums.reward_second, sums.second);
   out.scores = {{"accuracy", mean(sums.right, sums.units)},
                 {"margin", first - second},
                 {pairs ? "reward_chosen" : "reward_desirable", first},
-                {pairs ? "reward_rejected" : "reward_undesirable", second},
-                {pairs ? "logp_chosen" : "logp_desirable", mean(sums.log_first, sums.first)},
-                {pairs ? "logp_rejected" : "logp_undesirable", mean(sums.log_second, sums.second)}};
+                {pairs ? "reward_rejected" : "reward_undesirable", second}};
+  if (!objective_.scores()) {
+    out.scores.emplace_back(pairs ? "logp_chosen" : "logp_desirable", mean(sums.log_first, sums.first));
+    out.scores.emplace_back(pairs ? "logp_rejected" : "logp_undesirable", mean(sums.log_second, sums.second));
+  }
   if (!pairs) out.scores.emplace_back("kl", mean(sums.drift, sums.units));
   return out;
 }

@@ -54,7 +54,9 @@ class ObjectivePass {
   struct Sums {
     double loss = 0, units = 0, right = 0, reward_first = 0, reward_second = 0, first = 0, second = 0,
            log_first = 0, log_second = 0, drift = 0;
-    std::span<double> all() { return {&loss, 10}; }
+    // For regressions: errors, scores s and targets t.
+    double absolute = 0, s = 0, t = 0, ss = 0, tt = 0, st = 0;
+    std::span<double> all() { return {&loss, 16}; }
   };
   enum Split : std::size_t { kTraining, kValidation };
 
@@ -64,6 +66,10 @@ class ObjectivePass {
   // Calls set(answer, derivative) for every answer; returns this rank's sums.
   Sums judge(const std::vector<Answer>& answers, Split split,
              const std::function<void(const Answer&, double)>& set);
+  void judge_pairs(const std::vector<Answer>& answers, Split split,
+                   const std::function<void(const Answer&, double)>& set, Sums& sums) const;
+  void judge_scores(const std::vector<Answer>& answers, Split split,
+                    const std::function<void(const Answer&, double)>& set, Sums& sums) const;
   double drift_of(const std::vector<Answer>& answers, Split split);
   Measure measure_of(Sums sums);
   bool desirable(const Answer& answer, Split split) const;

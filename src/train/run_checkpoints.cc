@@ -53,10 +53,11 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
   if (rank.options().model.adapters) {
     const fs::path base = fs::absolute(*start_model).lexically_normal();
     parts.seat.apart("computes the checksum of the model", [&] {
-      texts_.base = {base, ckpt::tensors_checksum(base)};
+      texts_.base = {base, ckpt::tensors_checksum(base), parts.config.model.task.labels};
     });
   }
-  if (!model::traits(parts.config.model).picks_tokens())
+  const model::Traits traits = model::traits(parts.config.model);
+  if (traits.continues_text || traits.samples == model::Samples::kPairs)
     texts_.files.push_back(
         {model::huggingface::GenerationConfig::kFile,
          generation_file(start_model, parts.tokenizer(), special_, parts.inputs->data.turn_ends)});

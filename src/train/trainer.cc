@@ -89,7 +89,7 @@ bool Trainer::set_up() {
       run::measure_gemm_tflops(*machine_, plan_.options.precision.compute, run::kQuickShapes,
                                &rank_->parallel().along(parallel::Group::kWorld));
   checkpoints_.emplace(parts_, *rank_, directory_->path(), beginning_.model);
-  if (config_.objective.preferences()) {
+  if (config_.objective.two_passes()) {
     const data::DatasetTriple& data = parts_.inputs->data.datasets;
     const auto chats = [](const auto& set) { return dynamic_cast<const tune::ChatDataset*>(set.get()); };
     objective_.emplace(*rank_, config_.objective,

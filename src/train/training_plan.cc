@@ -100,7 +100,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
     o.loss_scale.window = config.loss_scale.native_amp_growth_interval;
     o.loss_scale.hysteresis = config.loss_scale.hysteresis;
   }
-  o.evaluation = config.trainer.val_check_interval > 0 || config.objective.preferences();
+  o.evaluation = config.trainer.val_check_interval > 0 || config.objective.two_passes();
   // Samples are drawn at validations, by ranks that hold the whole model.
   const bool whole = layout.grid.degree(grid::Axis::kTensor) == 1 &&
                      layout.grid.degree(grid::Axis::kPipeline) == 1 && !layout.expert_place(0).split() &&

@@ -6,7 +6,9 @@
 
 #include "base/checksum.h"
 #include "base/cores.h"
+#include "ckpt/find_checkpoint.h"
 #include "data/splits.h"
+#include "infer/model_files.h"
 
 namespace stoa::train {
 namespace {
@@ -58,13 +60,15 @@ void require_forms(const TuningFiles& files, const tune::ObjectiveConfig& object
   for (std::size_t f = 0; f < files.files().size(); ++f) {
     const tune::RecordForm form = files.form(f);
     const bool pairs = form == tune::RecordForm::kPreference, judged = form == tune::RecordForm::kJudged;
-    require<ConfigError>(
-        pairs == objective.pairs() && judged == (objective.name == tune::ObjectiveKind::kKto),
-        "{}: {} are for objective {}, the objective is {}", files.files()[f].name(), tune::name_of(form),
-        pairs    ? "dpo"
-        : judged ? "kto"
-                 : "sft",
-        tune::name_of(objective.name));
+    const bool may_be_judged = objective.name == tune::ObjectiveKind::kRegression,
+               must_be_judged = objective.name == tune::ObjectiveKind::kKto;
+    require<ConfigError>(pairs == objective.pairs() && (may_be_judged || judged == must_be_judged),
+                         "{}: {} are for objective {}, the objective is {}", files.files()[f].name(),
+                         tune::name_of(form),
+                         pairs    ? "dpo or reward"
+                         : judged ? "kto"
+                                  : "sft",
+                         tune::name_of(objective.name));
   }
 }
 
@@ -73,6 +77,15 @@ std::string source_text(const tune::RecordFile& file) {
   std::uint64_t sum = 0;
   for (const auto& record : file.records()) sum = sum * 1'099'511'628'211U + checksum(record.json);
   return fmt::format("{} {}", fs::path(file.name()).filename().string(), checksum_text(sum));
+}
+
+// The padding token that the model's files will name, by which transformers finds the last token of a text:
+// an adapter leaves the model's files as they are, others name the tokenizer's.
+std::optional<std::int32_t> named_padding(const RunConfig& config, const token::Tokenizer& tokenizer) {
+  if (!config.model.peft.active() || !config.restore_from_path) return tokenizer.pad_id();
+  const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(*config.restore_from_path, ckpt::Verify::kSizes);
+  const auto pad = infer::ModelFiles(found.model).description().special.pad;
+  return pad ? std::optional(static_cast<std::int32_t>(*pad)) : std::nullopt;
 }
 
 int threads_of(const RunConfig& config) {
@@ -84,10 +97,20 @@ int threads_of(const RunConfig& config) {
 TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenizer, const data::Notice& notice,
                        const std::stop_token& stop) {
   require<ConfigError>(tokenizer != nullptr, "chats need a tokenizer: give model.tokenizer");
-  require<ConfigError>(model::traits(config.model).samples == model::Samples::kNextToken,
-                       "model.data.chat trains decoders (kind gpt, task language_model)");
   const model::ModelConfig& m = config.model;
-  require<ConfigError>(!config.objective.preferences() ||
+  require<ConfigError>(
+      model::traits(m).samples == model::Samples::kNextToken,
+      "model.data.chat trains decoders (kind gpt, task language_model, or sequence_classification with one "
+      "label)");
+  require<ConfigError>(
+      config.objective.scores() == m.task.regression(), "objective {} {}",
+      tune::name_of(config.objective.name),
+      config.objective.scores()
+          ? "trains a head that gives a text one score: give model.task=sequence_classification and "
+            "model.labels with one name"
+          : "is for models that continue a text; one with a score is trained by objective reward or "
+            "regression");
+  require<ConfigError>(!config.objective.two_passes() ||
                            (m.hidden_dropout == 0 && m.attention_dropout == 0 && m.embedding_dropout == 0),
                        "objective {} compares what the model says with and without a step: it needs "
                        "model.hidden_dropout=0 model.attention_dropout=0 model.embedding_dropout=0",
@@ -95,9 +118,11 @@ TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenize
   const Files files = files_of(config);
   const tune::ObjectiveConfig& objective = config.objective;
   pad_ = tokenizer->pad_id().value_or(0);
+  if (objective.scores()) unscored_ = named_padding(config, *tokenizer);
   const tune::ChatText text = tune::chat_text(*tokenizer);
   // Virtual tokens stand in front of every text, of both of a pair.
-  const std::int64_t count = m.peft.virtual_count() * (objective.preferences() ? 2 : 1),
+  const std::int64_t count = m.peft.virtual_count() *
+                             (objective.pairs() || objective.name == tune::ObjectiveKind::kKto ? 2 : 1),
                      longest = m.sample_length() - count;
   require<ConfigError>(longest > 1, "rows of {} tokens have no room for texts after {} virtual tokens",
                        m.sample_length(), count);
@@ -106,8 +131,9 @@ TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenize
   };
   tune::EncodingCounts counts;
   const auto encode = [&](const TuningFiles& source, std::int64_t begin, std::int64_t end) {
-    TuningFiles::Encoded encoded =
-        source.encode(begin, end, {*tokenizer, text, longest, threads_of(config), stop});
+    TuningFiles::Encoded encoded = source.encode(begin, end,
+                                                 {*tokenizer, text, longest, threads_of(config), stop,
+                                                  objective.name == tune::ObjectiveKind::kRegression});
     counts += encoded.counts;
     if (objective.name == tune::ObjectiveKind::kKto) tune::add_mismatched(encoded.files.samples, longest);
     turn_ends_.insert(encoded.turn_ends.begin(), encoded.turn_ends.end());
@@ -148,6 +174,8 @@ data::DatasetTriple TuningData::build(const RunConfig& config, const TrainingPla
   options.seed = static_cast<std::uint32_t>(config.model.seed);
   options.virtual_tokens = static_cast<std::int32_t>(config.model.peft.virtual_count());
   options.first_virtual = static_cast<std::int32_t>(plan.options.model.vocabulary);
+  options.scored = config.objective.scores();
+  options.unscored = unscored_;
   data::DatasetTriple out;
   out.train = std::make_shared<tune::ChatDataset>(training_, rows, options);
   out.sources = sources_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <stop_token>
 
@@ -31,6 +32,7 @@ class TuningData {
   std::vector<std::string> sources_;
   std::set<token::TokenId> turn_ends_;
   std::int32_t pad_ = 0;
+  std::optional<std::int32_t> unscored_;  // ChatDataset::Options
 };
 
 }  // namespace stoa::train

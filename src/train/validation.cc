@@ -61,7 +61,8 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   }
   AnswerScore answers(task);
   run::TrainingRank::AnswerSink sink;
-  if (task.labelled())
+  const bool answers_rows = model::traits(parts_.config.model).samples == model::Samples::kLabelled;
+  if (answers_rows)
     sink = [&](std::int64_t row, TensorView logits) { answers.add(batch_, row, micro, logits); };
   const token::Tokenizer* tokenizer = task.labelled() ? nullptr : parts_.tokenizer();  // labels are tokens
   double loss = 0;
@@ -84,7 +85,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   run::add_over_ranks(rank_, counts, parallel::Group::kData);
   // Stages without the head have seen no answers.
   for (const auto group : {parallel::Group::kPipeline, parallel::Group::kData})
-    if (task.labelled()) run::add_over_ranks(rank_, answers.counts(), group);
+    if (answers_rows) run::add_over_ranks(rank_, answers.counts(), group);
   const auto [tokens, bytes] = counts;
   if (tokens == 0) return std::nullopt;
   watch::ValidationReport report;
@@ -99,7 +100,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
     report.scores = measure.scores;
   }
   if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
-  if (task.labelled()) report.scores = answers.scores();
+  if (answers_rows) report.scores = answers.scores();
   report.seconds = seconds_since(begin);
   report.best = !losses_.best || report.loss < *losses_.best;
   if (report.best) losses_.best = report.loss;

@@ -9,6 +9,13 @@
 
 namespace stoa::tune {
 
+std::int64_t scored_token(std::span<const token::TokenId> text, std::optional<std::int32_t> padding) {
+  const std::int64_t last = std::ssize(text) - 1;
+  for (std::int64_t i = last; i >= 0; --i)
+    if (text[static_cast<std::size_t>(i)] != padding) return i;
+  return last;
+}
+
 ChatDataset::ChatDataset(std::shared_ptr<const EncodedFiles> files, std::optional<std::int64_t> rows,
                          const Options& options)
     : files_(std::move(files)), options_(options) {
@@ -77,7 +84,10 @@ void ChatDataset::read(std::int64_t k, data::BatchRow to) const {
     const auto begin = static_cast<std::size_t>(first);
     std::iota(to.tokens.begin() + place.begin, to.tokens.begin() + first, options_.first_virtual);
     std::copy(text.tokens.begin(), text.tokens.end(), to.tokens.begin() + first);
-    for (std::size_t i = 0; i + 1 < text.tokens.size(); ++i) {  // the last token predicts nothing
+    if (options_.scored)
+      to.loss_mask[begin + static_cast<std::size_t>(scored_token(text.tokens, options_.unscored))] = 1;
+    for (std::size_t i = 0; i + 1 < text.tokens.size() && !options_.scored;
+         ++i) {  // the last predicts nothing
       to.labels[begin + i] = text.tokens[i + 1];
       to.loss_mask[begin + i] = text.trained[i + 1];
     }
@@ -103,6 +113,9 @@ std::vector<data::Piece> ChatDataset::pieces(std::int64_t k) const {
 
 std::int64_t ChatDataset::trained_tokens() const {
   std::int64_t sum = 0;
+  for (std::size_t i = 0; options_.scored && i < files_->samples.size(); ++i)
+    sum += files_->samples[i].rejected ? 2 : 1;
+  if (options_.scored) return sum;
   for (const EncodedSample& sample : files_->samples)
     sum += sample.text.trained_tokens() + (sample.rejected ? sample.rejected->trained_tokens() : 0);
   return sum;

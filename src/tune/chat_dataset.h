@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "data/dataset.h"
@@ -16,6 +17,10 @@ struct EncodedFiles {
   std::vector<EncodedSample> samples;
   std::vector<Place> records;  // by EncodedSample::record
 };
+
+// The token whose score is that of a text: the last that is not padding, as in transformers, where padding
+// may be the token that ends texts.
+std::int64_t scored_token(std::span<const token::TokenId> text, std::optional<std::int32_t> padding);
 
 // What a row holds of a sample: [begin, end) of the row's tokens, virtual ones included.
 struct RowText {
@@ -34,6 +39,10 @@ class ChatDataset final : public data::Dataset {
     bool shuffled = true;  // every epoch in an order of its own
     // Virtual tokens in front of every text, and the id of the first (nn/adapter_policy.h).
     std::int32_t virtual_tokens = 0, first_virtual = 0;
+    // Texts have scores: the loss of each is that of its scored_token(), whose own position counts.
+    // `unscored` is the tokenizer's padding.
+    bool scored = false;
+    std::optional<std::int32_t> unscored = {};
   };
 
   // `rows`: unset = one epoch. InternalError: no samples, or one longer than a row.
@@ -52,6 +61,7 @@ class ChatDataset final : public data::Dataset {
   const EncodedFiles& files() const { return *files_; }
   std::int64_t rows_per_epoch() const { return static_cast<std::int64_t>(rows_.size()); }
   std::int64_t trained_tokens() const;  // of an epoch
+  bool scored() const { return options_.scored; }
   // Share of the tokens of an epoch's rows that belong to samples.
   double fill() const;
 

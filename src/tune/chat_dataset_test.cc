@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "data/numpy_random.h"
@@ -138,6 +139,29 @@ TEST(TuningFiles, ThreadsChangeNothing) {
     EXPECT_EQ(one.files.samples[i].record, four.files.samples[i].record);
   }
   EXPECT_EQ(one.files.records[7].text(), "q.jsonl record 8");
+}
+
+TEST(ChatDataset, ATextWithAScoreHasItAtItsLastToken) {
+  const std::vector<token::TokenId> text{11, 9, 12, 9, 9};
+  EXPECT_EQ(scored_token(text, std::nullopt), 4);
+  EXPECT_EQ(scored_token(text, 9), 2);                     // as transformers, where padding ends texts
+  EXPECT_EQ(scored_token(std::span(text).last(2), 9), 1);  // of padding alone
+  ChatDataset::Options options{.sequence_length = 8, .packed = true, .pad = 9};
+  options.scored = true;
+  options.unscored = 14;
+  const ChatDataset rows(three_samples(), std::nullopt, options);
+  data::Batch batch;
+  std::vector<float> marked;
+  for (std::int64_t k = 0; k < rows.size(); ++k) {
+    data::fill_batch(rows, std::span(&k, 1), batch);
+    for (const RowText& place : rows.texts(k))
+      for (auto i = place.begin; i < place.end; ++i)
+        if (batch.loss_mask[static_cast<std::size_t>(i)] != 0)
+          marked.push_back(static_cast<float>(batch.tokens[static_cast<std::size_t>(i)]));
+  }
+  std::sort(marked.begin(), marked.end());
+  EXPECT_THAT(marked, ElementsAre(13, 23, 32));
+  EXPECT_EQ(rows.trained_tokens(), 3);
 }
 
 }  // namespace

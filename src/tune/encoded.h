@@ -23,7 +23,9 @@ struct EncodedSample {
   EncodedText text;
   std::optional<EncodedText> rejected;
   std::optional<bool> desirable;
-  std::int64_t record = 0;  // among all that were read, from 0
+  std::int64_t record = 0;           // among all that were read, from 0
+  double margin = 0;                 // of a pair (tune/record.h)
+  std::optional<double> score = {};  // of a text
 
   std::int64_t size() const { return text.size() + (rejected ? rejected->size() : 0); }
 };

@@ -51,18 +51,21 @@ double ObjectiveConfig::value_of_beta() const {
 }
 
 bool ObjectiveConfig::refers() const {
-  return preferences() && name != ObjectiveKind::kOrpo && name != ObjectiveKind::kSimpo;
+  return two_passes() && !scores() && name != ObjectiveKind::kOrpo && name != ObjectiveKind::kSimpo;
 }
 
 std::span<const config::EnumName<ObjectiveKind>> enum_names(ObjectiveKind) {
-  static constexpr std::array<config::EnumName<ObjectiveKind>, 8> kNames{{{"sft", ObjectiveKind::kSft},
-                                                                          {"dpo", ObjectiveKind::kDpo},
-                                                                          {"robust", ObjectiveKind::kRobust},
-                                                                          {"ipo", ObjectiveKind::kIpo},
-                                                                          {"hinge", ObjectiveKind::kHinge},
-                                                                          {"orpo", ObjectiveKind::kOrpo},
-                                                                          {"simpo", ObjectiveKind::kSimpo},
-                                                                          {"kto", ObjectiveKind::kKto}}};
+  static constexpr std::array<config::EnumName<ObjectiveKind>, 10> kNames{
+      {{"sft", ObjectiveKind::kSft},
+       {"dpo", ObjectiveKind::kDpo},
+       {"robust", ObjectiveKind::kRobust},
+       {"ipo", ObjectiveKind::kIpo},
+       {"hinge", ObjectiveKind::kHinge},
+       {"orpo", ObjectiveKind::kOrpo},
+       {"simpo", ObjectiveKind::kSimpo},
+       {"kto", ObjectiveKind::kKto},
+       {"reward", ObjectiveKind::kReward},
+       {"regression", ObjectiveKind::kRegression}}};
   return kNames;
 }
 
@@ -77,7 +80,9 @@ void declare(config::Section<ObjectiveConfig>& s) {
   s.field("name", &C::name)
       .help(
           "What tuning minimises: sft: the cross entropy of answers; of preference pairs dpo (and its forms "
-          "robust, ipo, hinge), orpo, simpo; of judged answers kto.");
+          "robust, ipo, hinge), orpo, simpo; of judged answers kto. A model with one label (model.task "
+          "sequence_classification) gives texts scores: reward of preference pairs, regression of texts with "
+          "numbers.");
   s.field("beta", &C::beta)
       .above(0)
       .derived("0.1; simpo: 2")
@@ -93,6 +98,11 @@ void declare(config::Section<ObjectiveConfig>& s) {
   s.field("undesirable_weight", &C::undesirable_weight)
       .at_least(0)
       .help("kto: weight of undesirable answers.");
+  s.field("center_rewards_coefficient", &C::center_rewards_coefficient)
+      .at_least(0)
+      .help(
+          "reward: weight of the squared sum of the rewards of a pair, which keeps them around zero; 0.01 is "
+          "usual.");
   s.field("reference_model", &C::reference_model)
       .derived("the model at the start")
       .help(
@@ -102,7 +112,7 @@ void declare(config::Section<ObjectiveConfig>& s) {
 }
 
 PairLoss pair_loss(const ObjectiveConfig& o, const AnswerScore& chosen, const AnswerScore& rejected,
-                   double reference_chosen, double reference_rejected) {
+                   double reference_chosen, double reference_rejected, double margin) {
   const double beta = o.value_of_beta();
   const auto n_chosen = static_cast<double>(chosen.tokens), n_rejected = static_cast<double>(rejected.tokens);
   PairLoss out;
@@ -113,6 +123,13 @@ PairLoss pair_loss(const ObjectiveConfig& o, const AnswerScore& chosen, const An
       const double distance = moved_chosen / n_chosen - moved_rejected / n_rejected - 1 / (2 * beta);
       out = {distance * distance, 2 * distance / n_chosen, -2 * distance / n_rejected};
       break;
+    }
+    case ObjectiveKind::kReward: {
+      const double x = chosen.log_probability - rejected.log_probability - margin,
+                   sum = chosen.log_probability + rejected.log_probability,
+                   centre = o.center_rewards_coefficient;
+      return {-log_sigmoid(x) + centre * sum * sum, -sigmoid(-x) + 2 * centre * sum,
+              sigmoid(-x) + 2 * centre * sum, chosen.log_probability, rejected.log_probability};
     }
     case ObjectiveKind::kSimpo: {
       const double x = beta * (per_token(chosen) - per_token(rejected)) - o.gamma;
@@ -150,6 +167,10 @@ JudgedLoss judged_loss(const ObjectiveConfig& o, bool desirable, const AnswerSco
   const double weight = desirable ? o.desirable_weight : o.undesirable_weight, sign = desirable ? 1 : -1;
   const double s = sigmoid(sign * beta * (moved - drift));
   return {weight * (1 - s), -weight * sign * beta * s * (1 - s), beta * moved};
+}
+
+ScoreError squared_error(double score, double target) {
+  return {(score - target) * (score - target), 2 * (score - target)};
 }
 
 }  // namespace stoa::tune

@@ -47,15 +47,32 @@ TEST(Objectives, EqualTheirFormulas) {
   EXPECT_NEAR(simpo, std::log1p(std::exp(1.5)), 1e-12);
 }
 
+TEST(Objectives, RewardsAndScores) {
+  // -log sigmoid(1.5 - 0.7 - 0.3), and the squared sum of both.
+  ObjectiveConfig reward = objective(ObjectiveKind::kReward);
+  const PairLoss plain = pair_loss(reward, {1.5, 1}, {0.7, 1}, 0, 0, 0.3);
+  EXPECT_NEAR(plain.loss, 0.47407698, 1e-8);
+  EXPECT_EQ(plain.reward_chosen, 1.5);
+  EXPECT_EQ(plain.reward_rejected, 0.7);
+  reward.center_rewards_coefficient = 0.01;
+  EXPECT_NEAR(pair_loss(reward, {1.5, 1}, {0.7, 1}, 0, 0, 0.3).loss, 0.47407698 + 0.0484, 1e-8);
+  EXPECT_FALSE(reward.refers());
+  EXPECT_TRUE(reward.pairs());
+  const ScoreError error = squared_error(1.5, 2);
+  EXPECT_EQ(error.loss, 0.25);
+  EXPECT_EQ(error.by_score, -1);
+}
+
 TEST(Objectives, DerivativesAreThoseOfTheLoss) {
   constexpr double kStep = 1e-6;
   for (const auto& [name, kind] : enum_names(ObjectiveKind::kSft)) {
     ObjectiveConfig o = objective(kind);
     if (!o.pairs()) continue;
     o.label_smoothing = kind == ObjectiveKind::kDpo || kind == ObjectiveKind::kRobust ? 0.1 : 0;
-    o.sft_weight = 0.3;
+    if (!o.scores()) o.sft_weight = 0.3;
+    o.center_rewards_coefficient = 0.05;
     const auto at = [&](double chosen, double rejected) {
-      return pair_loss(o, {chosen, 5}, {rejected, 8}, kReferenceChosen, kReferenceRejected);
+      return pair_loss(o, {chosen, 5}, {rejected, 8}, kReferenceChosen, kReferenceRejected, 0.4);
     };
     for (const double chosen : {-10.0, -3.0, -30.0}) {
       const PairLoss here = at(chosen, -12);

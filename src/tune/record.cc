@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "tune/messages.h"
@@ -15,6 +16,11 @@ class Fields {
  public:
   Fields(const Json& object, const Place& place) : object_(object), place_(place) {}
 
+  double number(const Json& value, const char* name) const {
+    require<DataError>(value.is_number() && std::isfinite(value.get<double>()),
+                       "{}: \"{}\" is {}, expected a number", place_.text(), name, value.dump());
+    return value.get<double>();
+  }
   // The value of the first of `names` that is there; null: none is.
   const Json* find(std::initializer_list<const char*> names) const {
     for (const char* name : names)
@@ -134,6 +140,7 @@ Conversation share_gpt(const Fields& fields, const Place& place) {
 void read_pair(const Fields& fields, Record& out, const RecordOptions& options) {
   const Json *prompt = fields.find({"prompt"}), &chosen = fields.need({"chosen"}),
              &rejected = fields.need({"rejected"});
+  if (const Json* margin = fields.find({"margin"})) out.margin = fields.number(*margin, "margin");
   require<DataError>(names_turns(chosen) == names_turns(rejected),
                      "{}: one of \"chosen\" and \"rejected\" is a text, the other a list of messages",
                      out.place.text());
@@ -239,6 +246,10 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
   Record out;
   out.form = form;
   out.place = place;
+  if (options.score) {
+    const bool named = fields.find({"score"}) != nullptr;
+    out.score = fields.number(fields.need({"score", "label"}), named ? "score" : "label");
+  }
   switch (form) {
     case RecordForm::kMessages:
       out.text = read_messages(fields.need({"messages"}), place, "messages");
@@ -256,7 +267,7 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
       break;
     }
     case RecordForm::kJudged:
-      out.desirable = read_label(fields.need({"label"}), place);
+      if (!options.score) out.desirable = read_label(fields.need({"label"}), place);
       [[fallthrough]];
     case RecordForm::kCompletion:
       out.text = answered(fields, &fields.need({"prompt"}), fields.need({"completion", "response"}),

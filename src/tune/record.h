@@ -52,18 +52,21 @@ struct Record {
   Answered text;                     // of a preference: with the chosen answer
   std::optional<Answered> rejected;  // of a preference
   std::optional<bool> desirable;     // of a judged one
+  double margin = 0;                 // of a preference: by how much the chosen answer is better
+  std::optional<double> score;       // if asked for
   Place place;
 };
 
 struct RecordOptions {
-  bool roles = true;  // prompts and answers become turns of a chat; false: text without roles
+  bool roles = true;   // prompts and answers become turns of a chat; false: text without roles
+  bool score = false;  // a text, a chat or a prompt with its answer has a number, "score" or "label"
 };
 
 // The form that an object has. DataError: none; its keys and what is known are named.
 RecordForm form_of(const Json& object, const Place& place);
 
 // DataError names the place and the fault: a key that is missing, a role that is unknown or out of order, an
-// empty answer, a pair of equal answers.
+// empty answer, a pair of equal answers, a margin or score that is not a number.
 Record read_record(const Json& object, RecordForm form, const Place& place, const RecordOptions& options);
 
 // "### Instruction: …" of Stanford Alpaca, up to the answer.

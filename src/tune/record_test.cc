@@ -203,5 +203,23 @@ TEST(RecordFiles, LinesAndArraysWhateverTheName) {
   EXPECT_THROW(texts("[{\"a\":1}] x"), DataError);
 }
 
+TEST(Records, MarginsAndScores) {
+  EXPECT_EQ(read(R"({"prompt": "a", "chosen": "b", "rejected": "c"})").margin, 0);
+  EXPECT_EQ(read(R"({"prompt": "a", "chosen": "b", "rejected": "c", "margin": 0.5})").margin, 0.5);
+  EXPECT_THAT(error_of(R"({"prompt": "a", "chosen": "b", "rejected": "c", "margin": "much"})"),
+              HasSubstr("chats.jsonl record 3: \"margin\" is \"much\", expected a number"));
+  const auto scored = [](std::string_view json) {
+    const Json object = parse_json(json, kRecordPlace);
+    return read_record(object, form_of(object, kRecordPlace), kRecordPlace, {.roles = false, .score = true});
+  };
+  EXPECT_EQ(scored(R"({"text": "a", "score": -1.5})").score, -1.5);
+  EXPECT_EQ(scored(R"({"text": "a", "label": 3})").score, 3);
+  EXPECT_EQ(scored(R"({"prompt": "a", "completion": "b", "label": 0.25})").score, 0.25);
+  EXPECT_FALSE(read(R"({"text": "a", "score": -1.5})").score.has_value());
+  for (const char* json :
+       {R"({"text": "a"})", R"({"text": "a", "label": "good"})", R"({"text": "a", "score": true})"})
+    EXPECT_THROW(scored(json), DataError) << json;
+}
+
 }  // namespace
 }  // namespace stoa::tune

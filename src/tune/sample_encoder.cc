@@ -64,11 +64,19 @@ void SampleEncoder::encode(const Record& record, std::int64_t number, std::vecto
     std::vector<EncodedText> others = encode(*record.rejected, record.place);
     require<DataError>(texts.size() == 1 && others.size() == 1,
                        "{}: an answer of the pair has no trained token", record.place.text());
-    EncodedSample pair{std::move(texts[0]), std::move(others[0]), {}, number};
+    EncodedSample pair{std::move(texts[0]), std::move(others[0]), {}, number, record.margin};
     if (pair.size() > longest_)
       ++counts_.too_long;
     else
       out.push_back(std::move(pair));
+    return;
+  }
+  if (record.score) {  // of the whole text
+    if (texts.empty()) return;
+    if (texts.back().size() > longest_)
+      ++counts_.too_long;
+    else
+      out.push_back({std::move(texts.back()), {}, {}, number, 0, record.score});
     return;
   }
   for (EncodedText& text : texts) {

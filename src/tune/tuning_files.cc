@@ -44,16 +44,16 @@ std::vector<std::string> TuningFiles::descriptions() const {
   return out;
 }
 
-Record TuningFiles::record(std::int64_t number, bool roles) const {
+Record TuningFiles::record(std::int64_t number, const RecordOptions& options) const {
   const At at = places_[static_cast<std::size_t>(number)];
   const RecordFile& file = files_[at.file];
   const RecordText& text = file.records()[at.record];
   const Place place = file.place(text);
-  return read_record(parse_json(text.json, place), forms_[at.file], place, {roles});
+  return read_record(parse_json(text.json, place), forms_[at.file], place, options);
 }
 
 TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, const Encoding& how) const {
-  const bool roles = how.text.chat_template.has_value();
+  const RecordOptions options{.roles = how.text.chat_template.has_value(), .score = how.scores};
   WorkerPool pool(how.threads);
   std::vector<std::unique_ptr<SampleEncoder>> encoders(static_cast<std::size_t>(pool.size()));
   std::vector<Harvest> harvests(
@@ -66,7 +66,7 @@ TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, c
     const std::int64_t from = begin + task * kRecordsPerTask, to = std::min(end, from + kRecordsPerTask);
     for (std::int64_t i = from; i < to; ++i) {
       try {
-        encoder->encode(record(i, roles), i - begin, harvest.samples);
+        encoder->encode(record(i, options), i - begin, harvest.samples);
       } catch (const DataError& error) {
         harvest.faults.emplace_back(error.what());
       }
@@ -98,7 +98,7 @@ TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, c
 std::vector<std::string> TuningFiles::questions(std::int64_t begin, std::size_t count, bool roles) const {
   std::vector<std::string> out;
   for (std::int64_t i = begin; i < records() && out.size() < count; ++i) {
-    const Record found = record(i, roles);
+    const Record found = record(i, {.roles = roles});
     if (const auto* text = std::get_if<Continuation>(&found.text)) {
       if (!text->prompt.empty()) out.push_back(text->prompt);
       continue;

@@ -33,6 +33,7 @@ class TuningFiles {
     std::int64_t longest = 2048;
     int threads = 1;
     std::stop_token stop = {};
+    bool scores = false;  // RecordOptions::score
   };
   struct Encoded {
     EncodedFiles files;
@@ -50,7 +51,7 @@ class TuningFiles {
   struct At {
     std::uint32_t file, record;
   };
-  Record record(std::int64_t number, bool roles) const;
+  Record record(std::int64_t number, const RecordOptions& options) const;
   void find_forms();
 
   std::vector<RecordFile> files_;

@@ -333,7 +333,7 @@ TEST_F(Finetune, RefusesWhatCannotBeTrained) {
   refused("long.jsonl", json{{"prompt", words}, {"completion", "b"}}.dump(), "nothing is trained");
   refused("chats.jsonl", "", "no chat template 'chatlm' (did you mean 'chatml'?)",
           {"model.data.chat_template=chatlm"});
-  refused("pairs.jsonl", "", "preference pairs are for objective dpo, the objective is sft");
+  refused("pairs.jsonl", "", "preference pairs are for objective dpo or reward, the objective is sft");
   refused("chats.jsonl", "", "OpenAI messages are for objective sft, the objective is dpo",
           {"--objective", "dpo"});
   write_text(path("raises.jinja"), "{{ raise_exception('only poems') }}");

@@ -381,6 +381,7 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.objective.sft_weight", "0.5", "conservative preferences");
   set("model.objective.reference_model", "../first", "conservative preferences", kRefusal, "different shape");
   set("model.objective.gamma", "2", "simple preferences");
+  set("model.objective.center_rewards_coefficient", "0.5", "rewards");
   set("model.objective.desirable_weight", "3", "judged answers");
   set("model.objective.undesirable_weight", "3", "judged answers");
 }

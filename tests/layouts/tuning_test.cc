@@ -41,13 +41,20 @@ std::shared_ptr<const EncodedFiles> answers() {
   return files;
 }
 
-// Eight rows of two texts each: pairs, or judged answers with answers to other questions.
-std::shared_ptr<const EncodedFiles> pairs(bool judged) {
+// Eight rows of two texts each, as the objective needs them: pairs, judged answers with answers to other
+// questions, or texts with scores.
+std::shared_ptr<const EncodedFiles> compared_texts(ObjectiveKind kind) {
   auto files = std::make_shared<EncodedFiles>();
   data::NumpyRandom random(11);
   for (int i = 0; i < 8; ++i) {
     tune::EncodedSample sample{text_of(random, 7), text_of(random, 5), {}, 0};
-    if (judged) sample.desirable = i % 3 == 0;
+    if (kind == ObjectiveKind::kKto) sample.desirable = i % 3 == 0;
+    if (kind == ObjectiveKind::kReward) sample.margin = 0.1 * i;
+    if (kind == ObjectiveKind::kRegression) {
+      files->samples.push_back({std::move(*sample.rejected), {}, {}, 0, 0, 0.2 * i});
+      sample.rejected.reset();
+      sample.score = -0.3;
+    }
     files->samples.push_back(std::move(sample));
   }
   files->records = {{"test", 1}};
@@ -75,10 +82,11 @@ TestRun run_on(TestRun run, std::shared_ptr<const ChatDataset> data) {
   return run;
 }
 
-std::shared_ptr<const ChatDataset> data_of(std::shared_ptr<const EncodedFiles> files, bool packed) {
-  return std::make_shared<const ChatDataset>(
-      std::move(files), std::nullopt,
-      ChatDataset::Options{.sequence_length = kLength, .packed = packed, .pad = 0, .shuffled = false});
+std::shared_ptr<const ChatDataset> data_of(std::shared_ptr<const EncodedFiles> files, bool packed,
+                                           bool scored = false) {
+  ChatDataset::Options options{.sequence_length = kLength, .packed = packed, .pad = 0, .shuffled = false};
+  options.scored = scored;
+  return std::make_shared<const ChatDataset>(std::move(files), std::nullopt, options);
 }
 
 std::vector<run::Layout> layouts() {
@@ -108,8 +116,20 @@ tune::ObjectiveConfig objective(ObjectiveKind kind) {
   config.name = kind;
   config.beta = 0.3;
   config.sft_weight = kind == ObjectiveKind::kDpo ? 0.2 : 0;
+  config.center_rewards_coefficient = kind == ObjectiveKind::kReward ? 0.05 : 0;
   return config;
 }
+
+// The model and the rows of an objective.
+struct Compared {
+  explicit Compared(ObjectiveKind kind)
+      : data(data_of(compared_texts(kind), true, objective(kind).scores())), run(run_on(tuning_run(), data)) {
+    if (objective(kind).scores())
+      run.config.task = {model::Task::kSequenceClassification, {"score"}, std::nullopt};
+  }
+  std::shared_ptr<const ChatDataset> data;
+  TestRun run;
+};
 
 // One pass per rank, made before the first step and used in all of them.
 struct Passes {
@@ -145,17 +165,19 @@ struct Passes {
   std::vector<double> measures;  // loss of every step
 };
 
-const std::vector<ObjectiveKind> kKinds{ObjectiveKind::kDpo, ObjectiveKind::kIpo, ObjectiveKind::kOrpo,
-                                        ObjectiveKind::kKto};
+const std::vector<ObjectiveKind> kKinds{ObjectiveKind::kDpo,    ObjectiveKind::kIpo,
+                                        ObjectiveKind::kOrpo,   ObjectiveKind::kKto,
+                                        ObjectiveKind::kReward, ObjectiveKind::kRegression};
 
 TEST(Tuning, AnswersAreComparedAlikeInEveryLayout) {
   for (const ObjectiveKind kind : kKinds) {
     SCOPED_TRACE(tune::name_of(kind));
-    const auto data = data_of(pairs(kind == ObjectiveKind::kKto), true);
+    const Compared compared(kind);
+    const auto& data = compared.data;
     ASSERT_EQ(data->rows_per_epoch(), 8);
     const auto run_with = [&](const run::Layout& layout, std::vector<double>& measures) {
       Passes passes(objective(kind), data);
-      RunResult result = run_layout(passes.add_to(run_on(tuning_run(), data), layout.grid.size()), layout);
+      RunResult result = run_layout(passes.add_to(compared.run, layout.grid.size()), layout);
       measures = passes.measures;
       return result;
     };
@@ -178,8 +200,9 @@ TEST(Tuning, GradientsAreThoseOfTheObjective) {
   for (const ObjectiveKind kind : kKinds) {
     if (kind == ObjectiveKind::kKto) continue;  // its drift has no gradient, but moves with the weights
     SCOPED_TRACE(tune::name_of(kind));
-    const auto data = data_of(pairs(false), true);
-    TestRun base = run_on(tuning_run(), data);
+    const Compared compared(kind);
+    const auto& data = compared.data;
+    TestRun base = compared.run;
     base.steps = 1;
     base.max_norm = 0;
     const std::int64_t element = 5;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/nearest.h"
 #include "model/huggingface/json_keys.h"
@@ -23,6 +24,10 @@ constexpr PeftMethod kPeftMethods[] = {{"LORA", PeftScheme::kLora},
                                        {"P_TUNING", PeftScheme::kPTuning},
                                        {"PROMPT_TUNING", PeftScheme::kPrompt},
                                        {"PREFIX_TUNING", PeftScheme::kPrefix}};
+
+constexpr std::pair<const char*, Task> kPeftTasks[] = {{"SEQ_CLS", Task::kSequenceClassification},
+                                                       {"TOKEN_CLS", Task::kTokenClassification},
+                                                       {"QUESTION_ANS", Task::kQuestionAnswering}};
 
 PeftScheme read_method(JsonKeys& keys) {
   const std::string type = keys.text("peft_type").value_or("");
@@ -127,6 +132,9 @@ AdapterDescription read_adapter_config(std::string_view text) {
   AdapterDescription out;
   out.config.peft_scheme = read_method(keys);
   out.base = keys.text("base_model_name_or_path").value_or("");
+  const std::string type = keys.text("task_type").value_or("");
+  for (const auto& [name, task] : kPeftTasks)
+    if (type == name) out.task = task;
   if (out.config.has_virtual_tokens()) {
     read_virtual_tokens(keys, out.config);
     return out;
@@ -164,16 +172,8 @@ std::vector<std::string> target_names(const std::set<std::string>& adapted,
 }
 
 Json task_type(const ModelConfig& c) {
-  switch (c.task.type) {
-    case Task::kSequenceClassification:
-      return "SEQ_CLS";
-    case Task::kTokenClassification:
-      return "TOKEN_CLS";
-    case Task::kQuestionAnswering:
-      return "QUESTION_ANS";
-    case Task::kLanguageModel:
-      break;
-  }
+  for (const auto& [name, task] : kPeftTasks)
+    if (task == c.task.type) return name;
   if (c.kind == ModelKind::kBert) return Json();
   return c.kind == ModelKind::kT5 ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
 }

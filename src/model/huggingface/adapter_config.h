@@ -16,7 +16,8 @@ struct AdapterDescription {
   // All but base_model_type, which the file does not say. target_modules are those of the file: which modules
   // have a branch is known better from the tensors.
   PeftConfig config;
-  std::string base;  // base_model_name_or_path: for messages, or where it is a directory
+  std::string base;                  // base_model_name_or_path: for messages, or where it is a directory
+  Task task = Task::kLanguageModel;  // task_type: whose head the adapted model has
 };
 
 // ConfigError: a method or an option that is not supported (the nearest is named), a rank or an alpha of 0.

@@ -75,7 +75,9 @@ constexpr DecoderHeads kHeads[] = {
     {.family = "minicpm", .text = "", .tokens = ""},
 };
 
-std::string_view layer_of(const Family& family, Task task) {
+}  // namespace
+
+std::string_view head_layer(const Family& family, Task task) {
   const auto* const found =
       std::find_if(std::begin(kHeads), std::end(kHeads),
                    [&](const DecoderHeads& heads) { return heads.family == family.type; });
@@ -83,8 +85,6 @@ std::string_view layer_of(const Family& family, Task task) {
   if (task == Task::kSequenceClassification) return heads.text;
   return task == Task::kTokenClassification ? heads.tokens : "";
 }
-
-}  // namespace
 
 std::string_view task_suffix(Task task) {
   for (const auto& [known, suffix] : kSuffixes)
@@ -126,7 +126,7 @@ void write_classes(const TaskConfig& task, Json& json) {
 }
 
 bool has_head(const Family& family, Task task) {
-  return task == Task::kLanguageModel || !layer_of(family, task).empty();
+  return task == Task::kLanguageModel || !head_layer(family, task).empty();
 }
 
 void read_decoder_task(JsonKeys& keys, const Family& family, ModelConfig& c) {
@@ -165,7 +165,7 @@ NameMap names_with_head(const Family& family, const ModelConfig& c) {
   NameMap names = family.names();
   if (c.kind != ModelKind::kGpt || !c.task.labelled() || names.rules.empty()) return names;
   const bool texts = c.task.type == Task::kSequenceClassification;
-  add_rules(names, {{layer_of(family, c.task.type), {texts ? "head.classes" : "head.tags"}}});
+  add_rules(names, {{head_layer(family, c.task.type), {texts ? "head.classes" : "head.tags"}}});
   return names;
 }
 

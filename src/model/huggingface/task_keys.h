@@ -2,6 +2,8 @@
 // classes and tensors.
 #pragma once
 
+#include <string_view>
+
 #include "model/huggingface/family.h"
 
 namespace stoa::model::huggingface {
@@ -19,6 +21,8 @@ void write_classes(const TaskConfig& task, Json& json);
 
 // Decoders. Whether transformers has a class of the family with the head of `task`.
 bool has_head(const Family& family, Task task);
+// The module of that head ("score"); "": there is none.
+std::string_view head_layer(const Family& family, Task task);
 // Where config.json names such a class: its task and classes. ConfigError: the family has no such head.
 void read_decoder_task(JsonKeys& keys, const Family& family, ModelConfig& config);
 // Gives a language model the head of another task; options of the head that it had go.
