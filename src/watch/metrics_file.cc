@@ -50,6 +50,12 @@ std::optional<MetricsPoint> parse_line(std::string_view line) {
   point.is_curve = point.is_validation || object.contains("loss");
   point.validation_loss = float_field(object, "val_loss");
   point.bits_per_byte = float_field(object, "val_bits_per_byte");
+  const auto score = [&](const std::string& name, double& out) {
+    const std::string key = (point.is_validation ? "val_" : "") + name;
+    if (object.contains(key)) out = float_field(object, key.c_str());
+  };
+  score("accuracy", point.accuracy);
+  score("margin", point.margin);
   return point;
 }
 

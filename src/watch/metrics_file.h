@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,8 @@ struct MetricsPoint {
          tokens_per_second = 0;
   double model_tflops = 0, mfu = 0;
   double validation_loss = 0, bits_per_byte = 0;  // the latter 0 where it is not known
+  // Scores of answers, of training or of validation; NaN: there are none.
+  double accuracy = std::numeric_limits<double>::quiet_NaN(), margin = accuracy;
   bool is_validation = false;
   bool is_curve = true;  // not a line of tasks
 };

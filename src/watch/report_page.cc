@@ -80,6 +80,23 @@ std::string small_chart(const RunStory& story, const char* title, const char* un
   return draw_chart(chart);
 }
 
+// A score of training and of validation; nothing where there is none.
+std::string score_chart(const RunStory& story, const char* title, const char* unit, Member member) {
+  Chart chart;
+  chart.title = title;
+  chart.unit = unit;
+  chart.restarts = restarts_of(story);
+  const auto add = [&](const MetricsCurve& curve, const char* name, const char* style) {
+    auto points = column(curve, member);
+    std::erase_if(points, [](const ChartPoint& p) { return !std::isfinite(p.y); });
+    if (points.size() > 1)
+      chart.series.push_back({name, style, thin_out(points, kChartPoints), points.size() <= 80});
+  };
+  add(story.training(), "training", "c1");
+  add(story.validation(), "validation", "c2");
+  return chart.series.empty() ? "" : draw_chart(chart);
+}
+
 std::string sample_row(const SampleReport& s) {
   return fmt::format("<div class=\"sample\"><b>step {}</b><div class=\"text\"><u>{}</u>{}</div></div>",
                      s.step, escape_html(s.prompt), escape_html(s.text));
@@ -207,6 +224,8 @@ std::string curves_section(const RunStory& story) {
     out += moved ? small_chart(story, "Loss scale", "", &MetricsPoint::loss_scale, "c2")
                  : small_chart(story, "Step time", "seconds", &MetricsPoint::step_seconds, "c2", true);
   }
+  out += score_chart(story, "Accuracy", "share of answers", &MetricsPoint::accuracy);
+  out += score_chart(story, "Margin", "between chosen and rejected answers", &MetricsPoint::margin);
   out += "</div>";
   if (!restarts.empty()) out += "<p class=\"quiet\">Dashed: the run was resumed there from a checkpoint.</p>";
   return out + "</section>";

@@ -169,6 +169,17 @@ void RunStory::keep(const MetricsPoint& point) {
     best_validation_ = point;
 }
 
+namespace {
+
+void take_scores(const Scores& scores, MetricsPoint& point) {
+  for (const auto& [name, value] : scores) {
+    if (name == "accuracy") point.accuracy = value;
+    if (name == "margin") point.margin = value;
+  }
+}
+
+}  // namespace
+
 void RunStory::add(const StepReport& s) {
   Session& session = sessions_.back();
   session.last_step = s.step;
@@ -197,6 +208,7 @@ void RunStory::add(const StepReport& s) {
   point.tokens_per_second = s.tokens_per_second;
   point.model_tflops = s.model_tflops;
   point.mfu = s.mfu;
+  take_scores(s.scores, point);
   keep(point);
 }
 
@@ -207,6 +219,7 @@ void RunStory::add(const ValidationReport& v) {
   point.is_validation = true;
   point.validation_loss = v.loss;
   point.bits_per_byte = v.bits_per_byte;
+  take_scores(v.scores, point);
   keep(point);
 }
 

@@ -87,6 +87,7 @@ TEST_F(Reward, PairsTrainAModelThatScores) {
   EXPECT_TRUE(last.contains("reward_chosen") && last.contains("reward_rejected"));
   EXPECT_FALSE(last.contains("logp_chosen"));
   EXPECT_TRUE(validations("run").rbegin()->second.contains("val_accuracy"));
+  EXPECT_THAT(read_text(path("run/report.html")), AllOf(HasSubstr("Accuracy"), HasSubstr("Margin")));
   EXPECT_GT(accuracy_on_pairs("run"), 0.9);
   const auto config = json::parse(read_text(path("run/checkpoints/latest/model/config.json")));
   EXPECT_EQ(config["architectures"][0], "GPT2ForSequenceClassification");
