@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const PythonSandbox& sandbox() {
-  static const PythonSandbox made({}, {.seconds = 1.5, .memory = std::int64_t{512} << 20});
+  static const PythonSandbox made({}, {.seconds = 5, .memory = std::int64_t{512} << 20});
   return made;
 }
 
