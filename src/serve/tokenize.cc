@@ -12,10 +12,10 @@ void tokenize(const Call& call) {
   check(body.has("prompt") + body.has("messages") + body.has("content") == 1, "prompt",
         "give one of 'prompt', 'messages' and 'content'");
   const bool special = body.boolean("add_special_tokens", body.boolean("add_special", body.has("prompt")));
+  const bool answers = body.boolean("add_generation_prompt", true);  // a wrong value is refused in any case
   std::vector<std::int32_t> ids;
   if (body.has("messages")) {
-    ids = model->render(read_messages(body, "messages"), Json::object(),
-                        body.boolean("add_generation_prompt", true));
+    ids = model->render(read_messages(body, "messages"), Json::object(), answers);
   } else {
     const auto text = body.text(body.has("prompt") ? "prompt" : "content");
     ids = tokenizer.encode(*text, {.plain = false, .add_special = special});

@@ -230,6 +230,8 @@ TEST_F(ServeForms, TheInterfaceIsDescribed) {
        {"/v1/responses", "/v1/chat/completions", "/infill", "/generate", "/slots", "/v1/models/{model}"})
     EXPECT_TRUE(document["paths"].contains(route)) << route;
   EXPECT_TRUE(document["paths"]["/generate"].contains("put"));
+  // A field that is not used is checked all the same.
+  EXPECT_EQ(post("/tokenize", {{"prompt", "a"}, {"add_generation_prompt", json::array()}}).status, 400);
   for (const auto& [route, methods] : document["paths"].items())
     if (methods.contains("get") && route.find('{') == std::string::npos) {
       EXPECT_EQ(get(route).status, 200) << route;
