@@ -72,6 +72,9 @@ SETS = [  # in the order of the bits of CharacterClass (character.h)
     {c for c in POINTS if chr(c).isdigit()},
     {c for c in POINTS if chr(c).isupper()},
     {c for c in POINTS if chr(c).islower() or unicodedata.category(chr(c)) == "Lt"},
+    members(r"\p{Han}", regex),
+    members(r"[\p{L}\p{M}]", regex),
+    members(r"\w", regex),
 ]
 
 

@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "curate/dedup/minhash.h"
+#include "curate/filters/minhash_signature.h"
+#include "curate/io/json_document.h"
 
 namespace stoa::curate {
 namespace {
@@ -109,6 +111,27 @@ TEST(Datatrove, SameSimplifiedTextsAndSignatures) {
     for (std::size_t i = 0; i < signature.size(); i += 8) some.push_back(fmt::format("{:x}", signature[i]));
     EXPECT_EQ(some, row["signature"].get<std::vector<std::string>>()) << text;
   }
+}
+
+TEST(Datatrove, DocumentsHoldTheirSignatureWhereAStageWritesIt) {
+  const auto stage = make_stage(MinHashSignature{});
+  int signatures = 0;
+  for (const auto& row : recorded_rows()) {
+    if (!row.contains("signature")) continue;
+    Document document{"", row["text"], "", ""};
+    Features features;
+    features.reset(document.text);
+    Verdict verdict;
+    stage->apply(document, features, verdict);
+    const std::string written = string_member("minhash", document.metadata);
+    const auto expected = row["signature"].get<std::vector<std::string>>();
+    ASSERT_EQ(written.size(), expected.size() * 8 * 16);
+    signatures += !expected.empty();
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_EQ(std::stoull(written.substr(i * 8 * 16, 16), nullptr, 16),
+                std::stoull(expected[i], nullptr, 16));
+  }
+  EXPECT_GT(signatures, 10);
 }
 
 // A text of `words` different words in sentences on lines: every rule holds.

@@ -1,6 +1,7 @@
 // Filters next to the programs whose decisions they repeat (tests/oracle/make_curate_filter_fixtures.py).
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,7 +14,9 @@
 #include "curate/filters/decontaminate.h"
 #include "curate/filters/dolma.h"
 #include "curate/filters/nemo.h"
-#include "curate/filters/pii.h"
+#include "curate/filters/pii/finders.h"
+#include "curate/filters/pii/ip_address.h"
+#include "curate/filters/pii/pii.h"
 #include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
 #include "curate/text/word_break.h"
@@ -216,6 +219,70 @@ TEST(Pii, ReplacesWhatDatatroveReplaces) {
     EXPECT_EQ(after(*all, {"", row["text"], "", ""}, verdict).text, row["all"].get<std::string>())
         << row["text"];
   }
+}
+
+TEST(Pii, FindsWhatDolmaAndStarCoderFind) {
+  const auto name_of = [](PiiKind kind, bool dolma) {
+    return kind == PiiKind::kPhone   ? "PHONE_NUMBER"
+           : kind != PiiKind::kEmail ? "IP_ADDRESS"
+           : dolma                   ? "EMAIL_ADDRESS"
+                                     : "EMAIL";
+  };
+  const auto as_json = [&](const std::vector<PiiMatch>& matches, bool dolma) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const PiiMatch& m : matches) rows.push_back({m.begin, m.end, name_of(m.kind, dolma)});
+    return rows;
+  };
+  PiiOptions options;
+  options.rule = PiiRule::kStarCoder;
+  options.email_replacement = {"<mail>"};
+  options.ip_replacement = {"<ip>"};
+  options.ipv6_replacement = {"<ipv6>"};
+  const auto redact = make_stage(options);
+  // Others of the same form: STOA_PII_ROWS=FILE.
+  const char* more = std::getenv("STOA_PII_ROWS");
+  int redacted = 0;
+  for (const auto& row : rows_of(more != nullptr ? more : "pii_dialects.jsonl")) {
+    const std::string text = row["text"];
+    EXPECT_EQ(as_json(find_dolma_pii(text), true), row["dolma"]) << text;
+    EXPECT_EQ(as_json(find_starcoder_pii(text), false), row["starcoder"]) << text;
+    if (!row.contains("redacted")) continue;
+    ++redacted;
+    Verdict verdict;
+    EXPECT_EQ(after(*redact, {"", text, "", ""}, verdict).text, row["redacted"].get<std::string>()) << text;
+  }
+  EXPECT_GT(redacted, 100);
+}
+
+TEST(Pii, DolmaMasksFewAddressesAndDropsDocumentsWithMany) {
+  PiiOptions options;
+  options.rule = PiiRule::kDolma;
+  const auto stage = make_stage(options);
+  Verdict verdict;
+  EXPECT_EQ(
+      after(*stage, {"", "Write to joe@host.org or call (212) 555-1234 at 1.2.3.4 now", "", ""}, verdict)
+          .text,
+      "Write to |||EMAIL_ADDRESS||| or call |||PHONE_NUMBER|||  at  |||IP_ADDRESS|||  now");
+  EXPECT_FALSE(verdict.dropped());
+  after(*stage, {"", "1.2.3.4 1.2.3.5 1.2.3.6 1.2.3.7 1.2.3.8 1.2.3.9", "", ""}, verdict);
+  EXPECT_EQ(verdict.rule(), "doc_count");
+}
+
+TEST(Pii, AddressesArePrivateOrGlobalAsPythonSaysIt) {
+  EXPECT_FALSE(parse_ipv4("1.2.3.04"));
+  EXPECT_FALSE(parse_ipv4("1.2.3"));
+  EXPECT_FALSE(parse_ipv4("1.2.3.4.5"));
+  EXPECT_TRUE(is_private_ipv4(parse_ipv4("172.31.0.1").value()));
+  EXPECT_FALSE(is_private_ipv4(parse_ipv4("100.64.1.1").value()));
+  EXPECT_FALSE(is_global_ipv4(parse_ipv4("100.64.1.1").value()));
+  for (const char* bad : {"", ":", ":::", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9",
+                          "12345::", "1:2:3:4:5:6:7:8::", "::1%"})
+    EXPECT_FALSE(parse_ipv6(bad)) << bad;
+  for (const char* inside :
+       {"::", "::1", "::ffff:10.0.0.1", "fe80::1%eth0", "fd00::1", "2001:db8::1", "2001:10::", "100::1"})
+    EXPECT_TRUE(is_private_ipv6(parse_ipv6(inside).value())) << inside;
+  for (const char* outside : {"2001:4860:4860::8888", "::ffff:8.8.8.8", "1:2:3:4:5:6:7::", "2600::", "::2"})
+    EXPECT_FALSE(is_private_ipv6(parse_ipv6(outside).value())) << outside;
 }
 
 TEST(Pii, TheSameAddressAlwaysBecomesTheSame) {

@@ -10,9 +10,10 @@
 #include "curate/filters/decontaminate.h"
 #include "curate/filters/dolma.h"
 #include "curate/filters/language_filter.h"
+#include "curate/filters/minhash_signature.h"
 #include "curate/filters/nemo.h"
 #include "curate/filters/perplexity.h"
-#include "curate/filters/pii.h"
+#include "curate/filters/pii/pii.h"
 #include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
 
@@ -70,7 +71,10 @@ std::span<const StageKind> stage_kinds() {
           "Drops documents to which a classifier gives a low probability of a label (DCLM, GPT-3)"),
       kind_of<PerplexityFilter>("perplexity",
                                 "Drops documents that an n-gram model predicts badly, or too well (CCNet)"),
-      kind_of<PiiOptions>("pii", "Replaces e-mail and IPv4 addresses (datatrove's patterns); drops nothing"),
+      kind_of<MinHashSignature>("minhash_signature",
+                                "Writes the MinHash signature (datatrove's) into documents; drops nothing"),
+      kind_of<PiiOptions>(
+          "pii", "Replaces addresses of people and machines (the patterns of datatrove, dolma or StarCoder)"),
   };
   return kinds;
 }

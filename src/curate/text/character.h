@@ -40,7 +40,14 @@ enum CharacterClass : std::uint32_t {
   kPythonDigit = 1u << 22,         // str.isdigit()
   kCapital = 1u << 23,             // str.isupper()
   kNoCapital = 1u << 24,           // cased and no capital: small letters and those of titles
+  kHan = 1u << 25,                 // \p{Han} of Python's regex, which knows the newest Unicode
+  kLetterOrMark = 1u << 26,        // its [\p{L}\p{M}]
+  kRegexWord = 1u << 27,           // its \w
 };
+
+inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+inline bool is_ascii_alphanumeric(char c) { return is_ascii_letter(c) || is_ascii_digit(c); }
 
 struct Character {
   char32_t value;

@@ -11,7 +11,6 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kEllipsis = "…";
-bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::uint32_t classes_before(const char* begin, const char* p) {
   return p > begin ? characters().classes(read_character_before(p)) : 0;
