@@ -5,6 +5,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(BZip2 REQUIRED)
 find_package(Boost 1.74 REQUIRED)  # headers alone: Beast and Asio
 find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)

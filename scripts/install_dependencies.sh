@@ -3,7 +3,7 @@
 set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config git ca-certificates curl python3
           libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev libxxhash-dev
-          libzstd-dev zlib1g-dev liblzma-dev libedit-dev libuchardet-dev libbrotli-dev libcld2-dev libutf8proc-dev libonig-dev libsentencepiece-dev libgtest-dev libgmock-dev libboost-dev libssl-dev libopenmpi-dev openmpi-bin)
+          libzstd-dev zlib1g-dev libbz2-dev liblzma-dev libedit-dev libuchardet-dev libbrotli-dev libcld2-dev libutf8proc-dev libonig-dev libsentencepiece-dev libgtest-dev libgmock-dev libboost-dev libssl-dev libopenmpi-dev openmpi-bin)
 [ $# -gt 0 ] && packages+=("$@")
 missing=()
 for package in "${packages[@]}"; do

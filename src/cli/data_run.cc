@@ -79,6 +79,13 @@ fs::path find_pipeline(const std::string& name) {
                     did_you_mean(name, names));
 }
 
+// The last word of a run, so that a script learns of what is missing.
+void require_whole_inputs(const curate::Flow& flow, const std::string& output) {
+  require<DataError>(flow.damaged_inputs == 0,
+                     "{} of the inputs could not be read to the end; '{}' has the reasons, all else is done",
+                     flow.damaged_inputs, (fs::path(output) / "quarantine").string());
+}
+
 void run(RunArguments& a, Context& context) {
   const curate::Pipeline pipeline = curate::read_pipeline(find_pipeline(a.pipeline));
   a.options.inputs.assign(a.inputs.begin(), a.inputs.end());
@@ -102,10 +109,11 @@ void run(RunArguments& a, Context& context) {
                          {"was_complete", result.was_complete},
                          {"seconds", result.seconds},
                          {"mb_per_s", mb_per_s}});
-    return;
+    return require_whole_inputs(result.flow, a.output);
   }
   if (result.was_complete) context.console.line(fmt::format("'{}' is complete; nothing was done", a.output));
   print(curate::flow_table(result.flow, names_of(pipeline)));
+  require_whole_inputs(result.flow, a.output);
 }
 
 void add_run_arguments(CLI::App& c, RunArguments& a, const std::string& output) {
@@ -119,6 +127,8 @@ void add_run_arguments(CLI::App& c, RunArguments& a, const std::string& output) 
   c.add_option("--workers", a.options.workers, "threads; the result does not depend on them")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  c.add_flag("--strict", a.options.strict,
+             "end the run at an input that is truncated, corrupt or not text; else it goes to quarantine");
   c.add_flag("--json", a.json, "print the result as JSON");
 }
 

@@ -2,8 +2,13 @@
 #include <xxhash.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/data_commands.h"
@@ -41,12 +46,27 @@ bool is_held_out(std::string_view text, double share) {
   return static_cast<double>(hash >> 11) / 9007199254740992.0 < share;
 }
 
+using Tests = std::vector<std::pair<std::string, std::string>>;  // label, text
+
+// For a label of few examples, all of which were drawn to be held out: a model without it would be none of
+// it.
+void train_first_held_out(const std::string& label, Tests& tests, curate::FastTextTrainer& trainer) {
+  const auto first =
+      std::find_if(tests.begin(), tests.end(), [&](const auto& test) { return test.first == label; });
+  if (first == tests.end()) return;  // a label without examples
+  const auto example = *first;
+  for (const auto& test : tests)
+    if (test == example) trainer.add(test.first, test.second);
+  std::erase(tests, example);  // copies are on one side
+}
+
 void run_train_classifier(const TrainClassifierArguments& a, Context& context) {
   require<ConfigError>(!fs::exists(a.output), "'{}' exists already; give another --output", a.output);
   require<ConfigError>(a.options.minn <= a.options.maxn || a.options.maxn == 0,
                        "--minn {} is above --maxn {}", a.options.minn, a.options.maxn);
   curate::FastTextTrainer trainer(a.options);
-  std::vector<std::pair<std::string, std::string>> tests;
+  Tests tests;
+  std::map<std::string, std::int64_t> trained;  // examples by label
   for (const std::string& given : a.labels) {
     const std::size_t equals = given.find('=');
     require<ConfigError>(equals != given.npos && equals > 0, "--label {}: expected NAME=FILE", given);
@@ -54,12 +74,17 @@ void run_train_classifier(const TrainClassifierArguments& a, Context& context) {
     require<ConfigError>(label.find_first_of(" \t\n") == label.npos, "--label {}: a name with blanks", given);
     data::each_document(a.text.file(given.substr(equals + 1)), [&](std::string_view document, std::uint64_t) {
       require<Interrupted>(!context.interrupt.token().stop_requested(), "interrupted; nothing was written");
-      if (is_held_out(document, a.held_out))
+      std::int64_t& count = trained[label];
+      if (is_held_out(document, a.held_out)) {
         tests.emplace_back(label, document);
-      else
-        trainer.add(label, document);
+        return;
+      }
+      trainer.add(label, document);
+      ++count;
     });
   }
+  for (const auto& [label, count] : trained)
+    if (count == 0) train_first_held_out(label, tests, trainer);
   const curate::FastTextModel model = trainer.train();
   std::vector<LabelResult> results(model.labels().size());
   std::vector<float> probabilities;
@@ -72,7 +97,6 @@ void run_train_classifier(const TrainClassifierArguments& a, Context& context) {
     const auto said = static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) -
                                                probabilities.begin());
     const std::size_t is = index_of(label);
-    if (is == results.size()) continue;  // all of its examples were held out
     ++results[is].examples;
     ++results[said].said;
     results[is].right += said == is;

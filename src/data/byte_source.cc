@@ -1,5 +1,6 @@
 #include "data/byte_source.h"
 
+#include <bzlib.h>
 #include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -115,6 +116,57 @@ class GzipSource final : public ByteSource {
   bool started_ = false, between_members_ = false;
 };
 
+// Any number of streams one after another, as Wikipedia's dumps have them.
+class Bzip2Source final : public ByteSource {
+ public:
+  explicit Bzip2Source(const fs::path& path) : input_(path) {}
+  ~Bzip2Source() override {
+    if (open_) ::BZ2_bzDecompressEnd(&stream_);
+  }
+  Bzip2Source(const Bzip2Source&) = delete;
+  Bzip2Source& operator=(const Bzip2Source&) = delete;
+
+  std::size_t read(char* to, std::size_t bytes) override {
+    const auto wanted = static_cast<unsigned>(std::min<std::size_t>(bytes, 1u << 30));
+    stream_.next_out = to;
+    stream_.avail_out = wanted;
+    while (stream_.avail_out == wanted) {
+      if (input_.size() == 0 && !input_.refill()) {
+        require<DataError>(!open_ && started_, "'{}' is truncated: the bzip2 data ends too soon",
+                           input_.name());
+        break;
+      }
+      if (!open_) {
+        require<InternalError>(::BZ2_bzDecompressInit(&stream_, 0, 0) == BZ_OK,
+                               "bzip2 cannot be initialised");
+        open_ = started_ = true;
+      }
+      stream_.next_in = input_.data();
+      stream_.avail_in = static_cast<unsigned>(input_.size());
+      const int status = ::BZ2_bzDecompress(&stream_);
+      input_.consume(input_.size() - stream_.avail_in);
+      if (status == BZ_STREAM_END) {
+        char* const at = stream_.next_out;
+        const unsigned left = stream_.avail_out;
+        ::BZ2_bzDecompressEnd(&stream_);
+        open_ = false;
+        stream_.next_out = at;
+        stream_.avail_out = left;
+      } else {
+        require<DataError>(status == BZ_OK, "'{}' is not valid bzip2 data near byte {}", input_.name(),
+                           input_.position());
+      }
+    }
+    return wanted - stream_.avail_out;
+  }
+  std::uint64_t position() const override { return input_.position(); }
+
+ private:
+  CompressedInput input_;
+  bz_stream stream_{};
+  bool open_ = false, started_ = false;
+};
+
 class ZstdSource final : public ByteSource {
  public:
   explicit ZstdSource(const fs::path& path) : input_(path), stream_(::ZSTD_createDStream()) {
@@ -184,6 +236,7 @@ class TableSource final : public ByteSource {
 Compression compression_of(const fs::path& path) {
   const auto extension = path.extension();
   return extension == ".gz"    ? Compression::kGzip
+         : extension == ".bz2" ? Compression::kBzip2
          : extension == ".zst" ? Compression::kZstd
                                : Compression::kNone;
 }
@@ -194,6 +247,8 @@ std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
   switch (compression_of(path)) {
     case Compression::kGzip:
       return std::make_unique<GzipSource>(path);
+    case Compression::kBzip2:
+      return std::make_unique<Bzip2Source>(path);
     case Compression::kZstd:
       return std::make_unique<ZstdSource>(path);
     case Compression::kNone:

@@ -1,4 +1,5 @@
-// Bytes of a plain, .gz or .zst file, or rows of a .parquet or .arrow file as JSON lines, in bounded memory.
+// Bytes of a plain, .gz, .bz2 or .zst file, or rows of a .parquet or .arrow file as JSON lines, in bounded
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class ByteSource {
       const = 0;  // bytes of the file consumed so far (compressed ones), for progress
 };
 
-enum class Compression { kNone, kGzip, kZstd };
+enum class Compression { kNone, kGzip, kBzip2, kZstd };
 Compression compression_of(const fs::path& path);  // by extension
 std::unique_ptr<ByteSource> open_bytes(const fs::path& path);
 

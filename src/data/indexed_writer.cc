@@ -31,18 +31,26 @@ class IndexedWriter::Hash {
   XXH3_state_t* state_;
 };
 
+void IndexedWriter::MadeFolders::make(const fs::path& folder) {
+  std::error_code error;
+  for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path())
+    if (at.has_filename()) made_.insert(made_.begin(), at);  // not "a/" of "a/b"
+  fs::create_directories(folder, error);
+  require<IoError>(!error, "cannot create the directory '{}': {}", folder.string(), error.message());
+}
+
+IndexedWriter::MadeFolders::~MadeFolders() {
+  std::error_code ignored;  // one that holds other files stays
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
+}
+
 IndexedWriter::IndexedWriter(const fs::path& prefix, TokenDtype dtype)
     : prefix_(dataset_prefix(prefix)), dtype_(dtype) {
   require<ConfigError>(is_integer(dtype), "tokens are stored as integers, not {}", token_dtype_name(dtype));
   require<ConfigError>(prefix_.has_filename(),
                        "the output '{}' is a directory; expected a prefix such as '{}'", prefix.string(),
                        (prefix / "corpus").string());
-  if (prefix_.has_parent_path()) {
-    std::error_code error;
-    fs::create_directories(prefix_.parent_path(), error);
-    require<IoError>(!error, "cannot create the directory '{}': {}", prefix_.parent_path().string(),
-                     error.message());
-  }
+  if (prefix_.has_parent_path()) folders_.make(prefix_.parent_path());
   remove_abandoned(prefix_.has_parent_path() ? prefix_.parent_path() : fs::path("."));
   bin_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".bin"));
   idx_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".idx"));
@@ -181,6 +189,7 @@ void IndexedWriter::commit(Provenance provenance) {
   }
   bin_.reset();
   idx_.reset();
+  folders_.keep();
 }
 
 }  // namespace stoa::data

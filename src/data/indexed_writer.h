@@ -45,10 +45,24 @@ class IndexedWriter {
 
  private:
   class Hash;
+  // The folders above the files, as far as they were made; removed again where no files came of it.
+  class MadeFolders {
+   public:
+    MadeFolders() = default;
+    ~MadeFolders();
+    MadeFolders(const MadeFolders&) = delete;
+    MadeFolders& operator=(const MadeFolders&) = delete;
+    void make(const fs::path& folder);  // IoError
+    void keep() { made_.clear(); }
+
+   private:
+    std::vector<fs::path> made_;  // outermost first
+  };
   void write_bin(std::span<const std::byte> stored);
 
   fs::path prefix_;
   TokenDtype dtype_;
+  MadeFolders folders_;  // before the files, which leave them first
   std::unique_ptr<AtomicFile> bin_, idx_;
   std::unique_ptr<Hash> bin_hash_;
   std::vector<std::int32_t> lengths_;

@@ -303,9 +303,12 @@ TEST_F(PrepareTest, StopsWhenAsked) {
   std::stop_source stop;
   stop.request_stop();
   options_.inputs = {put("a.txt", "x")};
-  options_.output = folder_ / "out" / "corpus";
+  options_.output = folder_ / "out" / "deep" / "corpus";
   EXPECT_THROW(prepare(options_, encoder_, console_, stop.get_token()), Interrupted);
-  EXPECT_TRUE(fs::is_empty(folder_ / "out"));
+  EXPECT_FALSE(fs::exists(folder_ / "out"));  // folders that it made go, too
+  fs::create_directory(folder_ / "out");
+  EXPECT_THROW(prepare(options_, encoder_, console_, stop.get_token()), Interrupted);
+  EXPECT_TRUE(fs::is_empty(folder_ / "out"));  // but not one that was there
 }
 
 TEST_F(PrepareTest, MeasuresTheEncoder) {

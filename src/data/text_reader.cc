@@ -132,6 +132,16 @@ bool BlockReader::next(Block& block) {
   }
 }
 
+bool BlockReader::salvage(Block& block) {
+  block.documents.clear();
+  const bool lines_of_json = opened_ > 0 && inputs_[opened_ - 1].form == TextForm::kJsonLines;
+  if (!source_ || (!lines_of_json && options_.text_split != TextSplit::kLine)) return false;
+  const std::size_t end = last_line_end(rest_.view());
+  rest_.set_size(end == std::string_view::npos ? 0 : end + 1);
+  at_end_ = true;
+  return rest_.size() > 0 && (lines_of_json ? next_json(block) : next_cut(block));
+}
+
 bool BlockReader::next_json(Block& block) {
   std::size_t cut = 0, searched = 0;
   while (cut == 0) {

@@ -82,6 +82,9 @@ class BlockReader {
 
   // False after the last block. Errors name the file and, where there are lines, the line.
   bool next(Block& block);
+  // After next() threw: the whole lines of the input that were read before the fault and not handed out,
+  // where lines are documents (JSON, TextSplit::kLine). False where there are none.
+  bool salvage(Block& block);
 
  private:
   bool open_next();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,13 @@ class SampledSource final : public ByteSource {
     sample_.resize(kSampleBytes);
     std::size_t filled = 0;
     while (filled < kSampleBytes) {
-      const std::size_t got = source_->read(sample_.data() + filled, kSampleBytes - filled);
+      std::size_t got = 0;
+      try {
+        got = source_->read(sample_.data() + filled, kSampleBytes - filled);
+      } catch (const DataError&) {
+        if (filled == 0) throw;
+        fault_ = std::current_exception();  // of who reads beyond what stands before it
+      }
       if (got == 0) break;
       filled += got;
     }
@@ -35,7 +42,10 @@ class SampledSource final : public ByteSource {
   void skip(std::size_t bytes) { at_ = bytes; }
 
   std::size_t read(char* to, std::size_t bytes) override {
-    if (at_ == sample_.size()) return source_->read(to, bytes);
+    if (at_ == sample_.size()) {
+      if (fault_) std::rethrow_exception(fault_);
+      return source_->read(to, bytes);
+    }
     const std::size_t count = std::min(bytes, sample_.size() - at_);
     std::memcpy(to, sample_.data() + at_, count);
     at_ += count;
@@ -46,6 +56,7 @@ class SampledSource final : public ByteSource {
  private:
   std::unique_ptr<ByteSource> source_;
   std::string sample_;
+  std::exception_ptr fault_;  // behind the sample
   std::size_t at_ = 0;
 };
 

@@ -93,6 +93,11 @@ TEST_F(DataModels, ClassifiersKeepWhatIsLikeTheirExamples) {
              "stages:\n  - language: {model: quality.bin, languages: [hq], threshold: 0.5}\n");
   stoa_ok({"data", "run", "language.yaml", "--input", "prose.jsonl", "--output", "named"});
   EXPECT_GT(kept("named"), 180u);
+  // A label keeps its only example, whatever is held out.
+  write_text(path("single.txt"), "one example of its own");
+  const auto single = json_of({"data", "train-classifier", "--label", "many=prose.jsonl", "--label",
+                               "single=single.txt", "--held-out", "0.9", "--output", "single.bin", "--json"});
+  EXPECT_EQ(single["labels"]["single"]["held_out"], 0);
   EXPECT_THAT(stoa({"data", "train-classifier", "--label", "a=prose.jsonl", "--output", "one.bin"}).err,
               HasSubstr("two or more"));
   EXPECT_THAT(stoa({"data", "train-classifier", "--label", "prose.jsonl", "--output", "one.bin"}).err,

@@ -191,8 +191,21 @@ TEST_F(DataRun, CompressedInputsAndShippedPipelines) {
   EXPECT_THAT(stoa_ok({"data", "stages"}).out, HasSubstr("short_line_thr"));
   // Half of the compressed file.
   fs::resize_file(path("corpus.jsonl.gz"), fs::file_size(path("corpus.jsonl.gz")) / 2);
-  refuse({"data", "run", "pipeline.yaml", "--input", "corpus.jsonl.gz", "--output", "torn"}, "truncated");
-  EXPECT_FALSE(fs::exists(path("torn/manifest.json")));
+  const Arguments torn{"data",    "run",          "pipeline.yaml", "--input", "corpus.jsonl.gz",
+                       "--input", "corpus.jsonl", "--output"};
+  for (const char* output : {"torn", "torn"}) {  // done, and found done
+    refuse(torn + Arguments{output}, "1 of the inputs could not be read to the end");
+    const auto manifest = nlohmann::json::parse(read_text(path("torn/manifest.json")));
+    EXPECT_EQ(manifest["flow"]["damaged_inputs"], 1);
+    EXPECT_GT(manifest["flow"]["read"]["documents"], 700);
+    std::string quarantine;
+    for (const auto& [name, text] : files("torn"))
+      if (name.starts_with("quarantine")) quarantine += text;
+    EXPECT_THAT(quarantine, HasSubstr("corpus.jsonl.gz"));
+    EXPECT_THAT(quarantine, HasSubstr("truncated"));
+  }
+  refuse(torn + Arguments{"strict", "--strict"}, "truncated");
+  EXPECT_FALSE(fs::exists(path("strict/manifest.json")));
 }
 
 // A tagging run goes through all stages, whatever the filters make of such prose.
@@ -231,8 +244,34 @@ TEST_F(DataRun, ParquetFilesAreReadAsTheJsonLinesOfTheirRows) {
     EXPECT_FALSE(std::getline(lines, line));
   }
   fs::resize_file(path("rows/rows.parquet"), 20'000);
-  refuse({"data", "run", "pipeline.yaml", "--input", "rows", "--output", "torn"}, "rows.parquet");
+  refuse({"data", "run", "pipeline.yaml", "--input", "rows", "--output", "torn"}, "no document was kept");
   EXPECT_FALSE(fs::exists(path("torn/manifest.json")));
+}
+
+TEST_F(DataRun, WikipediaDumpsAreArticlesOfPlainText) {
+  const std::string dump = (test::source_dir() / "tests/fixtures/curate/wiki/en/pages.xml.bz2").string();
+  write_text(path("wiki.yaml"),
+             "shard_bytes: 5_000\nstages:\n  - pii: {rule: starcoder}\n  - minhash_signature\n");
+  const auto run = [&](const std::string& output, const char* workers) {
+    stoa_ok({"data", "run", "wiki.yaml", "--input", dump, "--output", output, "--workers", workers});
+    return files(output);
+  };
+  const auto one = run("wiki-one", "1");
+  EXPECT_EQ(run("wiki-three", "3"), one);
+  const auto manifest = nlohmann::json::parse(one.at("manifest.json"));
+  EXPECT_EQ(manifest["flow"]["read"]["documents"], 8);
+  EXPECT_EQ(manifest["flow"]["dropped"]["input/redirect"]["documents"], 1);
+  std::istringstream rows(one.at("kept/00000.jsonl"));
+  std::string row;
+  ASSERT_TRUE(std::getline(rows, row));
+  const auto first = nlohmann::json::parse(row);
+  EXPECT_EQ(first["title"], "An American in Paris");
+  EXPECT_EQ(first["url"], "https://en.wikipedia.org/wiki/An_American_in_Paris");
+  EXPECT_EQ(first["minhash"].get<std::string>().size(), 112u * 16);
+  EXPECT_THAT(first["text"].get<std::string>(), Not(HasSubstr("{{")));
+  write_text(path("wiki.yaml"), "input: {wiki_namespaces: [10]}\nallow_empty: true\nstages: [pii]\n");
+  const auto none = json_of({"data", "run", "wiki.yaml", "--input", dump, "--output", "none", "--json"});
+  EXPECT_EQ(none["flow"]["dropped"]["input/namespace"]["documents"], 8);
 }
 
 TEST_F(DataRun, SourceCodeOfADirectoryHasLanguageAndLicense) {

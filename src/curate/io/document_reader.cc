@@ -8,6 +8,7 @@
 #include "curate/html/charset.h"
 #include "curate/html/tokenizer.h"
 #include "curate/io/http.h"
+#include "curate/wiki/wikitext.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::curate {
@@ -32,6 +33,9 @@ void declare(config::Section<InputOptions>& s) {
       .help("File of stop words, one a line, for main_text justext and union; empty: English ones.");
   s.field("source_code", &InputOptions::source_code)
       .help("Read source files of folders, whole, with members `path`, `language` and `license`.");
+  s.field("wiki_namespaces", &InputOptions::wiki_namespaces)
+      .not_empty()
+      .help("Numbers of the namespaces whose pages are read of exports of MediaWiki (0: articles).");
 }
 
 namespace {
@@ -55,13 +59,13 @@ fs::path inner_extension(const fs::path& path) {
 
 bool is_readable(const fs::path& path) {
   const fs::path extension = inner_extension(path);
-  return data::is_json_lines(path) || is_archive(path) || is_page(path) || extension == ".txt" ||
-         extension == ".text" || extension == ".md";
+  return data::is_json_lines(path) || is_archive(path) || is_page(path) || is_wiki_export(path) ||
+         extension == ".txt" || extension == ".text" || extension == ".md";
 }
 
 data::TextInput describe(const fs::path& path, bool source_code) {
   data::ReadOptions options;
-  if (source_code || is_archive(path) || is_page(path))
+  if (source_code || is_archive(path) || is_page(path) || is_wiki_export(path))
     options.form = data::TextForm::kPlain;  // not of a kind that it knows
   return data::describe_input(path, options);
 }
@@ -85,10 +89,11 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, boo
                                       : is_readable(entry->path());
       if (wanted && entry->is_regular_file()) files.push_back(entry->path());
     }
-    require<ConfigError>(!files.empty(), "'{}' has no files that can be read; expected {}", path.string(),
-                         source_code
-                             ? "source code of a language that is known"
-                             : ".jsonl, .txt, .md, .html, .warc or .wet, also with .gz or .zst, or .parquet");
+    require<ConfigError>(
+        !files.empty(), "'{}' has no files that can be read; expected {}", path.string(),
+        source_code ? "source code of a language that is known"
+                    : ".jsonl, .txt, .md, .html, .warc, .wet or .xml, also with .gz, .bz2 or .zst, or "
+                      ".parquet");
     std::sort(files.begin(), files.end(),
               [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
     for (const fs::path& file : files) inputs.push_back(describe(file, source_code));
@@ -107,30 +112,63 @@ bool is_page(const fs::path& path) {
   return extension == ".html" || extension == ".htm" || extension == ".xhtml";
 }
 
+bool is_wiki_export(const fs::path& path) { return inner_extension(path) == ".xml"; }
+
 DocumentReader::DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options,
-                               Place from)
-    : inputs_(inputs), options_(options), from_(from), input_(from.input - 1) {}
+                               Place from, bool strict)
+    : inputs_(inputs), options_(options), from_(from), strict_(strict), input_(from.input - 1) {}
 
 bool DocumentReader::open_next() {
   if (!one_.empty()) before_ += one_.front().bytes;
   if (++input_ >= std::ssize(inputs_)) return false;
   number_ = 0;
   one_ = {inputs_[static_cast<std::size_t>(input_)]};
-  if (!options_.source_code && is_archive(one_.front().path))
-    records_ = std::make_unique<WarcReader>(one_.front().path);
-  else
-    texts_ = std::make_unique<data::BlockReader>(one_, read_options(options_, one_.front().path));
+  const fs::path& path = one_.front().path;
+  try {
+    if (!options_.source_code && is_archive(path))
+      records_ = std::make_unique<WarcReader>(path);
+    else if (!options_.source_code && is_wiki_export(path))
+      wiki_ = std::make_unique<WikiReader>(path);
+    else
+      texts_ = std::make_unique<data::BlockReader>(one_, read_options(options_, path));
+  } catch (const DataError& e) {  // in the first bytes, which tell the encoding
+    if (strict_) throw;
+    fault_ = e.what();
+  }
   return true;
+}
+
+void DocumentReader::close() {
+  texts_.reset();
+  records_.reset();
+  wiki_.reset();
+}
+
+// The next documents of the file that is open; false at its end, or before its fault.
+bool DocumentReader::next_piece(InputBlock& block) {
+  if (!fault_.empty()) return false;
+  try {
+    return records_ ? next_records(block) : wiki_ ? next_wiki_pages(block) : texts_->next(block.block);
+  } catch (const DataError& e) {
+    if (strict_) throw;
+    fault_ = e.what();
+    return texts_ && texts_->salvage(block.block);
+  }
 }
 
 bool DocumentReader::next(InputBlock& block) {
   for (;;) {
-    if (!texts_ && !records_ && !open_next()) return false;
+    if (!is_open() && !open_next()) return false;
     block.is_archive = records_ != nullptr;
-    if (!(records_ ? next_records(block) : texts_->next(block.block))) {
-      texts_.reset();
-      records_.reset();
-      continue;
+    block.site.reset();
+    block.fault.clear();
+    const bool has_documents = next_piece(block);
+    if (!has_documents) {
+      close();
+      if (fault_.empty()) continue;
+      block.fault.swap(fault_);
+      block.block.documents.clear();
+      block.block.position = one_.front().bytes;
     }
     block.block.input = &inputs_[static_cast<std::size_t>(input_)];
     block.block.position += before_;
@@ -138,6 +176,10 @@ bool DocumentReader::next(InputBlock& block) {
     block.first = number_;
     number_ += std::ssize(block.block.documents);
     block.skip = 0;
+    if (!has_documents) {
+      if (input_ == from_.input && number_ < from_.number) continue;
+      return true;
+    }
     if (input_ == from_.input) {
       if (number_ <= from_.number) continue;
       block.skip = static_cast<std::size_t>(std::max<std::int64_t>(0, from_.number - block.first));
@@ -146,17 +188,44 @@ bool DocumentReader::next(InputBlock& block) {
   }
 }
 
+// Pages as XML.
+bool DocumentReader::next_wiki_pages(InputBlock& block) {
+  block.block.documents.clear();
+  std::string text;
+  std::string_view page;
+  try {
+    while (text.size() < data::kBlockBytes && wiki_->next(page)) {
+      block.block.documents.emplace_back(text.size(), text.size() + page.size());
+      text += page;
+    }
+  } catch (const DataError& e) {
+    if (strict_) throw;
+    fault_ = e.what();  // told after the pages before it
+  }
+  if (text.empty()) return false;
+  block.site = wiki_->site();
+  block.block.text.assign(text);
+  block.block.text.pad();
+  block.block.position = wiki_->position();
+  return true;
+}
+
 // Records with texts or pages, headers and all.
 bool DocumentReader::next_records(InputBlock& block) {
   block.block.documents.clear();
   std::string text;
   WarcHeaders headers;
   std::string_view content;
-  while (text.size() < data::kBlockBytes && records_->next(headers, content)) {
-    if (headers.type != "conversion" && headers.type != "response" && headers.type != "resource") continue;
-    const std::size_t begin = text.size();
-    text.append(content.data() - headers.bytes, headers.bytes + content.size());
-    block.block.documents.emplace_back(begin, text.size());
+  try {
+    while (text.size() < data::kBlockBytes && records_->next(headers, content)) {
+      if (headers.type != "conversion" && headers.type != "response" && headers.type != "resource") continue;
+      const std::size_t begin = text.size();
+      text.append(content.data() - headers.bytes, headers.bytes + content.size());
+      block.block.documents.emplace_back(begin, text.size());
+    }
+  } catch (const DataError& e) {
+    if (strict_) throw;
+    fault_ = e.what();  // told after the records before it
   }
   if (text.empty()) return false;
   block.block.text.assign(text);
@@ -231,6 +300,25 @@ void DocumentParser::read_source(std::string_view bytes, const fs::path& path, D
   add_member("license", licence_of_(path, document.text), document.metadata);
 }
 
+void DocumentParser::read_wiki(std::string_view xml, const WikiSite& site, Document& document,
+                               std::string& unusable) const {
+  const WikiPage page = read_wiki_page(xml);
+  document.id = page.id;
+  document.url = wiki_address(site, page.title);
+  document.text.clear();
+  add_member("url", document.url, document.metadata);
+  add_member("title", page.title, document.metadata);
+  add_member("date", page.date, document.metadata);
+  const bool wanted =
+      std::find(wiki_namespaces_.begin(), wiki_namespaces_.end(), page.name_space) != wiki_namespaces_.end();
+  if (page.is_redirect || !wanted || !page.is_wikitext) {
+    unusable = !wanted ? "namespace" : page.is_redirect ? "redirect" : "no_page";
+    return;
+  }
+  document.text = wikitext_to_text(page.text, site);
+  if (document.text.empty()) unusable = "no_main_text";
+}
+
 bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& document,
                            std::string& unusable) {
   const data::Block& block = from.block;
@@ -248,6 +336,8 @@ bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& 
     document.metadata.clear();
     if (source_code_)
       read_source(piece, block.input->path, document);
+    else if (from.site)
+      read_wiki(piece, *from.site, document, unusable);
     else if (is_page(block.input->path))
       read_page(piece, {}, document, unusable);
     else

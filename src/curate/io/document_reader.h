@@ -15,6 +15,7 @@
 #include "curate/html/main_text.h"
 #include "curate/io/json_document.h"
 #include "curate/io/warc.h"
+#include "curate/wiki/dump.h"
 #include "data/text_reader.h"
 
 namespace stoa::curate {
@@ -28,6 +29,7 @@ struct InputOptions {
   MainText main_text = MainText::kStoa;
   std::string stop_words;
   bool source_code = false;
+  std::vector<std::int64_t> wiki_namespaces = {0};
 };
 void declare(config::Section<InputOptions>& s);
 
@@ -43,36 +45,47 @@ struct Place {
 
 struct InputBlock {
   data::Block block;
-  bool is_archive = false;  // its documents are records (warc.h)
-  std::int64_t input = 0;   // in the list of inputs
-  std::int64_t first = 0;   // number of the first document of the block
-  std::size_t skip = 0;     // documents of the block that are not wanted
+  bool is_archive = false;               // its documents are records (warc.h)
+  std::shared_ptr<const WikiSite> site;  // its documents are pages of an export of MediaWiki (wiki/dump.h)
+  std::int64_t input = 0;                // in the list of inputs
+  std::int64_t first = 0;                // number of the first document of the block
+  std::size_t skip = 0;                  // documents of the block that are not wanted
+  std::string fault;  // why the input cannot be read beyond `first`; the block has no documents then
 };
 
-// By its name, compressed or not: .warc or .wet; .html, .htm or .xhtml.
+// By its name, compressed or not: .warc or .wet; .html, .htm or .xhtml; .xml.
 bool is_archive(const fs::path& path);
 bool is_page(const fs::path& path);
+bool is_wiki_export(const fs::path& path);
 
 class DocumentReader {
  public:
-  // `inputs` must outlive it. Begins at `from`.
-  DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options, Place from);
-  // False at the end. Errors that concern a whole file: unreadable, truncated or corrupt compressed data, not
-  // text, no records.
+  // `inputs` must outlive it. Begins at `from`. `strict`: an input that is truncated, corrupt, not text or
+  // has no records is an error (DataError); else its block with a `fault` follows what could be read of it.
+  DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options, Place from,
+                 bool strict = false);
+  // False at the end. IoError: a file that cannot be read.
   bool next(InputBlock& block);
 
  private:
   bool open_next();
+  bool next_piece(InputBlock& block);
   bool next_records(InputBlock& block);
+  bool next_wiki_pages(InputBlock& block);
+  bool is_open() const { return texts_ || records_ || wiki_; }
+  void close();
 
   const std::vector<data::TextInput>& inputs_;
   const InputOptions options_;
   const Place from_;
+  const bool strict_;
+  std::string fault_;                 // of the file that is read
   std::int64_t input_, number_ = 0;   // of the file that is read, and of its next document
   std::uint64_t before_ = 0;          // bytes of the files before it, from the first that was read
   std::vector<data::TextInput> one_;  // that file, for its reader
   std::unique_ptr<data::BlockReader> texts_;
   std::unique_ptr<WarcReader> records_;
+  std::unique_ptr<WikiReader> wiki_;
 };
 
 // Makes documents of the pieces of a block. One per worker.
@@ -80,11 +93,12 @@ class DocumentParser {
  public:
   explicit DocumentParser(const InputOptions& options)
       : source_code_(options.source_code),
+        wiki_namespaces_(options.wiki_namespaces),
         json_(options.text_key, options.id_key),
         main_text_(options.main_text, options.stop_words) {}
   // Document `index` of the block; false where there is none (a blank line). `unusable`: why it has no text
-  // that stages could judge ("no_page", "http_status", "no_main_text"); empty: it has. DataError: a line that
-  // is no document, a page that is corrupt.
+  // that stages could judge ("no_page", "http_status", "redirect", "namespace", "no_main_text"); empty: it
+  // has. DataError: a line that is no document, a page that is corrupt.
   bool parse(const InputBlock& block, std::size_t index, Document& document, std::string& unusable);
 
  private:
@@ -93,7 +107,10 @@ class DocumentParser {
                  std::string& unusable) const;
   void read_source(std::string_view bytes, const fs::path& path, Document& document);
 
+  void read_wiki(std::string_view xml, const WikiSite& site, Document& document, std::string& unusable) const;
+
   const bool source_code_;
+  const std::vector<std::int64_t> wiki_namespaces_;
   LicenceFinder licence_of_;
   JsonDocuments json_;
   const MainTextExtractor main_text_;

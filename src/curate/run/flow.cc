@@ -33,6 +33,7 @@ void Flow::add(const Flow& other) {
   kept.add(other.kept);
   quarantined.add(other.quarantined);
   cut.add(other.cut);
+  damaged_inputs += other.damaged_inputs;
   for (const auto& [rule, amount] : other.dropped) dropped[rule].add(amount);
 }
 
@@ -50,15 +51,16 @@ Json to_json(const Flow& flow) {
             {"quarantined", amount_to_json(flow.quarantined)},
             {"dropped", std::move(dropped)}};
   if (flow.cut.documents > 0) json["cut"] = amount_to_json(flow.cut);
+  if (flow.damaged_inputs > 0) json["damaged_inputs"] = flow.damaged_inputs;
   return json;
 }
 
 Flow flow_from_json(const Json& json) {
-  Flow flow{amount_from_json(json.at("read")),
-            amount_from_json(json.at("kept")),
-            amount_from_json(json.at("quarantined")),
-            {},
-            {}};
+  Flow flow;
+  flow.read = amount_from_json(json.at("read"));
+  flow.kept = amount_from_json(json.at("kept"));
+  flow.quarantined = amount_from_json(json.at("quarantined"));
+  flow.damaged_inputs = json.value("damaged_inputs", std::int64_t{0});
   if (json.contains("cut")) flow.cut = amount_from_json(json.at("cut"));
   for (const auto& [rule, amount] : json.at("dropped").items()) flow.dropped[rule] = amount_from_json(amount);
   return flow;

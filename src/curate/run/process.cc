@@ -39,7 +39,19 @@ void Processor::process(const InputBlock& block, ProcessedBlock& out) {
   out.side.clear();
   out.tags.clear();
   out.outcomes.clear();
+  if (!block.fault.empty()) quarantine_input(block, out);
   for (std::size_t i = block.skip; i < block.block.documents.size(); ++i) process_one(block, i, out);
+}
+
+void Processor::quarantine_input(const InputBlock& block, ProcessedBlock& out) {
+  Outcome outcome{.fate = Fate::kQuarantined,
+                  .begin = out.lines.size(),
+                  .number = block.first,
+                  .is_input = true,
+                  .reason = block.fault};
+  append_json_line({block.block.input->path.filename().string(), {}, {}, {}}, outcome.reason, out.lines);
+  outcome.end = out.lines.size();
+  out.outcomes.push_back(std::move(outcome));
 }
 
 void Processor::tag(ProcessedBlock& out) {

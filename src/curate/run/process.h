@@ -24,6 +24,7 @@ struct Outcome {
   std::int64_t read_bytes = 0;               // text as it was read
   std::int64_t bytes = 0;                    // text as it is written
   std::int64_t number = 0;                   // of the document in its input
+  bool is_input = false;                     // stands for an input that could not be read to its end
   std::string reason;                        // of one that is not kept
 };
 
@@ -41,6 +42,7 @@ class Processor {
   void process(const InputBlock& block, ProcessedBlock& out);
 
  private:
+  static void quarantine_input(const InputBlock& block, ProcessedBlock& out);
   void process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out);
   void tag(ProcessedBlock& out);
 

@@ -30,6 +30,7 @@ void count(const Outcome& outcome, Flow& flow) {
   if (outcome.fate == Fate::kKept) flow.kept.add(outcome.bytes);
   if (outcome.fate == Fate::kDropped) flow.dropped[outcome.reason].add(outcome.bytes);
   if (outcome.fate == Fate::kQuarantined) flow.quarantined.add(outcome.bytes);
+  flow.damaged_inputs += outcome.is_input;
 }
 
 // Takes the outcomes in order and ends a shard whenever enough text was read.
@@ -86,7 +87,7 @@ void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& in
   std::deque<Processor> processors;
   for (int w = 0; w < workers; ++w) processors.emplace_back(pipeline, options.tags);
   Writer writer(journal, output, pipeline, options.tags);
-  DocumentReader reader(inputs, pipeline.settings.input, from);
+  DocumentReader reader(inputs, pipeline.settings.input, from, options.strict);
   Progress progress(console, "stages", total, "B");
   data::OrderedPipeline<InputBlock, ProcessedBlock> blocks(
       workers, 2 * std::int64_t{workers} + 2, kInFlightBytes,
@@ -100,6 +101,8 @@ void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& in
                                     "interrupted after {} shards; the same command continues from there",
                                     journal.shards().size());
                writer.add(out);
+               for (const Outcome& outcome : out.outcomes)
+                 if (outcome.is_input) console.warn(outcome.reason + "; the run continues with the next input");
                progress.update(before + static_cast<double>(out.position));
              });
   writer.finish({std::ssize(inputs), 0});

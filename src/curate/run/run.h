@@ -30,7 +30,8 @@ struct RunOptions {
   fs::path output;
   int workers = 1;
   std::size_t memory = std::size_t{2} << 30;  // bytes that a deduplication may use
-  bool tags = false;  // the stages measure and drop nothing; deduplications are left out
+  bool strict = false;  // an input that is damaged ends the run; else it goes to quarantine
+  bool tags = false;    // the stages measure and drop nothing; deduplications are left out
 };
 
 struct RunResult {

@@ -24,6 +24,16 @@ std::string error_of(F&& f) {
   return "no error";
 }
 
+// A gzip file of one block that is stored as it is and is not the last.
+std::string unfinished_gzip(const std::string& text) {
+  std::string out("\x1f\x8b\x08\0\0\0\0\0\0\x03\0", 11);
+  for (const std::size_t length : {text.size(), ~text.size()}) {
+    out += static_cast<char>(length & 0xff);
+    out += static_cast<char>(length >> 8 & 0xff);
+  }
+  return out + text;
+}
+
 class Run : public ::testing::Test {
  protected:
   Run() {
@@ -108,6 +118,68 @@ TEST_F(Run, ArchivesOfExtractedTexts) {
   const auto kept = nlohmann::json::parse(read_text(folder_ / "out/kept/00000.jsonl"));
   EXPECT_EQ(kept["id"], "one");
   EXPECT_EQ(kept["url"], "http://x/one");
+}
+
+TEST_F(Run, DamagedInputsGoToQuarantineAndTheRunGoesOn) {
+  const std::string good = "the text has more than enough words of its own";
+  std::string lines, records;
+  for (int i = 0; i < 30; ++i) {
+    lines += fmt::format("{{\"id\":\"l{}\",\"text\":\"{}\"}}\n", i, good);
+    records += fmt::format("WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {}\r\n\r\n{}\r\n\r\n",
+                           good.size(), good);
+  }
+  fs::remove_all(folder_ / "in");
+  fs::create_directories(folder_ / "in");
+  write_text(folder_ / "in/a.warc", records.substr(0, records.size() - 20));
+  write_text(folder_ / "in/b.jsonl.gz", unfinished_gzip(lines.substr(0, lines.size() / 2)));
+  write_text(folder_ / "in/c.parquet", "PAR1 but no more");
+  write_text(folder_ / "in/d.txt.gz", "no gzip data");
+  write_text(folder_ / "in/e.jsonl", lines);
+  write_text(folder_ / "pipeline.yaml",
+             "shard_bytes: 1000\nstages:\n  - gopher_quality: {min_doc_words: 6, min_stop_words: 1}\n");
+  const RunResult result = run("out", 2);
+  EXPECT_EQ(result.flow.damaged_inputs, 4);
+  EXPECT_EQ(result.flow.quarantined.documents, 4);
+  EXPECT_GT(result.flow.kept.documents,
+            29 + 30 + 2);  // of a.warc, of e.jsonl, and the lines that b.jsonl has
+  EXPECT_EQ(result.flow.read.documents, result.flow.kept.documents + 4);
+  std::vector<std::string> reasons;
+  for (const auto& [name, text] : files("out"))
+    if (name.starts_with("quarantine")) {
+      std::istringstream rows(text);
+      for (std::string row; std::getline(rows, row);) {
+        const auto json = nlohmann::json::parse(row);
+        reasons.push_back(json["id"].get<std::string>() + ": " + json["reason"].get<std::string>());
+      }
+    }
+  ASSERT_EQ(reasons.size(), 4u);
+  EXPECT_THAT(reasons[0], HasSubstr("a.warc: "));
+  EXPECT_THAT(reasons[0], HasSubstr("46 bytes is announced"));
+  EXPECT_THAT(reasons[1], HasSubstr("truncated: the gzip data ends too soon"));
+  EXPECT_THAT(reasons[2], HasSubstr("c.parquet: "));
+  EXPECT_THAT(reasons[3], HasSubstr("not valid gzip data"));
+  // Wherever the run was ended.
+  const auto whole = files("out");
+  for (std::int64_t left = 0; left < result.shards; ++left) {
+    run("killed", 1);
+    fs::remove(folder_ / "killed/manifest.json");
+    for (std::int64_t s = left; s < result.shards; ++s) {
+      fs::remove(folder_ / fmt::format("killed/journal/{:05}.json", s));
+      for (const char* folder : {"kept", "dropped", "quarantine"})
+        fs::remove(folder_ / "killed" / folder / fmt::format("{:05}.jsonl", s));
+    }
+    run("killed", 3);
+    EXPECT_EQ(files("killed"), whole) << left;
+    fs::remove_all(folder_ / "killed");
+  }
+  Console quiet(Console::Level::kQuiet);
+  EXPECT_THAT(error_of([&] {
+                run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
+                             {.inputs = {folder_ / "in"}, .output = folder_ / "strict", .strict = true},
+                             quiet);
+              }),
+              HasSubstr("a.warc"));
+  EXPECT_FALSE(fs::exists(folder_ / "strict/manifest.json"));
 }
 
 TEST_F(Run, SameBytesForAnyNumberOfWorkers) {
