@@ -17,6 +17,7 @@
 #include "curate/filters/pii/finders.h"
 #include "curate/filters/pii/ip_address.h"
 #include "curate/filters/pii/pii.h"
+#include "curate/filters/roots.h"
 #include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
 #include "curate/text/word_break.h"
@@ -292,6 +293,25 @@ TEST(Pii, TheSameAddressAlwaysBecomesTheSame) {
   EXPECT_EQ(after(*stage, {"", "x@y.org a@b.org", "", ""}, verdict)
                 .text.substr(after(*stage, {"", "x@y.org", "", ""}, verdict).text.size() + 1),
             one);
+}
+
+TEST(Roots, MeasuresWhatItsOwnFiltersMeasure) {
+  const data::TestFolder folder;
+  write_text(folder / "stop", "the\nof\nand\nto\nin\na\nis\n");
+  write_text(folder / "flagged", "files\nblue\n");
+  RootsFilter options;
+  options.incorrect_word_substrings = {"http", "www", ".com", "href", "//"};
+  options.length_word_max_cutoff = 25;
+  options.stop_words = (folder / "stop").string();
+  options.flagged_words = (folder / "flagged").string();
+  const auto stage = make_stage(options);
+  for (const auto& row : rows_of("roots.jsonl")) {
+    Verdict verdict(Verdict::Mode::kMeasure);
+    EXPECT_EQ(after(*stage, {"", row["text"], "", ""}, verdict).text, row["left"].get<std::string>());
+    for (const Verdict::Value& value : verdict.values())
+      EXPECT_NEAR(value.value, row[value.rule].get<double>(), 1e-12) << value.rule << ": " << row["text"];
+    EXPECT_EQ(verdict.values().size(), 7u);
+  }
 }
 
 TEST(UrlFilter, ListsDecideInOrder) {

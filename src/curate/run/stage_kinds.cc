@@ -14,6 +14,7 @@
 #include "curate/filters/nemo.h"
 #include "curate/filters/perplexity.h"
 #include "curate/filters/pii/pii.h"
+#include "curate/filters/roots.h"
 #include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
 
@@ -58,6 +59,7 @@ std::span<const StageKind> stage_kinds() {
                               "The page filters and line rules of DCLM's RefinedWeb chain, in its order"),
       kind_of<RedPajamaSignals>("rpv2_signals",
                                 "The quality signals of RedPajama-Data v2, with Gopher's thresholds"),
+      kind_of<RootsFilter>("roots_filter", "The word and character filters of ROOTS, BLOOM's corpus"),
       kind_of<UrlFilter>("url_filter",
                          "Drops documents by their `url`, with lists of yours (datatrove's rules)"),
       kind_of<Decontaminate>("decontaminate",
