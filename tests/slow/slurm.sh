@@ -91,9 +91,9 @@ touch stopped
 scancel --signal=TERM "$id"
 for _ in $(seq 300); do [ "$(squeue -h -j "$id" -o %T)" = PENDING ] && break; sleep 0.1; done
 scontrol update JobId="$id" StartTime=now  # a requeued job waits for minutes otherwise
-for _ in $(seq 1800); do grep -q 'RESUMED' job.log && break; sleep 0.1; done
+for _ in $(seq 6000); do grep -q 'RESUMED' job.log && break; sleep 0.1; done
 grep -q 'RESUMED' job.log || { cat job.log; fail "the requeued job does not resume"; }
-for _ in $(seq 1800); do [ -d requeued/checkpoints/step-0000300 ] && break; sleep 0.1; done
+for _ in $(seq 6000); do [ -d requeued/checkpoints/step-0000300 ] && break; sleep 0.1; done
 [ -d requeued/checkpoints/step-0000300 ] || { cat job.log; fail "the requeued job does not end"; }
 echo "stopped by SIGTERM, requeued: $(grep -m1 RESUMED job.log)"
 
@@ -113,8 +113,8 @@ for _ in $(seq 300); do log=$(ls ./*-"$id".log 2>/dev/null || true); [ -n "$log"
 scancel --batch --signal=USR1 "$id"  # as --signal does before the time limit
 for _ in $(seq 600); do [ "$(squeue -h -j "$id" -o %T)" = PENDING ] && break; sleep 0.1; done
 scontrol update JobId="$id" StartTime=now
-for _ in $(seq 1800); do grep -q 'RESUMED' "$log" && break; sleep 0.1; done
+for _ in $(seq 6000); do grep -q 'RESUMED' "$log" && break; sleep 0.1; done
 grep -q 'RESUMED' "$log" || { cat "$log"; fail "the job of the plan does not resume"; }
-for _ in $(seq 1800); do ls -d runs/*/checkpoints/step-0000300 > /dev/null 2>&1 && break; sleep 0.1; done
+for _ in $(seq 6000); do ls -d runs/*/checkpoints/step-0000300 > /dev/null 2>&1 && break; sleep 0.1; done
 ls -d runs/*/checkpoints/step-0000300 > /dev/null || { cat "$log"; fail "the job of the plan does not end"; }
 echo "plan.sbatch as it was written, told to end, queued again: $(grep -m1 RESUMED "$log")"
