@@ -319,13 +319,12 @@ class TargetNames {
       : exact_(targets.begin(), targets.end()), all_(targets) {}
 
   bool mean(const LinearModule& module) const {
+    if (exact_.contains("all-linear") || exact_.contains(module.path)) return true;
     const auto pieces = module.piece_names();
-    const bool head = pieces.front().starts_with("head.");  // as PEFT, whose all-linear leaves it out
-    if ((exact_.contains("all-linear") && !head) || exact_.contains(module.path)) return true;
     if (std::any_of(pieces.begin(), pieces.end(), [&](const auto& p) { return exact_.contains(p); }))
       return true;
     return all_.size() <= kMostLooked && std::any_of(all_.begin(), all_.end(), [&](const auto& t) {
-             return t != "all-linear" && matches_target(t, module.path, pieces);
+             return matches_target(t, module.path, pieces);
            });
   }
 
@@ -363,6 +362,10 @@ bool is_selected(const LinearModule& module, const std::vector<std::int64_t>& se
          (module.layer && std::find(selected.begin(), selected.end(), *module.layer + 1) != selected.end());
 }
 
+// Whether the head is trained and saved as a whole (save_task_head), as by PEFT, whose all-linear leaves it
+// out: that of a decoder's labelled task.
+bool saves_head(const ModelConfig& c) { return c.kind == ModelKind::kGpt && c.task.labelled(); }
+
 }  // namespace
 
 void AdapterPlan::choose_modules(const ModelSpec& base) {
@@ -375,6 +378,7 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
   require_known(c.exclude_modules, all, "lora_tuning.exclude_modules");
   const TargetNames targets(c.target_modules), excluded(c.exclude_modules);
   for (const LinearModule& module : all) {
+    if (saves_head(base.config) && module.pieces.front().name.starts_with("head.")) continue;
     if (!targets.mean(module) || excluded.mean(module) || !is_selected(module, c.layer_selection)) continue;
     require<ConfigError>(
         !module.rows.empty(),
@@ -444,7 +448,7 @@ namespace {
 // The head of a labelled task is trained with an adapter, as PEFT does for SEQ_CLS and TOKEN_CLS: appends its
 // module to those that are saved. PEFT lists both names that heads have, whichever the model knows.
 void save_task_head(const ModelSpec& base, const hf::Family& family, std::vector<std::string>& saved) {
-  if (!base.config.task.labelled()) return;
+  if (!saves_head(base.config)) return;
   const std::vector<hf::Tensor> tensors = hf::tensors(base_of(base), family);
   const auto means = [&](const std::string& name, const hf::Tensor& tensor) {
     return matches_target(name, module_path(tensor.name), {without_suffix(tensor.parts.front().name)});
