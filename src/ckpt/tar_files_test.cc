@@ -5,6 +5,8 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "ckpt/tar_writer.h"
 #include "ckpt/test_directory.h"
 
 namespace stoa::ckpt {
@@ -66,6 +68,28 @@ TEST(TarFiles, RefusesWhatIsDamaged) {
   std::string wrong = whole;
   wrong[0] = 'b';
   refused(wrong, "at byte 0 is no header");
+}
+
+TEST(TarFiles, ReadWhatIsWritten) {
+  const TestDirectory directory;
+  const fs::path parts = directory.path() / "parts", path = directory.path() / "model.nemo";
+  fs::create_directory(parts);
+  const std::string part(1500, 'p'), block(512, 'b');
+  write_text(parts / "__0_1.distcp", part);
+  write_text(parts / "__0_0.distcp", block);
+  TarWriter tar(path);
+  tar.add("model_config.yaml", "a: 1\n");
+  tar.move(parts, "model_weights");
+  EXPECT_FALSE(fs::exists(path));
+  tar.commit();
+  EXPECT_TRUE(fs::is_empty(parts));
+  EXPECT_EQ(fs::file_size(path) % 512, 0u);
+  const TarFiles files(path);
+  EXPECT_THAT(files.names(),
+              ElementsAre("model_config.yaml", "model_weights/__0_0.distcp", "model_weights/__0_1.distcp"));
+  EXPECT_EQ(text(files, "model_config.yaml"), "a: 1\n");
+  EXPECT_EQ(text(files, "model_weights/__0_0.distcp"), block);
+  EXPECT_EQ(text(files, "model_weights/__0_1.distcp"), part);
 }
 
 }  // namespace

@@ -268,40 +268,62 @@ void export_as_gguf(const Arguments& arguments, Context& context) {
                     format_bytes(static_cast<double>(out.bytes))));
 }
 
-void export_as_megatron(const Arguments& arguments, Context& context) {
-  require<UsageError>(arguments.family.empty(), "--to megatron takes no --family");
-  const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kAll, context);
-  require<UsageError>(
-      found.state || arguments.expert_ranks == 1,
-      "--expert-model-parallel-size is for the optimizer's state, and '{}' holds weights alone",
-      arguments.model);
-  WritingProgress progress(context, "export", "nothing is exported");
-  const foreign::MegatronExport out = run::export_megatron(
-      found,
-      {.type = dtype_from_name(arguments.dtype),
-       .max_file_bytes = shard_bytes(arguments),
-       .expert_ranks = arguments.expert_ranks},
-      arguments.output, [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
-  progress.finish();
+// `whose`: "Megatron-Core, torch_dist".
+void tell_megatron(const Arguments& arguments, const foreign::MegatronExport& out, std::string_view whose,
+                   bool optimizer) {
   if (arguments.json)
     return print_json(Json{{"path", arguments.output},
                            {"tensors", out.tensors},
                            {"bytes", out.bytes},
-                           {"optimizer", found.state.has_value()}});
-  print(fmt::format("{}: Megatron-Core, torch_dist, {} tensors, {}{}\n", arguments.output, out.tensors,
+                           {"optimizer", optimizer}});
+  print(fmt::format("{}: {}, {} tensors, {}{}\n", arguments.output, whose, out.tensors,
                     format_bytes(static_cast<double>(out.bytes)),
-                    found.state ? ", with the optimizer's state" : ""));
+                    optimizer ? ", with the optimizer's state" : ""));
+}
+
+// For Megatron-Core, or for NeMo: 2 in a directory, 1 in an archive.
+void export_as_megatron(const Arguments& arguments, Context& context) {
+  require<UsageError>(arguments.family.empty(), "--to {} takes no --family", arguments.to);
+  const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kAll, context);
+  const bool archive = arguments.to == "nemo" && fs::path(arguments.output).extension() == ".nemo",
+             optimizer = found.state && !archive;
+  require<UsageError>(
+      optimizer || arguments.expert_ranks == 1,
+      "--expert-model-parallel-size is for the optimizer's state, and '{}' holds weights alone",
+      archive ? arguments.output : arguments.model);
+  WritingProgress progress(context, "export", "nothing is exported");
+  const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
+  const foreign::MegatronForm form{.type = dtype_from_name(arguments.dtype),
+                                   .max_file_bytes = shard_bytes(arguments),
+                                   .expert_ranks = arguments.expert_ranks};
+  if (archive) {
+    const foreign::NemoArchive out = run::export_nemo1(found, form, arguments.output, advance);
+    progress.finish();
+    if (out.tokenizer_left)
+      context.console.warn(
+          "the archive has no tokenizer: NeMo 1 takes SentencePiece's tokenizer.model, or vocab.json and "
+          "merges.txt, from it; name the tokenizer of '" +
+          arguments.model + "' in NeMo's command");
+    return tell_megatron(arguments, out.written, "NeMo 1, an archive", false);
+  }
+  const foreign::MegatronExport out = arguments.to == "nemo"
+                                          ? run::export_nemo2(found, form, arguments.output, advance)
+                                          : run::export_megatron(found, form, arguments.output, advance);
+  progress.finish();
+  tell_megatron(arguments, out, arguments.to == "nemo" ? "NeMo 2, torch_dist" : "Megatron-Core, torch_dist",
+                optimizer);
 }
 
 void export_to(const Arguments& arguments, Context& context) {
-  require<UsageError>(arguments.expert_ranks == 1 || arguments.to == "megatron",
-                      "--expert-model-parallel-size is for --to megatron");
+  const bool sharded = arguments.to == "megatron" || arguments.to == "nemo";
+  require<UsageError>(arguments.expert_ranks == 1 || sharded,
+                      "--expert-model-parallel-size is for --to megatron or nemo");
   if (arguments.to == "gguf") return export_as_gguf(arguments, context);
   require<UsageError>(
       !arguments.dtype.empty() && arguments.format.empty(),
       "what is not a GGUF file is exported with --dtype bf16, fp32 or fp16; --format is for --to "
       "gguf");
-  if (arguments.to == "megatron") return export_as_megatron(arguments, context);
+  if (sharded) return export_as_megatron(arguments, context);
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find_whole(arguments.model, ckpt::Verify::kModel, context);
   WritingProgress progress(context, "export", "nothing is exported");
@@ -355,7 +377,7 @@ void import_from(const Arguments& arguments, Context& context) {
 void add_output(CLI::App* command, Arguments& arguments) {
   command
       ->add_option("--output", arguments.output,
-                   "What to write: a new or empty directory, or a new .gguf file")
+                   "What to write: a new or empty directory, or a new .gguf or .nemo file")
       ->required();
   command->add_option("--max-shard-gb", arguments.max_shard_gigabytes, "Largest file, in 10^9 bytes")
       ->capture_default_str()
@@ -385,12 +407,15 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   add("verify", "Recompute all checksums; exit 1 and the names of the files when one differs",
       "Example: stoa checkpoint verify runs/shakespeare/checkpoints/step-0000100", verify);
   const auto [sub, arguments] = add(
-      "export", "Write a bare Hugging Face directory, a GGUF file, or a checkpoint that Megatron-Core loads",
+      "export",
+      "Write a bare Hugging Face directory, a GGUF file, or a checkpoint that Megatron-Core or NeMo loads",
       "Example: stoa checkpoint export runs/shakespeare --dtype bf16 --output shakespeare-bf16", export_to);
-  sub->add_option("--to", arguments->to,
-                  "Whose form; megatron: torch_dist, with the optimizer's state of a checkpoint")
+  sub->add_option(
+         "--to", arguments->to,
+         "Whose form; megatron: torch_dist, with the optimizer's state of a checkpoint; nemo: the same "
+         "in a directory of NeMo 2, or with --output NAME.nemo an archive of NeMo 1")
       ->capture_default_str()
-      ->check(CLI::IsMember({"huggingface", "gguf", "megatron"}));
+      ->check(CLI::IsMember({"huggingface", "gguf", "megatron", "nemo"}));
   sub->add_option("--dtype", arguments->dtype, "Type of the weights, but of a GGUF file")
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
   sub->add_option(

@@ -1,8 +1,15 @@
 #include "run/export_megatron.h"
 
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "ckpt/tensor_directory.h"
 #include "ckpt/viewed_source.h"
+#include "foreign/checkpoint/foreign_checkpoint.h"
 #include "foreign/checkpoint/rearranged_source.h"
 #include "infer/model_files.h"
 #include "ops/step_state.h"
@@ -58,25 +65,54 @@ foreign::CanonicalState of_checkpoint(const ckpt::FoundCheckpoint& from) {
   return out;
 }
 
+// `whose`: who reads what is exported, for messages.
+foreign::CanonicalState canonical_state(const ckpt::FoundCheckpoint& from, const infer::ModelFiles& files,
+                                        std::string_view whose) {
+  if (from.state) return of_checkpoint(from);
+  foreign::CanonicalState state;
+  state.weights =
+      foreign::rearranged(files.tensors(), files.model(), *files.description().family, hf::stoa_family());
+  require<ConfigError>(state.weights != nullptr,
+                       "'{}': files of family {} hold norms minus 1, and no model of {} is read from "
+                       "such files: export it with --family auto first",
+                       from.model.string(), files.description().family->type, whose);
+  return state;
+}
+
+// The directory with the tokenizer's files; a GGUF file has none.
+std::filesystem::path tokenizer_files(const ckpt::FoundCheckpoint& from) {
+  return std::filesystem::is_directory(from.model) ? foreign::tokenizer_directory(from.model)
+                                                   : std::filesystem::path();
+}
+
 }  // namespace
 
 foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, const foreign::MegatronForm& form,
                                         const std::filesystem::path& output,
                                         const ckpt::ExportProgress& progress) {
   const infer::ModelFiles files(from.model);
+  return foreign::write_megatron(files.model(), canonical_state(from, files, "Megatron's"), form, output,
+                                 progress);
+}
+
+foreign::MegatronExport export_nemo2(const ckpt::FoundCheckpoint& from, const foreign::MegatronForm& form,
+                                     const std::filesystem::path& output,
+                                     const ckpt::ExportProgress& progress) {
+  const infer::ModelFiles files(from.model);
+  return foreign::write_nemo2(files.model(), canonical_state(from, files, "NeMo's"), form,
+                              tokenizer_files(from), output, progress);
+}
+
+foreign::NemoArchive export_nemo1(const ckpt::FoundCheckpoint& from, const foreign::MegatronForm& form,
+                                  const std::filesystem::path& output, const ckpt::ExportProgress& progress) {
+  const infer::ModelFiles files(from.model);
   foreign::CanonicalState state;
   if (from.state) {
-    state = of_checkpoint(from);
+    state.weights = below(std::make_shared<ckpt::TensorDirectory>(*from.state, ckpt::kStateStem), "master/");
   } else {
-    state.weights =
-        foreign::rearranged(files.tensors(), files.model(), *files.description().family, hf::stoa_family());
-    require<ConfigError>(
-        state.weights != nullptr,
-        "'{}': files of family {} hold norms minus 1, and no model of Megatron's is read from "
-        "such files: export it with --family auto first",
-        from.model.string(), files.description().family->type);
+    state = canonical_state(from, files, "NeMo's");
   }
-  return foreign::write_megatron(files.model(), state, form, output, progress);
+  return foreign::write_nemo1(files.model(), state, form, tokenizer_files(from), output, progress);
 }
 
 }  // namespace stoa::run

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <sstream>
+#include <string>
+#include <tuple>
 
 #include "base/file.h"
 #include "base/test_paths.h"
@@ -159,6 +161,64 @@ TEST_F(Workplace, MegatronExportIsReadBack) {
     EXPECT_EQ(here["adam"]["beta2"], 0.97);
     EXPECT_EQ(back["adam"], here["adam"]);
   }
+}
+
+// The same for NeMo 2, and for NeMo 1, whose archives hold weights alone.
+TEST_F(Workplace, NemoExportIsReadBack) {
+  const Arguments llama{"model.activation=swiglu", "model.bias=none", "model.normalization=rmsnorm",
+                        "model.position_embedding_type=rope",
+                        "model.share_embeddings_and_output_weights=false"};
+  for (const auto& [name, model, archives] :
+       {std::tuple<std::string, Arguments, bool>{"dense", {}, true},
+        {"llama",
+         llama + Arguments{"model.rope_scaling.type=llama3", "model.rope_scaling.factor=8",
+                           "model.rope_scaling.original_max_position_embeddings=8192"},
+         true},
+        {"experts",
+         llama +
+             Arguments{"model.num_moe_experts=4", "model.moe_router_topk=2", "model.moe_dense_layers=[0]"},
+         false}}) {
+    stoa_ok(train(name, model + Arguments{"trainer.max_steps=3", "model.optim.betas=[0.8, 0.97]"}));
+    const std::string checkpoint = name + "/checkpoints/step-0000003";
+    const Arguments exported{"checkpoint", "export", name, "--to", "nemo", "--dtype", "fp32", "--output"};
+    stoa_ok(exported + Arguments{name + "-nemo"});
+    const auto context = nlohmann::json::parse(read_text(path(name + "-nemo/context/io.json")));
+    EXPECT_EQ(context["version"], "0.0.1");
+    EXPECT_TRUE(context["objects"].contains(context["root"]["key"].get<std::string>()));
+    EXPECT_TRUE(fs::exists(path(name + "-nemo/context/nemo_tokenizer/tokenizer.json")));
+    stoa_ok({"checkpoint", "import", name + "-nemo", "--with-optimizer", "--output", name + "-back"});
+    const auto compared =
+        nlohmann::json::parse(stoa({"compare", checkpoint, name + "-back/step-0000003", "--json"}).out);
+    EXPECT_EQ(compared["different_tensors"].size(), 0u) << compared.dump(1);
+    EXPECT_EQ(compared["tensors"], compared["equal_tensors"]);
+    const auto training = [&](const std::string& at) {
+      return nlohmann::json::parse(read_text(path(at) / "state/manifest.json"))["training"];
+    };
+    const auto here = training(checkpoint), back = training(name + "-back/step-0000003");
+    for (const char* same : {"step", "samples", "adam"}) EXPECT_EQ(back[same], here[same]) << same;
+
+    const Outcome archive = stoa(exported + Arguments{name + ".nemo"});
+    EXPECT_EQ(archive.exit_code == 0, archives) << archive.text();
+    if (!archives) {
+      EXPECT_THAT(archive.err, HasSubstr("NeMo 1 has no such model"));
+      EXPECT_FALSE(fs::exists(path(name + ".nemo")));
+      continue;
+    }
+    EXPECT_FALSE(fs::exists(path(name + ".nemo.parts")));
+    EXPECT_THAT(read_text(path(name + ".nemo")), HasSubstr("vocab_file: nemo:vocab.json"));
+    stoa_ok({"checkpoint", "import", name + ".nemo", "--output", name + "-hf"});
+    stoa_ok({"checkpoint", "import", name + "-nemo", "--output", name + "-hf2"});
+    EXPECT_EQ(stoa({"compare", name + "-hf", name + "-hf2"}).exit_code, 0);
+    EXPECT_THAT(stoa(exported + Arguments{name + ".nemo"}).err, HasSubstr("exists: name a new file"));
+    EXPECT_THAT(stoa(exported + Arguments{"other.nemo", "--expert-model-parallel-size", "2"}).err,
+                HasSubstr("'other.nemo' holds weights alone"));
+  }
+  stoa_ok(train("alibi", {"trainer.max_steps=3", "model.position_embedding_type=alibi"}));
+  const Outcome refused =
+      stoa({"checkpoint", "export", "alibi", "--to", "nemo", "--dtype", "fp32", "--output", "out"});
+  EXPECT_THAT(refused.err, HasSubstr("NeMo 2 has no such model; it would lose:"));
+  EXPECT_THAT(refused.err, HasSubstr("model.position_embedding_type"));
+  EXPECT_FALSE(fs::exists(path("out")));
 }
 
 INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,

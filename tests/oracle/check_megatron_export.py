@@ -1,14 +1,19 @@
-"""Loads into Megatron-Core what `stoa checkpoint export --to megatron` wrote of a training in tests/fixtures/megatron_training, and goes on.
+"""Loads into Megatron-Core what `stoa checkpoint export --to megatron` or `--to nemo` wrote of a training in
+tests/fixtures/megatron_training, and goes on.
 
     stoa checkpoint import tests/fixtures/megatron_training/gpt --with-optimizer --output stoa
     stoa checkpoint export stoa --to megatron --dtype fp32 --output back
     python tests/oracle/check_megatron_export.py gpt back/iter_0000002 [TP [EP]]      # needs torch and megatron-core; no GPU
+
+NeMo 2's folder is named by its `weights`, an unpacked .nemo by its `model_weights`, whose weights alone are looked at: NeMo loads both so,
+with a prefix before every name.
 
 Model and optimizer are loaded by dist_checkpointing.load, on TP x EP processes (default: one); with EP above 1 the export is made with
 --expert-model-parallel-size EP. The log-probabilities and, after one more step, every weight and moment are compared with the fixture's;
 exits with 1 where one differs by more than 1e-4.
 """
 import json
+import pathlib
 import sys
 
 import torch
@@ -44,9 +49,18 @@ def check(rank, name, folder, layout):
     from megatron.core import dist_checkpointing
     a = dict(fixtures.MODELS[name], tensor_model_parallel_size=layout[0], expert_model_parallel_size=layout[2])
     model, optimizer = fixtures.with_optimizer(fixtures.build(a, layout), False)
-    loaded = dist_checkpointing.load(fixtures.sharded(model, optimizer, loading=True), folder)
-    model.module.load_state_dict(loaded["model"])
-    optimizer.load_state_dict(loaded["optimizer"])
+    prefix = {"weights": "module.", "model_weights": "model."}.get(pathlib.Path(folder).name, "")
+    form = {"prefix": prefix, "sharding_type": "fully_sharded_model_space"} if prefix else {}
+    wanted = fixtures.sharded(model, optimizer, loading=True, **form)
+    if prefix:  # as Lightning names and nests them
+        wanted = {"state_dict": wanted["model"], "optimizer": [wanted["optimizer"]]}
+        if prefix == "model.":
+            del wanted["optimizer"]
+    loaded = dist_checkpointing.load(wanted, folder)
+    weights = loaded["state_dict"] if prefix else loaded["model"]
+    model.module.load_state_dict({key.removeprefix(prefix): value for key, value in weights.items()})
+    if prefix != "model.":
+        optimizer.load_state_dict(loaded["optimizer"][0] if prefix else loaded["optimizer"])
     for group in optimizer.param_groups:
         group["weight_decay"] = 0.1 * group["wd_mult"]
     ids, positions, mask = fixtures.inputs()
@@ -54,6 +68,10 @@ def check(rank, name, folder, layout):
     logits = model(ids, positions, mask).float().clone()
     logprobs = logits[0].double().log_softmax(-1)
     worst = max(abs(logprobs[i, t].item() - answers["logprobs"][i + 1]) for i, t in enumerate(answers["ids"][1:]))
+    if prefix == "model.":
+        print(f"{name}, rank {rank}: log-probabilities differ by {worst:.1e}", flush=True)
+        dist.barrier()
+        sys.exit(0 if worst < 1e-4 else 1)
     model.zero_grad_buffer()
     optimizer.zero_grad()
     F.cross_entropy(logits.view(-1, fixtures.VOCABULARY), torch.roll(ids, -1, 1).reshape(-1)).backward()

@@ -161,11 +161,11 @@ def with_optimizer(model, distributed):
     return wrapped, optimizer
 
 
-def sharded(model, optimizer, loading=False):
-    metadata = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_avoid_prefix": True}
+def sharded(model, optimizer, loading=False, prefix="", sharding_type="fully_reshardable"):
+    metadata = {"distrib_optim_sharding_type": sharding_type, "chained_optim_avoid_prefix": True}
     model = model.module  # without DistributedDataParallel, as Megatron-LM's training script saves it
-    states = optimizer.sharded_state_dict(model.sharded_state_dict(), is_loading=loading, metadata=metadata)
-    return {"model": model.sharded_state_dict(), "optimizer": states}
+    states = optimizer.sharded_state_dict(model.sharded_state_dict(prefix=prefix), is_loading=loading, metadata=metadata)
+    return {"model": model.sharded_state_dict(prefix=prefix), "optimizer": states}
 
 
 def save(folder, a, iteration, model, optimizer):

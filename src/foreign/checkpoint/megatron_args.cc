@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "foreign/checkpoint/megatron_model.h"
-#include "model/same_function.h"
+#include "foreign/checkpoint/read_back.h"
 
 namespace stoa::foreign {
 namespace {
@@ -166,18 +166,9 @@ void write_megatron_args(PickleWriter& pickle, const model::ModelSpec& spec,
   write(alone);
   const std::string text = alone.finish();
   const ckpt::torch::Pickle read(std::as_bytes(std::span(text)), "the arguments for Megatron");
-  std::string lost;
-  try {
-    const MegatronModel back =
-        model_of_megatron(read.root(), spec.config.kind, spec.vocabulary, read.source());
-    ModelConfig expected = spec.config;
-    expected.vocab_size = spec.vocabulary;
-    for (const auto& d : model::function_differences(back.config, expected, model::Purpose::kResume))
-      lost += fmt::format("\n  model.{}: {} in Megatron, {} here", d.path, d.from, d.to);
-  } catch (const DataError& error) {
-    lost = fmt::format("\n  {}", error.what());
-  }
-  require<ConfigError>(lost.empty(), "Megatron has no such model; it would lose:{}", lost);
+  require_same_model("Megatron", spec, [&] {
+    return model_of_megatron(read.root(), spec.config.kind, spec.vocabulary, read.source()).config;
+  });
   write(pickle);
 }
 

@@ -156,11 +156,15 @@ void read_counters(ForeignCheckpoint& out, const ckpt::torch::TorchFile& file) {
   const auto count = [&](const std::optional<Value>& in, const char* name) {
     return counted(file, member(in, name)).value_or(0);
   };
-  state.iteration = std::max(count(root, "iteration"), count(args, "iteration"));
+  // "global_step" and the data module's samples: Lightning's words, of NeMo 2.
+  state.iteration =
+      std::max({count(root, "iteration"), count(args, "iteration"), count(root, "global_step")});
   state.updates = optimizer_step(file, member(root, "optimizer")).value_or(state.iteration);
   state.adam = adam_settings(member(root, "optimizer"));
   state.samples = count(args, "consumed_train_samples");
   if (state.samples == 0) state.samples = count(member(root, "opt_param_scheduler"), "num_steps");
+  for (const char* data : {"PreTrainingDataModule", "MockDataModule", "FineTuningDataModule"})
+    if (state.samples == 0) state.samples = count(member(root, data), "consumed_samples");
   if (state.samples == 0)
     state.samples = state.iteration * std::max<std::int64_t>(1, count(args, "global_batch_size"));
 }

@@ -89,9 +89,10 @@ std::optional<std::int64_t> embedding_rows(const ckpt::TensorSource& source) {
   return std::nullopt;
 }
 
-// The model of a configuration of NeMo 1: what it has under `model` in a training file.
-model::ModelConfig nemo_model(const std::string& text, const std::string& source,
-                              std::optional<std::int64_t> vocabulary) {
+}  // namespace
+
+model::ModelConfig model_of_nemo1(const std::string& text, const std::string& source,
+                                  std::optional<std::int64_t> vocabulary) {
   Node root = Node::map();
   root.entries.emplace_back("model", config::parse_yaml(text, source));
   try {
@@ -127,6 +128,23 @@ model::ModelConfig nemo_model(const std::string& text, const std::string& source
   }
 }
 
+model::ModelConfig model_of_nemo2(const std::string& text, const std::string& source,
+                                  std::optional<std::int64_t> vocabulary) {
+  Nemo2Config read;
+  try {
+    Node root = Node::map();
+    root.entries.emplace_back("model", config::parse_yaml(text, source));
+    std::vector<std::string> changes;
+    read = read_nemo2(std::move(root), changes, Purpose::kPlan);
+  } catch (const Error& error) {
+    fail<DataError>("'{}' describes a model that Stoa does not have: {}", source, error.what());
+  }
+  if (vocabulary) read.overrides.push_back(fmt::format("model.vocab_size={}", *vocabulary));
+  return model_of_overrides(read.overrides, source);
+}
+
+namespace {
+
 ForeignCheckpoint open_nemo1(const std::shared_ptr<const FileSet>& files, const ForeignOptions& options) {
   ForeignCheckpoint out;
   const fs::path path = files->path();
@@ -159,7 +177,7 @@ ForeignCheckpoint open_nemo1(const std::shared_ptr<const FileSet>& files, const 
                     "all are kept (--vocab-size gives their number)",
                     vocabulary.value_or(0)));
   }
-  const model::ModelConfig config = nemo_model(files->text(ckpt::kNemoConfig), source, vocabulary);
+  const model::ModelConfig config = model_of_nemo1(files->text(ckpt::kNemoConfig), source, vocabulary);
   require<DataError>(config.kind == model::ModelKind::kGpt,
                      "'{}': of NeMo 1, decoders (MegatronGPTModel) are read; this is another kind of model",
                      source);
@@ -192,15 +210,6 @@ ForeignCheckpoint open_nemo2(const fs::path& directory, const ForeignOptions& op
       std::make_shared<ckpt::FilesBelow>(files, "weights"));
   ForeignCheckpoint out;
   out.kind = "NeMo 2";
-  Nemo2Config read;
-  try {
-    Node root = Node::map();
-    root.entries.emplace_back("model", config::parse_yaml(files->text(name), source));
-    std::vector<std::string> changes;
-    read = read_nemo2(std::move(root), changes, Purpose::kPlan);
-  } catch (const Error& error) {
-    fail<DataError>("'{}' describes a model that Stoa does not have: {}", source, error.what());
-  }
   std::optional<std::int64_t> vocabulary = options.vocabulary;
   if (!vocabulary) {
     vocabulary = embedding_rows(*weights);
@@ -209,8 +218,7 @@ ForeignCheckpoint open_nemo2(const fs::path& directory, const ForeignOptions& op
                     "all are kept (--vocab-size gives their number)",
                     vocabulary.value_or(0)));
   }
-  if (vocabulary) read.overrides.push_back(fmt::format("model.vocab_size={}", *vocabulary));
-  const model::ModelConfig config = model_of_overrides(read.overrides, source);
+  const model::ModelConfig config = model_of_nemo2(files->text(name), source, vocabulary);
   assemble(out, directory, config, torch_dist_sources(weights, config.kind));
   if (files->has("weights/common.pt")) {
     const ckpt::torch::TorchFile common(files->at("weights/common.pt"),

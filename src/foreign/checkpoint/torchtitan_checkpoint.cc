@@ -64,7 +64,7 @@ ShapeFile shape_file(const fs::path& directory, const ForeignOptions& options) {
 }
 
 // torchtitan's names for those of the family llama.
-constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+constexpr std::pair<std::string_view, std::string_view> kTorchtitanNames[] = {
     {"model.embed_tokens.", "tok_embeddings."},
     {"self_attn.q_proj.", "attention.wq."},
     {"self_attn.k_proj.", "attention.wk."},
@@ -79,7 +79,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"lm_head.", "output."}};
 
 std::string torchtitan_name(std::string name) {
-  for (const auto& [from, to] : kNames)
+  for (const auto& [from, to] : kTorchtitanNames)
     if (const auto at = name.find(from); at != name.npos && (at == 0 || name[at - 1] == '.')) {
       name.replace(at, from.size(), to);
       break;
