@@ -134,6 +134,11 @@ TEST(Datatrove, DocumentsHoldTheirSignatureWhereAStageWritesIt) {
   EXPECT_GT(signatures, 10);
 }
 
+TEST(Datatrove, NumbersAreTakenForPunctuationLast) {
+  Simplifier simplify;
+  EXPECT_EQ(simplify("A \uff11, b\uff11\uff12.5 \uff0d\uff11"), "a 0 b0 \uff0d0");
+}
+
 // A text of `words` different words in sentences on lines: every rule holds.
 std::string good_text(int words) {
   std::string text;

@@ -47,7 +47,8 @@ std::string_view Simplifier::operator()(std::string_view text) {
   for (const char* p = begin; p < end;) {
     const Character c = read_character(p);
     const std::uint32_t classes = table.classes(c);
-    if (classes & (kSpace | kSymbol)) {
+    // Numbers come first: a fullwidth 1 is among datatrove's punctuation, too.
+    if ((classes & (kSpace | kSymbol)) != 0 && (classes & kDecimal) == 0) {
       blank = began;
       p += c.length;
       continue;
