@@ -4,7 +4,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -187,13 +186,9 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
   const auto write = [&](const fs::path& staging) {
     ShardedWriter writer(staging, content.stem, content.tensors, WriteMode::kInPlace, max_shard_bytes);
     content.write(writer);
-    // Checksums are computed while the disk takes the files; an error of commit() waits for them.
-    std::future<void> sums;
-    if (content.stem == kModelStem)
-      sums = std::async(std::launch::async, [&staging] { write_model_checksums(staging); });
     writer.commit();
     shards = writer.shards();
-    if (sums.valid()) sums.get();
+    if (content.stem == kModelStem) write_model_checksums(staging);
     write_text(staging / content.config_name, content.config);
     for (const SmallFile& file : content.texts) write_text(staging / file.name, file.text);
     if (fs::is_directory(small_files))

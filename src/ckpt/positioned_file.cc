@@ -36,11 +36,6 @@ PositionedFile::~PositionedFile() {
 
 void PositionedFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
   if (!write_pieces(fd_, offset, data, bytes)) fail_here("write");
-  // The disk begins with large pieces at once, so that sync() has little left to wait for. Nothing depends on
-  // it: what goes wrong here goes wrong there.
-  constexpr std::size_t kWorthStarting = std::size_t{1} << 20;
-  if (bytes >= kWorthStarting)
-    ::sync_file_range(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), SYNC_FILE_RANGE_WRITE);
 }
 
 void PositionedFile::sync() {
