@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "formats/parquet/json_value.h"
 #include "formats/parquet/page_codec.h"
 
@@ -239,7 +240,7 @@ bool RowReader::next(std::string& out) {
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       if (i > 0) out += ',';
       column = &fields_[i].name;
-      parquet::append_json_text(*column, out);
+      append_json_string(*column, out);
       out += ':';
       write(fields_[i], columns_[i], row_, out);
     }
@@ -286,7 +287,7 @@ void RowReader::write(const Field& field, const Column& column, std::int64_t row
       out += '{';
       for (std::size_t i = 0; i < field.children.size(); ++i) {
         if (i > 0) out += ',';
-        parquet::append_json_text(field.children[i].name, out);
+        append_json_string(field.children[i].name, out);
         out += ':';
         require<DataError>(row < column.children[i].length, "a structure without its member");
         write(field.children[i], column.children[i], row, out);
