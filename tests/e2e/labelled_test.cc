@@ -261,8 +261,8 @@ TEST_F(Labelled, BadLabelsAreToldByLine) {
   EXPECT_THAT(refused(R"({"text": "x"})"), HasSubstr("bad.jsonl line 2: no \"label\""));
   EXPECT_THAT(refused(R"({"txt": "x", "label": 1})"), HasSubstr("no \"text\"; the object has: label, txt"));
   EXPECT_THAT(refused("river"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refused("", {"model.labels=[soft]"}),
-              HasSubstr("label 'hard' is not among model.labels (soft)"));
+  EXPECT_THAT(refused("", {"model.labels=[soft, firm]"}),
+              HasSubstr("label 'hard' is not among model.labels (soft, firm)"));
   EXPECT_THAT(refused("", {"model.labels=[a, a]"}), HasSubstr("'a' is empty or appears twice"));
   EXPECT_THAT(refused("", {"model.task=sequence_clasification"}), HasSubstr("sequence_classification"));
   EXPECT_THAT(stoa({"plan", "memory", "gpt2-124m", "model.task=question_answering"}).err,
