@@ -251,6 +251,7 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                   "trainer.max_steps=5", "trainer.val_check_interval=4", "trainer.limit_val_batches=1",
                   "trainer.log_every_n_steps=1", "exp_manager.create_checkpoint_callback=false",
                   "exp_manager.explicit_log_dir=" + path("run").string()});
+    if (config.model.task.regression()) continue;  // trained on texts one by one, not on prepared data
     CountingObserver observer(5);
     Console quiet(Console::Level::kQuiet);
     train::Trainer trainer({config,
