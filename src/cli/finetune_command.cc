@@ -45,6 +45,7 @@ std::vector<std::string> command_of(const FinetuneArguments& a) {
   option("--template", a.choice.chat_template);
   option("--method", a.choice.method);
   option("--objective", a.choice.objective);
+  if (a.choice.skip_bad_records) command.emplace_back("--skip-bad-records");
   option("--output", a.job.config.output);
   a.job.append_options(command);
   return command;
@@ -146,6 +147,8 @@ void add_finetune_command(CLI::App& app, Context& context) {
   c->add_option("--validation-data", a->choice.validation,
                 "Files held back for validation (default: 2 % of --data, the last records)")
       ->type_name("FILE");
+  c->add_flag("--skip-bad-records", a->choice.skip_bad_records,
+              "Leave out records that cannot be used and say which; without it they are an error");
   c->add_option(
        "--method", a->choice.method,
        "full: all weights; lora: low-rank adapters of all linear layers; dora: the same with trained norms "

@@ -59,12 +59,16 @@ void add_score_head(const model::ModelConfig& c, const std::string& objective,
   if (c.final_logit_softcapping) out.emplace_back("model.final_logit_softcapping=null");
 }
 
+TuningFiles::Bad bad_records(const FinetuneChoice& choice) {
+  return choice.skip_bad_records ? TuningFiles::Bad::kSkipped : TuningFiles::Bad::kRefused;
+}
+
 // The first questions of records that are held back.
 std::vector<std::string> held_back_questions(const FinetuneChoice& choice, const TuningFiles& files) {
   const bool own = !choice.validation.empty();
   const TuningFiles* asked = &files;
   std::optional<TuningFiles> held_back;
-  if (own) asked = &held_back.emplace(paths_of(choice.validation));
+  if (own) asked = &held_back.emplace(paths_of(choice.validation), bad_records(choice));
   const std::int64_t first = own ? 0 : asked->records() - std::max<std::int64_t>(1, asked->records() / 50);
   return asked->questions(first, kQuestions, choice.chat_template != "none");
 }
@@ -88,7 +92,7 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
                                            Console& console) {
   const model::ModelSpec spec = infer::ModelFiles(model_path).model();
   const std::int64_t length = choice.length.value_or(std::min(spec.config.max_positions(), kLongestRow));
-  const TuningFiles files(paths_of(choice.data));
+  const TuningFiles files(paths_of(choice.data), bad_records(choice));
   const double rows = std::max(1.0, bytes_of(files) / kBytesPerToken / static_cast<double>(length));
   const auto batch = std::bit_floor(static_cast<std::uint64_t>(
       std::clamp<double>(rows / kStepsPerEpoch, 1, static_cast<double>(kMostRows))));
@@ -126,6 +130,7 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
     for (const char* part : {"hidden", "attention", "embedding"})
       out.push_back(fmt::format("model.{}_dropout=0", part));
   }
+  if (choice.skip_bad_records) out.emplace_back("model.data.skip_bad_records=true");
   if (!choice.validation.empty())
     out.push_back(fmt::format("model.data.validation_ds.file_names={}", list_of(choice.validation)));
   if (!choice.chat_template.empty())

@@ -17,6 +17,7 @@ struct FinetuneChoice {
   std::string method = "full", objective = "sft", chat_template;
   double epochs = 3;
   std::optional<std::int64_t> length;
+  bool skip_bad_records = false;
 };
 
 // Changes of the configuration of a model, a directory or a .gguf file. Rates go by the size of the model,

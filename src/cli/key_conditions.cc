@@ -187,7 +187,8 @@ void add_data(List& list) {
   list.add("model.data", {"eod_mask_loss", "reset_position_ids", "reset_attention_mask"}, {kind}, "kind gpt",
            [](const RunConfig& c) { return is_kind(c, ModelKind::kGpt); });
   list.add("model.data",
-           {"chat_template", "packed_sequence", "train_ds.file_names", "validation_ds.file_names"},
+           {"chat_template", "packed_sequence", "skip_bad_records", "train_ds.file_names",
+            "validation_ds.file_names"},
            {"model.data.chat"}, "data.chat true", [](const RunConfig& c) { return c.chats.chat; });
   list.add("model.data", {"eod_mask_loss", "reset_position_ids", "reset_attention_mask", "index_mapping_dir"},
            {"model.data.chat"}, "prepared text (data.chat false)",

@@ -13,6 +13,12 @@ namespace stoa::train {
 
 using watch::RunFinish, watch::StopReason;
 
+namespace {
+
+constexpr const char* kNothingTrained = "stopped by a signal before the first step: nothing was trained";
+
+}  // namespace
+
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)), config_(parts_.config), plan_(parts_.plan()), start_(Clock::now()) {}
 Trainer::~Trainer() = default;
@@ -26,7 +32,7 @@ RunFinish Trainer::run() {
   try {
     if (!set_up()) {
       finish.reason = StopReason::kSignal;
-      finish.detail = "stopped by a signal before the first step: nothing was trained";
+      finish.detail = kNothingTrained;
       finish.step = done_.step;
       finish.tokens = done_.tokens;
       discard();
@@ -34,12 +40,17 @@ RunFinish Trainer::run() {
     }
     loop(finish);
     if (guard_) guard_->check(done_.step);
+    const bool stopped_at_once = finish.reason == StopReason::kSignal && done_.step == beginning_.done.step;
     if (config_.exp_manager.create_checkpoint_callback) {
-      const bool stopped_at_once = finish.reason == StopReason::kSignal && done_.step == beginning_.done.step;
       if (saved_step_ != done_.step && !stopped_at_once) save(true);
       checkpoints_->finish();
       if (finish.reason == StopReason::kSignal && !stopped_at_once)
         finish.detail += "; a checkpoint was saved";
+    }
+    if (stopped_at_once && directory_->is_new()) {
+      finish.detail = kNothingTrained;
+      discard();
+      return finish;
     }
   } catch (const std::exception& error) {
     parts_.seat.on_failure(error.what());

@@ -130,16 +130,19 @@ TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenize
     if (notice) notice(line);
   };
   tune::EncodingCounts counts;
+  std::vector<std::string> skipped;
   const auto encode = [&](const TuningFiles& source, std::int64_t begin, std::int64_t end) {
     TuningFiles::Encoded encoded = source.encode(begin, end,
                                                  {*tokenizer, text, longest, threads_of(config), stop,
                                                   objective.name == tune::ObjectiveKind::kRegression});
     counts += encoded.counts;
+    skipped.insert(skipped.end(), encoded.skipped.begin(), encoded.skipped.end());
     if (objective.name == tune::ObjectiveKind::kKto) tune::add_mismatched(encoded.files.samples, longest);
     turn_ends_.insert(encoded.turn_ends.begin(), encoded.turn_ends.end());
     return std::make_shared<const tune::EncodedFiles>(std::move(encoded.files));
   };
-  const TuningFiles train(files.train, stop);
+  const auto bad = config.chats.skip_bad_records ? TuningFiles::Bad::kSkipped : TuningFiles::Bad::kRefused;
+  const TuningFiles train(files.train, bad, stop);
   for (const auto& line : train.descriptions()) say(line);
   require_forms(train, objective);
   for (const auto& file : train.files()) sources_.push_back(source_text(file));
@@ -151,13 +154,16 @@ TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenize
       validation_ = encode(train, ranges[1].first, ranges[1].second);
     end = ranges[0].second;
   } else if (validates && !files.validation.empty()) {
-    const TuningFiles held_back(files.validation, stop);
+    const TuningFiles held_back(files.validation, bad, stop);
     for (const auto& line : held_back.descriptions()) say(line);
     require_forms(held_back, objective);
     validation_ = encode(held_back, 0, held_back.records());
   }
   require<DataError>(end > 0, "splits_string {} leaves no record for training", config.data.splits_string);
   training_ = encode(train, 0, end);
+  if (!skipped.empty())
+    say(fmt::format("{} records are left out, they cannot be used:\n{}", skipped.size(),
+                    tune::list_faults(skipped)));
   for (const auto& line : tune::describe(counts, longest)) say(line);
   std::int64_t trained = 0;
   for (const auto& sample : training_->samples) trained += sample.text.trained_tokens();

@@ -21,6 +21,10 @@ void declare(config::Section<ChatDataConfig>& s) {
       .help(
           "Samples share rows, as many as fit, without seeing each other; false: one sample per row, "
           "padded.");
+  s.field("skip_bad_records", &C::skip_bad_records)
+      .help(
+          "Leave out records that cannot be used (no JSON, roles out of order, an empty answer …), each "
+          "reported with its file and number; false: they are an error.");
   const auto files = [](config::Section<FileNames>& f) {
     f.field("file_names", &FileNames::file_names).help("Files of chats, instead of data_prefix.");
   };

@@ -18,6 +18,7 @@ struct ChatDataConfig {
   bool chat = false;
   std::optional<std::string> chat_template;
   bool packed_sequence = true;
+  bool skip_bad_records = false;
   FileNames train_ds, validation_ds;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/console.h"
 #include "base/error.h"
@@ -11,6 +12,7 @@ namespace stoa::tune {
 namespace {
 
 constexpr std::int64_t kRecordsPerTask = 32;
+constexpr std::size_t kShownFaults = 20;
 
 // What a task brings home.
 struct Harvest {
@@ -20,19 +22,34 @@ struct Harvest {
 
 }  // namespace
 
-TuningFiles::TuningFiles(const std::vector<fs::path>& paths, const std::stop_token& stop) {
+TuningFiles::TuningFiles(const std::vector<fs::path>& paths, Bad bad, const std::stop_token& stop)
+    : bad_(bad) {
   for (const fs::path& path : paths) files_.emplace_back(path, stop);
   find_forms();
 }
 
-TuningFiles::TuningFiles(std::vector<RecordFile> files) : files_(std::move(files)) { find_forms(); }
+TuningFiles::TuningFiles(std::vector<RecordFile> files, Bad bad) : files_(std::move(files)), bad_(bad) {
+  find_forms();
+}
+
+RecordForm TuningFiles::form_of_file(const RecordFile& file) const {
+  std::optional<std::string> fault;
+  for (const RecordText& record : file.records()) {
+    const Place place = file.place(record);
+    try {
+      return form_of(parse_json(record.json, place), place);
+    } catch (const DataError& error) {
+      if (bad_ == Bad::kRefused) throw;
+      if (!fault) fault = error.what();
+    }
+  }
+  fail<DataError>("{} has no record that can be used: {}", file.name(), fault.value_or(""));
+}
 
 void TuningFiles::find_forms() {
   for (std::uint32_t f = 0; f < files_.size(); ++f) {
-    const auto& records = files_[f].records();
-    const Place first = files_[f].place(records.front());
-    forms_.push_back(form_of(parse_json(records.front().json, first), first));
-    for (std::uint32_t r = 0; r < records.size(); ++r) places_.push_back({f, r});
+    forms_.push_back(form_of_file(files_[f]));
+    for (std::uint32_t r = 0; r < files_[f].records().size(); ++r) places_.push_back({f, r});
   }
 }
 
@@ -72,17 +89,15 @@ TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, c
       }
     }
   });
-  std::string first;
-  std::size_t faults = 0;
   Encoded out;
   for (Harvest& harvest : harvests) {
-    if (first.empty() && !harvest.faults.empty()) first = harvest.faults.front();
-    faults += harvest.faults.size();
+    std::move(harvest.faults.begin(), harvest.faults.end(), std::back_inserter(out.skipped));
     std::move(harvest.samples.begin(), harvest.samples.end(), std::back_inserter(out.files.samples));
   }
-  require<DataError>(
-      faults == 0, "{}{}", first,
-      faults > 1 ? fmt::format("\n(and {} more records that cannot be used)", faults - 1) : std::string());
+  require<DataError>(out.skipped.empty() || bad_ == Bad::kSkipped,
+                     "{}\n({} of {} records cannot be used; --skip-bad-records, or "
+                     "model.data.skip_bad_records=true, leaves them out)",
+                     list_faults(out.skipped), out.skipped.size(), end - begin);
   for (std::int64_t i = begin; i < end; ++i) {
     const At at = places_[static_cast<std::size_t>(i)];
     out.files.records.push_back(files_[at.file].place(files_[at.file].records()[at.record]));
@@ -98,7 +113,13 @@ TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, c
 std::vector<std::string> TuningFiles::questions(std::int64_t begin, std::size_t count, bool roles) const {
   std::vector<std::string> out;
   for (std::int64_t i = begin; i < records() && out.size() < count; ++i) {
-    const Record found = record(i, {.roles = roles});
+    std::optional<Record> read;
+    try {
+      read = record(i, {.roles = roles});
+    } catch (const DataError&) {
+      continue;  // encode() reports it
+    }
+    const Record& found = *read;
     if (const auto* text = std::get_if<Continuation>(&found.text)) {
       if (!text->prompt.empty()) out.push_back(text->prompt);
       continue;
@@ -109,6 +130,14 @@ std::vector<std::string> TuningFiles::questions(std::int64_t begin, std::size_t 
         break;
       }
   }
+  return out;
+}
+
+std::string list_faults(const std::vector<std::string>& faults) {
+  const std::size_t shown = std::min(faults.size(), kShownFaults);
+  std::string out;
+  for (std::size_t i = 0; i < shown; ++i) out += (i > 0 ? "\n" : "") + faults[i];
+  if (shown < faults.size()) out += fmt::format("\nand {} more", faults.size() - shown);
   return out;
 }
 

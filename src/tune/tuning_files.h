@@ -17,9 +17,14 @@ namespace stoa::tune {
 
 class TuningFiles {
  public:
-  // Every file is of one form, told by its first record. IoError, DataError, Interrupted.
-  explicit TuningFiles(const std::vector<fs::path>& paths, const std::stop_token& stop = {});
-  explicit TuningFiles(std::vector<RecordFile> files);
+  // What becomes of a record that cannot be used.
+  enum class Bad { kRefused, kSkipped };
+
+  // Every file is of one form, told by its first record (kSkipped: the first that has a form). IoError,
+  // DataError, Interrupted.
+  explicit TuningFiles(const std::vector<fs::path>& paths, Bad bad = Bad::kRefused,
+                       const std::stop_token& stop = {});
+  explicit TuningFiles(std::vector<RecordFile> files, Bad bad = Bad::kRefused);
 
   std::int64_t records() const { return static_cast<std::int64_t>(places_.size()); }
   // "chats.jsonl: 200 records, OpenAI messages"
@@ -39,12 +44,13 @@ class TuningFiles {
     EncodedFiles files;
     EncodingCounts counts;
     std::set<token::TokenId> turn_ends;
+    std::vector<std::string> skipped;  // what is wrong with each record that is left out, by its place
   };
-  // Records [begin, end) of all. The result does not depend on the number of threads. DataError: the first
-  // record that cannot be used, and how many more.
+  // Records [begin, end) of all. The result does not depend on the number of threads. DataError: records that
+  // cannot be used and are not skipped, by their places.
   Encoded encode(std::int64_t begin, std::int64_t end, const Encoding& how) const;
   // The first answers' questions: of records from `begin` on, up to `count` texts of the first message of the
-  // user.
+  // user. Records that cannot be used have none.
   std::vector<std::string> questions(std::int64_t begin, std::size_t count, bool roles) const;
 
  private:
@@ -53,11 +59,16 @@ class TuningFiles {
   };
   Record record(std::int64_t number, const RecordOptions& options) const;
   void find_forms();
+  RecordForm form_of_file(const RecordFile& file) const;
 
   std::vector<RecordFile> files_;
+  Bad bad_;
   std::vector<RecordForm> forms_;
   std::vector<At> places_;
 };
+
+// The first of a list of faults, a line each, and how many more there are.
+std::string list_faults(const std::vector<std::string>& faults);
 
 // What the counts say to a person, a line each; nothing where all was taken as it is.
 std::vector<std::string> describe(const EncodingCounts& counts, std::int64_t longest);

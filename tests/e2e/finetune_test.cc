@@ -1,5 +1,6 @@
 // `stoa finetune` and what it trains on: chats in any form, masks, packing, templates, preferences.
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include <cmath>
 
@@ -347,6 +348,46 @@ TEST_F(Finetune, RefusesWhatCannotBeTrained) {
   const Outcome bare = stoa({"finetune", "base", "--data", "chats.jsonl", "--output", "refused"});
   EXPECT_EQ(bare.exit_code, 1);
   EXPECT_THAT(bare.err, HasSubstr("a chat needs a chat template"));
+}
+
+TEST_F(Finetune, BadRecordsAreRefusedOrNamedAndLeftOut) {
+  const std::string good = read_text(path("chats.jsonl"));
+  write_text(path("mixed.jsonl"), "{\"messages\": [\n" + good +
+                                      R"({"messages":[{"role":"robot","content":"a"}]})"
+                                      "\n");
+  const Arguments more{"--epochs", "1", "trainer.log_every_n_steps=1"};
+  const Outcome refused = stoa(tune("mixed.jsonl", "refused", more));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("mixed.jsonl record 1: not valid JSON"));
+  EXPECT_FALSE(fs::exists(path("refused")));
+  // The same as if they were not there.
+  const Outcome skipped = stoa_ok(tune("mixed.jsonl", "skipped", more + Arguments{"--skip-bad-records"}));
+  EXPECT_THAT(skipped.err, AllOf(HasSubstr("2 records are left out"), HasSubstr("mixed.jsonl record 1: not"),
+                                 HasSubstr("mixed.jsonl record 42: "), HasSubstr("40 samples in")));
+  write_text(path("late.jsonl"), good + "{\"messages\": []}\n[]\n" + good);
+  const Outcome late = stoa(tune("late.jsonl", "refused", more));
+  EXPECT_EQ(late.exit_code, 1);
+  EXPECT_THAT(late.err, AllOf(HasSubstr("late.jsonl record 41: "), HasSubstr("--skip-bad-records")));
+  // Whoever has nothing but bad records is told so.
+  write_text(path("bad.jsonl"), "[\n]\n{}\n");
+  const Outcome nothing = stoa(tune("bad.jsonl", "refused", more + Arguments{"--skip-bad-records"}));
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_FALSE(fs::exists(path("refused")));
+}
+
+TEST_F(Finetune, AnInterruptBeforeTheFirstStepLeavesNothing) {
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += read_text(path("chats.jsonl"));
+  write_text(path("many.jsonl"), many);  // validation, before the first step, takes a while
+  Program program(tune("chats.jsonl", "made/run",
+                       {"--validation-data", "many.jsonl", "trainer.limit_val_batches=100000"}),
+                  {directory(), {}});
+  ASSERT_TRUE(program.wait_until([&] { return program.errors().find("weights from") != std::string::npos; }));
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
+  EXPECT_THAT(outcome.err, HasSubstr("nothing was trained"));
+  EXPECT_FALSE(fs::exists(path("made")));
 }
 
 TEST_F(Finetune, NemosNamesOfFilesAndPlainTexts) {

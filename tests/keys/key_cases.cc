@@ -372,6 +372,7 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.data.chat", "true", "gpt", kRefusal, "cannot read");
   set("model.data.chat_template", "chatml", "chats");
   set("model.data.packed_sequence", "false", "chats");
+  set("model.data.skip_bad_records", "false", "chats with a record that cannot be used", kRefusal, "1 of");
   set("model.data.train_ds.file_names", "[../other.jsonl]", "chats in NeMo's files");
   set("model.data.validation_ds.file_names", "[../other.jsonl]", "chats in NeMo's files");
   set("model.objective.name", "ipo", "conservative preferences");

@@ -138,6 +138,7 @@ class KeyWorkplace : public e2e::Workplace {
         lines += line.dump() + "\n";
       }
       write_text(path(file), lines);
+      write_text(path("faulty.jsonl"), lines + "[]\n");
     }
     return {"model.data=../" + file, "model.data.chat=true", "model.tokenizer=../tok",
             "model.encoder_seq_length=64", "model.data.splits_string='90,10,0'"};
