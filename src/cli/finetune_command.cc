@@ -117,6 +117,10 @@ FinetuneArguments with_all_files(FinetuneArguments a) {
 
 void finetune(const FinetuneArguments& a, Context& context) {
   const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.choice.model, ckpt::Verify::kSizes);
+  require<ConfigError>(!found.adapter,
+                       "{} is an adapter of {}: tune that model, with model.peft.restore_from_path={} to train "
+                       "the adapter further, or merge the two before (stoa checkpoint merge {} --output DIR)",
+                       a.choice.model, found.model.string(), a.choice.model, a.choice.model);
   TrainingJob job = a.job;
   job.config.config = found.model.string();
   job.config.defaults = finetune_defaults(a.choice, found.model, context.console);

@@ -68,6 +68,12 @@ TEST_F(Finetune, AdaptersOfLinearLayers) {
   const auto hashes = json::parse(read_text(path("mine/base_tensors.json")));
   EXPECT_EQ(hashes["before"], hashes["after"]);
   stoa_ok({"generate", "mine", "--prompt", "who", "--max-tokens", "2"});
+  // An adapter is no model: what would be tuned is said, not guessed.
+  const Outcome adapter =
+      stoa({"finetune", "mine", "--data", "chats.jsonl", "--template", "alpaca", "--output", "further"});
+  EXPECT_EQ(adapter.exit_code, 1) << adapter.text();
+  EXPECT_THAT(adapter.err, HasSubstr("mine is an adapter of "));
+  EXPECT_FALSE(fs::exists(path("further")));
   // Rows of new tokens are no part of an adapter.
   const Outcome refused = stoa(tune("chats.jsonl", "grown", lora));
   EXPECT_EQ(refused.exit_code, 1) << refused.text();
