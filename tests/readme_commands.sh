@@ -21,4 +21,8 @@ fi
 mkdir "$work/run"
 [ -z "${3:-}" ] || cp -r "$3/." "$work/run"
 cd "$work/run"
-PATH="$(dirname "$program"):$PATH" bash -euxo pipefail "$work/commands.sh"
+# A command that fails leaves no server behind: it would hold the pipe of the test until its time is over.
+cat - "$work/commands.sh" > "$work/guarded.sh" <<'END'
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+END
+PATH="$(dirname "$program"):$PATH" bash -euxo pipefail "$work/guarded.sh"

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <set>
@@ -545,13 +546,19 @@ TEST(MegatronScript, WhatNobodyCanDecideIsLeftOutWithItsElse) {
 
 class MegatronScripts : public ::testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_ / "parts"); }
+  void SetUp() override {
+    // Of this test: others of the fixture may run at the same time.
+    std::string name = (fs::path(::testing::TempDir()) / "megatron_scripts.XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    fs::create_directories(folder_ / "parts");
+  }
   void TearDown() override { fs::remove_all(folder_); }
   std::string write(const std::string& name, const std::string& text) const {
     write_text(folder_ / name, text);
     return (folder_ / name).string();
   }
-  const fs::path folder_ = fs::path(::testing::TempDir()) / "megatron_scripts";
+  fs::path folder_;
 };
 
 // As SC21's run_table_1.sh, which is in several files.
