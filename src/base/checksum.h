@@ -14,7 +14,7 @@ std::uint64_t checksum(std::string_view text);
 std::uint64_t checksum_file(const std::filesystem::path& path);  // streams; IoError
 std::string checksum_text(std::uint64_t value);                  // "00ff…", 16 digits
 
-// What changes when a file, or a file of a folder, is replaced: names, sizes and times of change. Nothing is
+// The checksum of name, size and modification time of a file, or of all files of a folder. Nothing is
 // read.
 std::uint64_t checksum_of_states(const std::filesystem::path& place);
 

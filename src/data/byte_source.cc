@@ -146,12 +146,8 @@ class Bzip2Source final : public ByteSource {
       const int status = ::BZ2_bzDecompress(&stream_);
       input_.consume(input_.size() - stream_.avail_in);
       if (status == BZ_STREAM_END) {
-        char* const at = stream_.next_out;
-        const unsigned left = stream_.avail_out;
         ::BZ2_bzDecompressEnd(&stream_);
         open_ = false;
-        stream_.next_out = at;
-        stream_.avail_out = left;
       } else {
         require<DataError>(status == BZ_OK, "'{}' is not valid bzip2 data near byte {}", input_.name(),
                            input_.position());

@@ -31,26 +31,16 @@ class IndexedWriter::Hash {
   XXH3_state_t* state_;
 };
 
-void IndexedWriter::MadeFolders::make(const fs::path& folder) {
-  std::error_code error;
-  for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path())
-    if (at.has_filename()) made_.insert(made_.begin(), at);  // not "a/" of "a/b"
-  fs::create_directories(folder, error);
-  require<IoError>(!error, "cannot create the directory '{}': {}", folder.string(), error.message());
-}
-
-IndexedWriter::MadeFolders::~MadeFolders() {
-  std::error_code ignored;  // one that holds other files stays
-  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
-}
-
 IndexedWriter::IndexedWriter(const fs::path& prefix, TokenDtype dtype)
     : prefix_(dataset_prefix(prefix)), dtype_(dtype) {
   require<ConfigError>(is_integer(dtype), "tokens are stored as integers, not {}", token_dtype_name(dtype));
   require<ConfigError>(prefix_.has_filename(),
                        "the output '{}' is a directory; expected a prefix such as '{}'", prefix.string(),
                        (prefix / "corpus").string());
-  if (prefix_.has_parent_path()) folders_.make(prefix_.parent_path());
+  if (prefix_.has_parent_path()) {
+    folder_.path = prefix_.parent_path();
+    folder_.highest_made = make_directories(folder_.path);
+  }
   remove_abandoned(prefix_.has_parent_path() ? prefix_.parent_path() : fs::path("."));
   bin_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".bin"));
   idx_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".idx"));
@@ -189,7 +179,7 @@ void IndexedWriter::commit(Provenance provenance) {
   }
   bin_.reset();
   idx_.reset();
-  folders_.keep();
+  folder_.highest_made.clear();
 }
 
 }  // namespace stoa::data

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/made_directories.h"
 #include "data/indexed_dataset.h"
 #include "data/provenance.h"
 #include "data/token_dtype.h"
@@ -45,24 +46,20 @@ class IndexedWriter {
 
  private:
   class Hash;
-  // The folders above the files, as far as they were made; removed again where no files came of it.
-  class MadeFolders {
-   public:
-    MadeFolders() = default;
-    ~MadeFolders();
-    MadeFolders(const MadeFolders&) = delete;
-    MadeFolders& operator=(const MadeFolders&) = delete;
-    void make(const fs::path& folder);  // IoError
-    void keep() { made_.clear(); }
+  // The folder of the files, removed again with those above it if they were made for files that never came.
+  struct Folder {
+    Folder() = default;
+    ~Folder() { remove_made_directories(path, highest_made); }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
 
-   private:
-    std::vector<fs::path> made_;  // outermost first
+    fs::path path, highest_made;
   };
   void write_bin(std::span<const std::byte> stored);
 
   fs::path prefix_;
   TokenDtype dtype_;
-  MadeFolders folders_;  // before the files, which leave them first
+  Folder folder_;  // before the files, which leave them first
   std::unique_ptr<AtomicFile> bin_, idx_;
   std::unique_ptr<Hash> bin_hash_;
   std::vector<std::int32_t> lengths_;

@@ -48,8 +48,8 @@ TextInput describe_input(const fs::path& path, const ReadOptions& options) {
     input.form = TextForm::kJsonLines;
   } else {
     require<ConfigError>(extension == ".txt" || extension == ".text" || extension == ".md",
-                         "cannot tell the format of '{}'; expected .jsonl or .txt, also with .gz or .zst, "
-                         ".parquet, or an explicit format",
+                         "cannot tell the format of '{}'; expected .jsonl or .txt, also with .gz, .bz2 or "
+                         ".zst, .parquet, or an explicit format",
                          path.string());
   }
   return input;

@@ -13,12 +13,6 @@ namespace stoa::train {
 
 using watch::RunFinish, watch::StopReason;
 
-namespace {
-
-constexpr const char* kNothingTrained = "stopped by a signal before the first step: nothing was trained";
-
-}  // namespace
-
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)), config_(parts_.config), plan_(parts_.plan()), start_(Clock::now()) {}
 Trainer::~Trainer() = default;
@@ -29,15 +23,16 @@ RunFinish Trainer::run() {
     checkpoints_.reset();  // gives its lock back
     if (directory_) directory_->discard();
   };
+  const auto untrained = [&] {
+    discard();
+    finish.reason = StopReason::kSignal;
+    finish.detail = "stopped by a signal before the first step: nothing was trained";
+    finish.step = done_.step;
+    finish.tokens = done_.tokens;
+    return finish;
+  };
   try {
-    if (!set_up()) {
-      finish.reason = StopReason::kSignal;
-      finish.detail = kNothingTrained;
-      finish.step = done_.step;
-      finish.tokens = done_.tokens;
-      discard();
-      return finish;
-    }
+    if (!set_up()) return untrained();
     loop(finish);
     if (guard_) guard_->check(done_.step);
     const bool stopped_at_once = finish.reason == StopReason::kSignal && done_.step == beginning_.done.step;
@@ -47,11 +42,7 @@ RunFinish Trainer::run() {
       if (finish.reason == StopReason::kSignal && !stopped_at_once)
         finish.detail += "; a checkpoint was saved";
     }
-    if (stopped_at_once && directory_->is_new()) {
-      finish.detail = kNothingTrained;
-      discard();
-      return finish;
-    }
+    if (stopped_at_once && directory_->is_new()) return untrained();
   } catch (const std::exception& error) {
     parts_.seat.on_failure(error.what());
     finish.reason = StopReason::kError;

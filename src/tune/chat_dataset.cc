@@ -84,12 +84,13 @@ void ChatDataset::read(std::int64_t k, data::BatchRow to) const {
     const auto begin = static_cast<std::size_t>(first);
     std::iota(to.tokens.begin() + place.begin, to.tokens.begin() + first, options_.first_virtual);
     std::copy(text.tokens.begin(), text.tokens.end(), to.tokens.begin() + first);
-    if (options_.scored)
+    if (options_.scored) {
       to.loss_mask[begin + static_cast<std::size_t>(scored_token(text.tokens, options_.unscored))] = 1;
-    for (std::size_t i = 0; i + 1 < text.tokens.size() && !options_.scored;
-         ++i) {  // the last predicts nothing
-      to.labels[begin + i] = text.tokens[i + 1];
-      to.loss_mask[begin + i] = text.trained[i + 1];
+    } else {
+      for (std::size_t i = 0; i + 1 < text.tokens.size(); ++i) {  // the last token predicts nothing
+        to.labels[begin + i] = text.tokens[i + 1];
+        to.loss_mask[begin + i] = text.trained[i + 1];
+      }
     }
     std::iota(to.position_ids.begin() + place.begin, to.position_ids.begin() + place.end, 0);
     filled = place.end;
@@ -112,12 +113,10 @@ std::vector<data::Piece> ChatDataset::pieces(std::int64_t k) const {
 }
 
 std::int64_t ChatDataset::trained_tokens() const {
+  const auto trained = [&](const EncodedText& text) { return options_.scored ? 1 : text.trained_tokens(); };
   std::int64_t sum = 0;
-  for (std::size_t i = 0; options_.scored && i < files_->samples.size(); ++i)
-    sum += files_->samples[i].rejected ? 2 : 1;
-  if (options_.scored) return sum;
   for (const EncodedSample& sample : files_->samples)
-    sum += sample.text.trained_tokens() + (sample.rejected ? sample.rejected->trained_tokens() : 0);
+    sum += trained(sample.text) + (sample.rejected ? trained(*sample.rejected) : 0);
   return sum;
 }
 

@@ -56,11 +56,10 @@ std::vector<std::string_view> split_at_blank_lines(std::string_view text) {
 // Characters of addresses, as NeMo's pattern finds them.
 std::int64_t url_characters(std::string_view text) {
   const auto is_url_byte = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-           "$-_@.&+/:=?#~!*(),"sv.find(c) != std::string_view::npos;
+    return is_ascii_alphanumeric(c) || "$-_@.&+/:=?#~!*(),"sv.find(c) != std::string_view::npos;
   };
   const auto is_hex = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return is_ascii_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
   };
   std::int64_t count = 0;
   for (std::size_t at = text.find("http"); at != text.npos; at = text.find("http", at)) {

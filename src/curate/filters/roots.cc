@@ -60,6 +60,15 @@ std::vector<std::size_t> frequencies(std::vector<std::uint64_t>& hashes) {
   return counts;
 }
 
+// Hashes of every sequence of n units of a text. `offsets`: where each begins, and the end of the text.
+std::vector<std::uint64_t> sequence_hashes(std::string_view text, const std::vector<std::size_t>& offsets,
+                                           std::size_t n) {
+  std::vector<std::uint64_t> hashes;
+  for (std::size_t i = 0; i + n < offsets.size(); ++i)
+    hashes.push_back(XXH3_64bits(text.data() + offsets[i], offsets[i + n] - offsets[i]));
+  return hashes;
+}
+
 // The share of the most frequent sequences of n characters: of as many as the root of their number, but none
 // that occurs once.
 double character_repetition(std::string_view text, std::size_t n) {
@@ -67,10 +76,8 @@ double character_repetition(std::string_view text, std::size_t n) {
   for (std::size_t at = 0; at < text.size(); at += read_character(text.data() + at).length)
     offsets.push_back(at);
   offsets.push_back(text.size());
-  if (offsets.size() <= n) return 0;
-  std::vector<std::uint64_t> hashes;
-  for (std::size_t i = 0; i + n < offsets.size(); ++i)
-    hashes.push_back(XXH3_64bits(text.data() + offsets[i], offsets[i + n] - offsets[i]));
+  std::vector<std::uint64_t> hashes = sequence_hashes(text, offsets, n);
+  if (hashes.empty()) return 0;
   std::vector<std::size_t> counts = frequencies(hashes);
   const auto once = static_cast<std::size_t>(std::count(counts.begin(), counts.end(), std::size_t{1}));
   const std::size_t most =
@@ -83,14 +90,14 @@ double character_repetition(std::string_view text, std::size_t n) {
 
 // The share of sequences of n words that occur more than once.
 double word_repetition(const std::vector<std::string>& words, std::size_t n) {
-  if (words.size() < n) return 0;
-  std::vector<std::uint64_t> hashes;
   std::string joined;
-  for (std::size_t i = 0; i + n <= words.size(); ++i) {
-    joined.clear();
-    for (std::size_t k = i; k < i + n; ++k) (joined += words[k]) += ' ';
-    hashes.push_back(XXH3_64bits(joined.data(), joined.size()));
+  std::vector<std::size_t> offsets{0};
+  for (const std::string& word : words) {
+    (joined += word) += ' ';
+    offsets.push_back(joined.size());
   }
+  std::vector<std::uint64_t> hashes = sequence_hashes(joined, offsets, n);
+  if (hashes.empty()) return 0;
   std::size_t repeated = 0;
   for (const std::size_t count : frequencies(hashes)) repeated += count > 1 ? count : 0;
   return static_cast<double>(repeated) / static_cast<double>(hashes.size());
@@ -109,11 +116,9 @@ class RootsStage final : public Stage {
       document.text = std::move(cleaned);
       features.reset(document.text);
     }
-    std::vector<std::string> words;
-    each_piece(document.text, " \n\t", [&](std::string_view word) {
-      if (!strip_special(word).empty()) words.emplace_back(word);
-    });
-    const auto count = static_cast<double>(words.size());
+    std::int64_t words = 0;
+    each_piece(document.text, " \n\t", [&](std::string_view word) { words += !strip_special(word).empty(); });
+    const auto count = static_cast<double>(words);
     if (verdict.below("number_words", count, static_cast<double>(options_.number_words_min_cutoff))) return;
     if (verdict.above("number_words", count, static_cast<double>(options_.number_words_max_cutoff))) return;
     if (verdict.above("character_repetition",
@@ -233,14 +238,14 @@ void declare(config::Section<RootsFilter>& s) {
       .help("Length of the sequences of characters that are counted.");
   s.field("character_repetition_max_cutoff", &RootsFilter::character_repetition_max_cutoff)
       .range(0, 1)
-      .help("Largest share of the most frequent ones (en 0.106).");
+      .help("Largest share of the most frequent sequences (en 0.106).");
   s.field("word_repetition_length", &RootsFilter::word_repetition_length)
       .range(1, 1000)
       .unit("words")
       .help("Length of the sequences of words that are counted.");
   s.field("word_repetition_max_cutoff", &RootsFilter::word_repetition_max_cutoff)
       .range(0, 1)
-      .help("Largest share of those that occur more than once (en 0.19).");
+      .help("Largest share of sequences that occur more than once (en 0.19).");
   s.field("special_characters_max_cutoff", &RootsFilter::special_characters_max_cutoff)
       .range(0, 1)
       .help("Largest share of punctuation, digits, blanks, symbols and emoji.");

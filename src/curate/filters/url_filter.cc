@@ -13,14 +13,10 @@ namespace {
 
 using Entries = std::unordered_set<std::string>;
 
-bool is_alphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 std::string lower_alphanumeric(std::string_view text) {
   std::string out;
   for (const char c : text)
-    if (is_alphanumeric(c)) out += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (is_ascii_alphanumeric(c)) out += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   return out;
 }
 
@@ -92,7 +88,7 @@ class UrlFilterStage final : public Stage {
     Entries found;
     for (std::size_t at = 0; at < url.size();) {
       std::size_t end = at;
-      while (end < url.size() && is_alphanumeric(url[end])) ++end;
+      while (end < url.size() && is_ascii_alphanumeric(url[end])) ++end;
       if (end > at) found.emplace(url.substr(at, end - at));
       at = end + 1;
     }

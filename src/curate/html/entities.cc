@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/utf8.h"
+#include "curate/text/character.h"
 
 namespace stoa::curate {
 namespace {
@@ -26,7 +27,7 @@ std::size_t append_number(std::string_view text, std::string& out) {
   for (; at < text.size(); ++at) {
     const char c = text[at];
     std::uint32_t digit = 16;
-    if (c >= '0' && c <= '9') digit = static_cast<std::uint32_t>(c - '0');
+    if (is_ascii_digit(c)) digit = static_cast<std::uint32_t>(c - '0');
     if (hex && c >= 'a' && c <= 'f') digit = static_cast<std::uint32_t>(c - 'a' + 10);
     if (hex && c >= 'A' && c <= 'F') digit = static_cast<std::uint32_t>(c - 'A' + 10);
     if (digit == 16) break;
@@ -42,10 +43,7 @@ std::size_t append_number(std::string_view text, std::string& out) {
 // The longest name that `text` begins with; bytes that were used, 0: none.
 std::size_t append_named(std::string_view text, std::string& out) {
   std::size_t letters = 0;
-  while (letters < text.size() && letters < kLongestName &&
-         ((text[letters] >= 'a' && text[letters] <= 'z') || (text[letters] >= 'A' && text[letters] <= 'Z') ||
-          (text[letters] >= '0' && text[letters] <= '9')))
-    ++letters;
+  while (letters < text.size() && letters < kLongestName && is_ascii_alphanumeric(text[letters])) ++letters;
   const auto names = entity_names();
   const auto append = [&](std::string_view name) {
     const auto found =

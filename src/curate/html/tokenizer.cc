@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "curate/text/character.h"
+
 namespace stoa::curate {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f'; }
 
 }  // namespace
@@ -22,8 +23,8 @@ bool HtmlTokenizer::next(HtmlToken& token) {
   while (at_ < html_.size()) {
     if (html_[at_] == '<') {
       const char c = at_ + 1 < html_.size() ? html_[at_ + 1] : ' ';
-      if (is_letter(c)) return read_tag(token);
-      if (c == '/' && at_ + 2 < html_.size() && is_letter(html_[at_ + 2])) return read_tag(token);
+      if (is_ascii_letter(c)) return read_tag(token);
+      if (c == '/' && at_ + 2 < html_.size() && is_ascii_letter(html_[at_ + 2])) return read_tag(token);
       if (c == '!' || c == '?' || c == '/') {
         skip_markup();
         continue;
@@ -38,7 +39,7 @@ bool HtmlTokenizer::next(HtmlToken& token) {
         break;
       }
       const char c = html_[end + 1];
-      if (is_letter(c) || c == '/' || c == '!' || c == '?') break;
+      if (is_ascii_letter(c) || c == '/' || c == '!' || c == '?') break;
     }
     token = {};
     token.text = html_.substr(at_, end - at_);

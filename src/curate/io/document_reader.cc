@@ -35,7 +35,7 @@ void declare(config::Section<InputOptions>& s) {
       .help("Read source files of folders, whole, with members `path`, `language` and `license`.");
   s.field("wiki_namespaces", &InputOptions::wiki_namespaces)
       .not_empty()
-      .help("Numbers of the namespaces whose pages are read of exports of MediaWiki (0: articles).");
+      .help("Exports of MediaWiki: numbers of the namespaces whose pages are documents (0: articles).");
 }
 
 namespace {
@@ -147,12 +147,14 @@ void DocumentReader::close() {
 // The next documents of the file that is open; false at its end, or before its fault.
 bool DocumentReader::next_piece(InputBlock& block) {
   if (!fault_.empty()) return false;
+  if (records_) return next_records(block);
+  if (wiki_) return next_wiki_pages(block);
   try {
-    return records_ ? next_records(block) : wiki_ ? next_wiki_pages(block) : texts_->next(block.block);
+    return texts_->next(block.block);
   } catch (const DataError& e) {
     if (strict_) throw;
     fault_ = e.what();
-    return texts_ && texts_->salvage(block.block);
+    return texts_->salvage(block.block);
   }
 }
 
@@ -176,60 +178,59 @@ bool DocumentReader::next(InputBlock& block) {
     block.first = number_;
     number_ += std::ssize(block.block.documents);
     block.skip = 0;
-    if (!has_documents) {
-      if (input_ == from_.input && number_ < from_.number) continue;
-      return true;
-    }
     if (input_ == from_.input) {
-      if (number_ <= from_.number) continue;
+      // A fault stands behind the documents before it.
+      if (has_documents ? number_ <= from_.number : number_ < from_.number) continue;
       block.skip = static_cast<std::size_t>(std::max<std::int64_t>(0, from_.number - block.first));
     }
     return true;
   }
 }
 
-// Pages as XML.
-bool DocumentReader::next_wiki_pages(InputBlock& block) {
+// As many documents as fill a block; false where there are none. `append(text)` adds the next one to the text
+// of the block, or nothing where it is not wanted; false at the end of the file.
+template <class Append>
+bool DocumentReader::fill(InputBlock& block, const Append& append) {
   block.block.documents.clear();
   std::string text;
-  std::string_view page;
   try {
-    while (text.size() < data::kBlockBytes && wiki_->next(page)) {
-      block.block.documents.emplace_back(text.size(), text.size() + page.size());
-      text += page;
-    }
+    for (std::size_t begin = 0; text.size() < data::kBlockBytes && append(text); begin = text.size())
+      if (text.size() > begin) block.block.documents.emplace_back(begin, text.size());
   } catch (const DataError& e) {
     if (strict_) throw;
-    fault_ = e.what();  // told after the pages before it
+    fault_ = e.what();  // told after the documents before it
   }
   if (text.empty()) return false;
-  block.site = wiki_->site();
   block.block.text.assign(text);
   block.block.text.pad();
+  return true;
+}
+
+// Pages as XML.
+bool DocumentReader::next_wiki_pages(InputBlock& block) {
+  std::string_view page;
+  const auto append = [&](std::string& text) {
+    const bool found = wiki_->next(page);
+    if (found) text += page;
+    return found;
+  };
+  if (!fill(block, append)) return false;
+  block.site = wiki_->site();
   block.block.position = wiki_->position();
   return true;
 }
 
 // Records with texts or pages, headers and all.
 bool DocumentReader::next_records(InputBlock& block) {
-  block.block.documents.clear();
-  std::string text;
   WarcHeaders headers;
   std::string_view content;
-  try {
-    while (text.size() < data::kBlockBytes && records_->next(headers, content)) {
-      if (headers.type != "conversion" && headers.type != "response" && headers.type != "resource") continue;
-      const std::size_t begin = text.size();
+  const auto append = [&](std::string& text) {
+    const bool found = records_->next(headers, content);
+    if (found && (headers.type == "conversion" || headers.type == "response" || headers.type == "resource"))
       text.append(content.data() - headers.bytes, headers.bytes + content.size());
-      block.block.documents.emplace_back(begin, text.size());
-    }
-  } catch (const DataError& e) {
-    if (strict_) throw;
-    fault_ = e.what();  // told after the records before it
-  }
-  if (text.empty()) return false;
-  block.block.text.assign(text);
-  block.block.text.pad();
+    return found;
+  };
+  if (!fill(block, append)) return false;
   block.block.position = records_->position();
   return true;
 }

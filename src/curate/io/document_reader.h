@@ -70,6 +70,8 @@ class DocumentReader {
  private:
   bool open_next();
   bool next_piece(InputBlock& block);
+  template <class Append>
+  bool fill(InputBlock& block, const Append& append);
   bool next_records(InputBlock& block);
   bool next_wiki_pages(InputBlock& block);
   bool is_open() const { return texts_ || records_ || wiki_; }

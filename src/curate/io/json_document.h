@@ -25,7 +25,6 @@ class JsonDocuments {
   const std::string text_key_, id_key_;
 };
 
-// Appends the text as a JSON string, quotes included.
 // Gives a member to a document's metadata; one of the same name goes. `value` is JSON.
 void set_member(std::string_view key, std::string_view value, std::string& metadata);
 // The value of a member of a document's metadata that is a string without escapes; empty: there is none.

@@ -342,8 +342,8 @@ class WikiScanner {
     const bool closes = peek(1) == '/';
     std::size_t name_end = at_ + 1 + closes;
     std::string name;
-    for (; name_end < text_.size() && (is_ascii_letter(text_[name_end]) ||
-                                       (!name.empty() && text_[name_end] >= '0' && text_[name_end] <= '9'));
+    for (; name_end < text_.size() &&
+           (is_ascii_letter(text_[name_end]) || (!name.empty() && is_ascii_digit(text_[name_end])));
          ++name_end)
       name += static_cast<char>(text_[name_end] | 0x20);
     const std::size_t end = text_.substr(0, std::min(text_.size(), at_ + kLongestTag)).find('>', name_end);

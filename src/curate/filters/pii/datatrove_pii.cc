@@ -1,6 +1,7 @@
 #include <string_view>
 
 #include "curate/filters/pii/finders.h"
+#include "curate/filters/pii/look.h"
 #include "curate/text/character.h"
 
 namespace stoa::curate {
@@ -14,11 +15,7 @@ bool is_atom(char c) {
 
 // Whether `at` is a boundary of a word, \b.
 bool is_boundary(std::string_view text, std::size_t at) {
-  const auto word_at = [&](std::size_t i) {
-    return characters().has(read_character(text.data() + i).value, kWord);
-  };
-  const bool before = at > 0 && characters().has(read_character_before(text.data() + at).value, kWord);
-  return before != (at < text.size() && word_at(at));
+  return (at > 0 && look_before(text, at).is(kWord)) != look(text, at).is(kWord);
 }
 
 // The domain or bracketed address after an @; bytes, or 0.

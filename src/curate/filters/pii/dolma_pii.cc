@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "curate/filters/pii/finders.h"
+#include "curate/filters/pii/look.h"
 #include "curate/text/character.h"
 
 namespace stoa::curate {
@@ -10,16 +11,8 @@ namespace {
 constexpr std::size_t kNowhere = std::string_view::npos;
 constexpr std::ptrdiff_t kMostQuestionMarks = 10'000;  // a text with more is not looked at
 
-// The character at `at`; of length 0 at the end.
-Character character_at(std::string_view text, std::size_t at) {
-  return at < text.size() ? read_character(text.data() + at) : Character{0, 0};
-}
-bool is_space(Character c) { return c.length > 0 && characters().has(c.value, kSpace); }
 // [.\s@,?!;:)(]
-bool is_around_email(Character c) {
-  return is_space(c) ||
-         (c.length == 1 && std::string_view(".@,?!;:)(").find(static_cast<char>(c.value)) != kNowhere);
-}
+bool is_around_email(Looked c) { return c.is(kSpace) || c.is_one_of(".@,?!;:)("); }
 
 // What follows an @: [^\s@,?!;:)(]+?[.\s@,?!;:)(]?[\s\n\r]; its end, and that of the domain.
 struct Domain {
@@ -27,12 +20,12 @@ struct Domain {
 };
 std::optional<Domain> email_domain_at(std::string_view text, std::size_t begin) {
   for (std::size_t at = begin; at < text.size();) {
-    const Character c = character_at(text, at);
+    const Looked c = look(text, at);
     const bool around = is_around_email(c);
     if (at > begin && around) {
-      const Character next = character_at(text, at + c.length);
-      if (is_space(next)) return Domain{at, at + c.length + next.length};
-      if (is_space(c)) return Domain{at, at + c.length};
+      const Looked next = look(text, at + c.length);
+      if (next.is(kSpace)) return Domain{at, at + c.length + next.length};
+      if (c.is(kSpace)) return Domain{at, at + c.length};
     }
     if (around && c.value != '.') return std::nullopt;
     at += c.length;
@@ -51,29 +44,29 @@ std::optional<Email> find_email_at(std::string_view text, std::size_t from) {
   for (std::size_t at_sign = text.find('@', from); at_sign != kNowhere;) {
     // Characters that may stand before an address; it begins after as many of them as possible.
     std::size_t run_end = from;
-    for (Character c; is_around_email(c = character_at(text, run_end));) run_end += c.length;
+    for (Looked c; is_around_email(c = look(text, run_end));) run_end += c.length;
     if (!has_token || run_end > token_end) {
       token_end = run_end;
-      for (Character c; (c = character_at(text, token_end)).length > 0 && c.value != '@' && !is_space(c);)
+      for (Looked c; (c = look(text, token_end)).length > 0 && c.value != '@' && !c.is(kSpace);)
         token_end += c.length;
       has_token = true;
       token_refused = false;
     }
     std::size_t name_end = token_end, tried = token_refused ? token_end : kNowhere;
     for (std::size_t s = run_end;;) {
-      if (s < name_end && name_end != tried && character_at(text, name_end).value == '@') {
+      if (s < name_end && name_end != tried && look(text, name_end).value == '@') {
         if (const auto domain = email_domain_at(text, name_end + 1)) return Email{from, s, name_end, *domain};
         tried = name_end;
         token_refused |= name_end == token_end;
       }
       if (s == from) break;
-      const Character before = read_character_before(text.data() + s);
+      const Looked before = look_before(text, s);
       s -= before.length;
-      if (before.value == '@' || is_space(before)) name_end = s;
+      if (before.value == '@' || before.is(kSpace)) name_end = s;
     }
     // A match that begins in between has its name in the same token.
     from = run_end;
-    for (Character c; (c = character_at(text, from)).length > 0 && !is_around_email(c);) from += c.length;
+    for (Looked c; (c = look(text, from)).length > 0 && !is_around_email(c);) from += c.length;
     if (from == text.size()) break;
     if (from > at_sign) at_sign = text.find('@', from);
   }
@@ -83,8 +76,8 @@ std::optional<Email> find_email_at(std::string_view text, std::size_t from) {
 // Exactly `count` digits at `at`; their end, or npos.
 std::size_t after_digits(std::string_view text, std::size_t at, int count) {
   for (int i = 0; i < count; ++i) {
-    const Character c = character_at(text, at);
-    if (c.length == 0 || !characters().has(c.value, kDigit)) return kNowhere;
+    const Looked c = look(text, at);
+    if (!c.is(kDigit)) return kNowhere;
     at += c.length;
   }
   return at;
@@ -115,13 +108,13 @@ void add_paragraph(std::string_view text, std::size_t offset, std::vector<PiiMat
     matches.push_back({PiiKind::kEmail, offset + email->begin, offset + email->domain.end});
   }
   for (std::size_t at = 0; at < text.size();) {
-    Character c = character_at(text, at);
-    if (!is_space(c)) {
+    Looked c = look(text, at);
+    if (!c.is(kSpace)) {
       at += c.length;
       continue;
     }
     const std::size_t begin = at;
-    for (; is_space(c); c = character_at(text, at)) at += c.length;
+    for (; c.is(kSpace); c = look(text, at)) at += c.length;
     if (const std::size_t end = phone_number_at(text, at); end != kNowhere) {
       matches.push_back({PiiKind::kPhone, offset + begin, offset + end});
       at = end;

@@ -164,8 +164,7 @@ void declare(config::Section<PiiOptions>& s) {
   s.field("rule", &PiiOptions::rule)
       .help(
           "Whose patterns: datatrove (e-mail, IPv4), dolma (telephone numbers, too), starcoder (e-mail, "
-          "IPv4, "
-          "IPv6; no dates, no versions).");
+          "IPv4, IPv6; no dates, no versions).");
   s.field("remove_emails", &PiiOptions::remove_emails).help("Replace e-mail addresses.");
   s.field("remove_ips", &PiiOptions::remove_ips).help("Replace IP addresses.");
   s.field("remove_phones", &PiiOptions::remove_phones).help("dolma: replace telephone numbers.");

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "curate/filters/pii/finders.h"
+#include "curate/filters/pii/look.h"
 #include "curate/text/character.h"
 
 namespace stoa::curate {
@@ -12,30 +13,11 @@ namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
-constexpr char kBackspace = '\b';  // what \b is within brackets
 constexpr int kMostLabels = 10;
 constexpr std::size_t kLongestInside = 62, kLongestTopLevel = 63;  // of a label, of a top level domain
 
-// One character of the text, or its end.
-struct Looked {
-  char32_t value = 0;
-  std::uint8_t length = 0;  // 0: the end
-  bool is(std::uint32_t classes) const { return length > 0 && characters().has(value, classes); }
-  bool is_one_of(std::string_view marks) const {
-    return length == 1 && marks.find(static_cast<char>(value)) != kNone;
-  }
-  // \s of Python's regex, which does not take the separators of ASCII for white space.
-  bool is_blank() const { return is(kSpace) && (value < 0x1c || value > 0x1f); }
-};
-Looked look(std::string_view text, std::size_t at) {
-  if (at >= text.size()) return {};
-  const Character c = read_character(text.data() + at);
-  return {c.value, c.length};
-}
-Looked look_before(std::string_view text, std::size_t at) {
-  const Character c = read_character_before(text.data() + at);
-  return {c.value, c.length};
-}
+// \s of Python's regex, which does not take the separators of ASCII for white space.
+bool is_regex_space(Looked c) { return c.is(kSpace) && (c.value < 0x1c || c.value > 0x1f); }
 
 bool is_line_begin(std::string_view text, std::size_t at) { return at == 0 || text[at - 1] == '\n'; }
 bool is_line_end(std::string_view text, std::size_t at) { return at == text.size() || text[at] == '\n'; }
@@ -44,7 +26,8 @@ bool is_line_end(std::string_view text, std::size_t at) { return at == text.size
 bool may_begin_email(std::string_view text, std::size_t at) {
   if (is_line_begin(text, at)) return true;
   const Looked c = look_before(text, at);
-  return c.is_one_of("[({<\b@,?!;'\":.") || c.is_blank() || c.is(kHan) || c.value == 0xbf || c.value == 0xa1;
+  return c.is_one_of("[({<\b@,?!;'\":.") || is_regex_space(c) || c.is(kHan) || c.value == 0xbf ||
+         c.value == 0xa1;
 }
 // $ | [])}>\b\s@,?!;'"\p{Han}] | \\['"] | : (?! \d) | \. (?! \S) at `at`.
 bool may_end_email(std::string_view text, std::size_t at) {
@@ -52,20 +35,20 @@ bool may_end_email(std::string_view text, std::size_t at) {
   const Looked c = look(text, at), next = look(text, at + c.length);
   if (c.value == '\\') return next.is_one_of("'\"");
   if (c.value == ':') return !next.is(kDecimal);
-  if (c.value == '.') return next.length == 0 || next.is_blank();
-  return c.is_one_of("])}>\b@,?!;'\"") || c.is_blank() || c.is(kHan);
+  if (c.value == '.') return next.length == 0 || is_regex_space(next);
+  return c.is_one_of("])}>\b@,?!;'\"") || is_regex_space(c) || c.is(kHan);
 }
 // [^][(){}<>\b\s@,?!;'":#/\\=.\-] | [=.\-] (?! [.@]) at `at`.
 bool is_local(std::string_view text, std::size_t at) {
   const Looked c = look(text, at);
   if (c.is_one_of("=.-")) return !look(text, at + 1).is_one_of(".@");
-  return c.length > 0 && !c.is_one_of("][(){}<>\b@,?!;'\":#/\\") && !c.is_blank();
+  return c.length > 0 && !c.is_one_of("][(){}<>\b@,?!;'\":#/\\") && !is_regex_space(c);
 }
 
 // A label of a domain and its dot at `at`; where they end, or npos.
 std::size_t after_label(std::string_view text, std::size_t at) {
   const auto is_inside = [](Looked c) {
-    return c.length > 0 && !c.is_one_of(".\b@?!;,/()>") && !c.is_blank();
+    return c.length > 0 && !c.is_one_of(".\b@?!;,/()>") && !is_regex_space(c);
   };
   const Looked first = look(text, at);
   if (first.is(kRegexWord) && look(text, at + first.length).value == '.') return at + first.length + 1;
@@ -128,11 +111,11 @@ void add_emails(std::string_view text, std::vector<PiiMatch>& matches) {
 
 // ------------------------------------------------------------------------------------------- IP addresses
 
-bool may_begin_ip(Looked c) { return c.is_one_of("\b@?,!;:'\")(.") || c.is_blank() || c.is(kHan); }
+bool may_begin_ip(Looked c) { return c.is_one_of("\b@?,!;:'\")(.") || is_regex_space(c) || c.is(kHan); }
 bool may_end_ip(std::string_view text, std::size_t at) {
   if (is_line_end(text, at)) return true;
   const Looked c = look(text, at);
-  return c.is_one_of("@,?!;:'\"(.") || c.is_blank() || c.is(kHan);
+  return c.is_one_of("@,?!;:'\"(.") || is_regex_space(c) || c.is(kHan);
 }
 
 // Octets as the patterns of IPv6 take them: 0 to 99 with or without a zero before it, 100 to 255.
@@ -291,14 +274,14 @@ void add_addresses(std::string_view text, std::vector<PiiMatch>& matches) {
     const std::size_t end = after_ipv4(text, at);
     return end != kNone ? end : after_ipv6(text, at);
   };
+  const auto may_be = [&](std::size_t at) {
+    return at < text.size() && (text[at] == ':' || kHexDigits.find(text[at]) != kNone);
+  };
   for (std::size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    const bool may_be = kHexDigits.find(c) != kNone || c == ':';
-    std::size_t begin = at, end = is_line_begin(text, at) && may_be ? after_any(at) : kNone;
+    std::size_t begin = at, end = is_line_begin(text, at) && may_be(at) ? after_any(at) : kNone;
     const Looked mark = look(text, at);
     const std::size_t after = at + mark.length;
-    if (end == kNone && after < text.size() &&
-        (text[after] == ':' || kHexDigits.find(text[after]) != kNone) && may_begin_ip(mark)) {
+    if (end == kNone && may_be(after) && may_begin_ip(mark)) {
       begin = after;
       end = after_any(after);
     }
