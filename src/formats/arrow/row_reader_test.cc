@@ -3,11 +3,9 @@
 
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
-
-#include "base/error.h"
 #include "base/file.h"
 #include "base/test_paths.h"
+#include "formats/test_rows.h"
 
 namespace stoa::arrow {
 namespace {
@@ -19,29 +17,13 @@ std::string arrow_file(const std::string& name) {
 }
 
 std::vector<nlohmann::ordered_json> arrow_rows(const std::string& file) {
-  RowReader reader(file, "x.arrow");
-  std::vector<nlohmann::ordered_json> out;
-  for (std::string line; reader.next(line); line.clear()) out.push_back(nlohmann::ordered_json::parse(line));
-  return out;
+  return test::lines_of(test::all_rows<RowReader>(file, "x.arrow"));
 }
 
-std::string arrow_refusal(const std::string& file) {
-  try {
-    arrow_rows(file);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "read";
-}
+std::string arrow_refusal(const std::string& file) { return test::refusal<RowReader>(file, "x.arrow"); }
 
 TEST(Arrow, EveryFormGivesTheRowsThatParquetGives) {
-  std::vector<nlohmann::ordered_json> expected;
-  const std::string lines = read_text(test::source_dir() / "tests/fixtures/parquet/rows.jsonl");
-  for (std::size_t at = 0; at < lines.size();) {
-    const std::size_t end = lines.find('\n', at);
-    expected.push_back(nlohmann::ordered_json::parse(lines.substr(at, end - at)));
-    at = end + 1;
-  }
+  const auto expected = test::lines_of(read_text(test::source_dir() / "tests/fixtures/parquet/rows.jsonl"));
   ASSERT_EQ(expected.size(), 40U);
   for (const char* name : {"stream", "file", "zstd", "old_form", "large", "views"}) {
     const auto rows = arrow_rows(arrow_file(name));

@@ -2,72 +2,31 @@
 // tests/slow/fuzz.sh runs it with libFuzzer.
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
-#include "base/error.h"
-#include "base/test_paths.h"
 #include "formats/parquet/row_reader.h"
-
-namespace stoa::parquet {
-namespace {
-
-// Anything may be refused, with a DataError; nothing may crash or read beyond the bytes.
-void read_any_parquet(const char* data, std::size_t size) {
-  const std::vector<char> copy(data, data + size);  // a sanitizer sees the first byte read beyond it
-  std::string rows;
-  try {
-    RowReader reader({copy.data(), copy.size()}, "fuzz");
-    for (int i = 0; i < 200 && rows.size() < (1 << 20) && reader.next(rows); ++i) {
-    }
-  } catch (const DataError&) {
-  }
-}
-
-}  // namespace
-}  // namespace stoa::parquet
+#include "formats/test_rows.h"
 
 #ifdef STOA_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  stoa::parquet::read_any_parquet(reinterpret_cast<const char*>(data), size);
+  stoa::test::read_any_rows<stoa::parquet::RowReader>(reinterpret_cast<const char*>(data), size);
   return 0;
 }
 #else
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "base/file.h"
-#include "base/philox.h"
+#include "base/test_paths.h"
 
 namespace stoa::parquet {
 namespace {
 
 TEST(ParquetFuzz, SeedsAndMutations) {
   std::vector<std::string> seeds;
-  for (const char* name : {"none-1.0", "snappy-2.0", "encodings", "lz4-1.0", "gzip-1.0", "empty"})
-    seeds.push_back(
-        read_text(test::source_dir() / "tests/fixtures/parquet" / (std::string(name) + ".parquet")));
-  const PhiloxKey key = philox_key(2026, RandomPurpose::kTest, "parquet files");
-  std::uint64_t draw = 0;
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(philox_word(key, draw++) % n); };
-  const std::string tokens[] = {std::string(4, '\0'), std::string(4, '\xff'), "\x7f", "\x80\x80\x80\x80\x08",
-                                "\x15\x00"};
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (int i = 0; i < 20 || std::chrono::steady_clock::now() < end; ++i) {
-    std::string file = seeds[static_cast<std::size_t>(i) % seeds.size()];
-    for (std::size_t changes = 1 + below(6); changes > 0; --changes) {
-      // Half of the changes hit the footer, which says where everything else is.
-      const std::size_t at = below(2) == 0
-                                 ? below(file.size())
-                                 : file.size() - 1 - below(std::min<std::size_t>(file.size(), 9000));
-      const std::string& token = tokens[below(std::size(tokens))];
-      if (below(3) == 0)
-        file.replace(at, token.size(), token);
-      else
-        file[at] = static_cast<char>(below(256));
-    }
-    read_any_parquet(file.data(), file.size());
-  }
+  for (const std::string name : {"none-1.0", "snappy-2.0", "encodings", "lz4-1.0", "gzip-1.0", "empty"})
+    seeds.push_back(read_text(test::source_dir() / "tests/fixtures/parquet" / (name + ".parquet")));
+  const std::vector<std::string> tokens{std::string(4, '\0'), std::string(4, '\xff'), "\x7f",
+                                        "\x80\x80\x80\x80\x08", "\x15\x00"};
+  test::read_changed_rows<RowReader>(seeds, tokens, {.bytes = 9000, .at_end = true}, "parquet files");
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/test_paths.h"
+#include "formats/test_rows.h"
 
 namespace stoa::parquet {
 namespace {
@@ -18,35 +18,10 @@ using ::testing::StartsWith;
 
 const fs::path kParquetFolder = test::source_dir() / "tests/fixtures/parquet";
 
-std::string all_rows(std::string_view file) {
-  RowReader reader(file, "x.parquet");
-  std::string out;
-  while (reader.next(out)) {
-  }
-  return out;
-}
-
-std::vector<nlohmann::ordered_json> lines_of(std::string_view text) {
-  std::vector<nlohmann::ordered_json> out;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    out.push_back(nlohmann::ordered_json::parse(text.substr(0, end)));
-    text.remove_prefix(end + 1);
-  }
-  return out;
-}
-
-std::string refusal(std::string_view file) {
-  try {
-    all_rows(file);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "read";
-}
+std::string refusal(std::string_view file) { return test::refusal<RowReader>(file, "x.parquet"); }
 
 TEST(Parquet, EveryCodecVersionAndEncodingGivesTheSameRows) {
-  const auto expected = lines_of(read_text(kParquetFolder / "rows.jsonl"));
+  const auto expected = test::lines_of(read_text(kParquetFolder / "rows.jsonl"));
   ASSERT_EQ(expected.size(), 40u);
   int files = 0;
   for (const auto& entry : fs::directory_iterator(kParquetFolder)) {
@@ -54,7 +29,7 @@ TEST(Parquet, EveryCodecVersionAndEncodingGivesTheSameRows) {
         entry.path().stem() == "chats")
       continue;
     ++files;
-    const auto rows = lines_of(all_rows(read_text(entry.path())));
+    const auto rows = test::lines_of(test::all_rows<RowReader>(read_text(entry.path()), "x.parquet"));
     ASSERT_EQ(rows.size(), expected.size()) << entry.path();
     for (std::size_t i = 0; i < rows.size(); ++i)
       EXPECT_EQ(rows[i].dump(1), expected[i].dump(1)) << entry.path() << " row " << i;
