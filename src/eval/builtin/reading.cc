@@ -26,9 +26,7 @@ std::string without_articles(std::string_view text) {
 
 std::string without_ascii_punctuation(std::string_view text) {
   std::string out(text);
-  std::erase_if(out, [](char c) {
-    return std::string_view("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~").find(c) != std::string_view::npos;
-  });
+  std::erase_if(out, [](char c) { return kAsciiPunctuation.find(c) != std::string_view::npos; });
   return out;
 }
 
@@ -195,9 +193,7 @@ Json squad_results(const Json& doc, const Json& answers) {
                                       {"no_answer_probability", std::exp(answers.at(1).at(0).get<double>())}},
                                  Json{{"id", doc.at("id")}, {"answers", doc.at("answers")}}});
   Json out = Json::object();
-  for (const auto* name :
-       {"exact", "f1", "HasAns_exact", "HasAns_f1", "NoAns_exact", "NoAns_f1", "best_exact", "best_f1"})
-    out[name] = pair;
+  for (const char* name : kSquadFigures) out[name] = pair;
   return out;
 }
 

@@ -1,9 +1,9 @@
 #include "eval/builtin/sentences.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <sstream>
 
 #include "base/error.h"
@@ -19,25 +19,23 @@ constexpr int kInsideCapital = 1 << 2, kBeginSmall = 1 << 4;
 constexpr int kCapital = 1 << 1 | kInsideCapital | 1 << 3, kSmall = kBeginSmall | 1 << 5 | 1 << 6;
 
 // Characters that end a word where one may end a sentence.
-constexpr std::array<std::string_view, 19> kAfterWords{
-    ")", "\"", ";",      "}",      "]", "*", ":",      "@",      "'",     "(",
-    "{", "[",  "\u2018", "\u2019", "?", "!", "\u201c", "\u201d", "\u00ab"};
-constexpr std::array<std::string_view, 10> kClosing{"\"",     "'",      ")",      "]",      "}",
-                                                    "\u2018", "\u2019", "\u201c", "\u201d", "\u00ab"};
-constexpr std::string_view kGuillemet = "\u00bb";
+constexpr std::string_view kAfterWords[] = {")", "\"", ";",      "}",      "]",      "*",      ":",
+                                            "@", "'",  "(",      "{",      "[",      "\u2018", "\u2019",
+                                            "?", "!",  "\u201c", "\u201d", "\u00ab", "\u00bb"};
+constexpr std::string_view kClosing[] = {"\"",     "'",      ")",      "]",      "}",     "\u2018",
+                                         "\u2019", "\u201c", "\u201d", "\u00ab", "\u00bb"};
 
-template <std::size_t N>
-std::size_t length_of_any(const std::array<std::string_view, N>& marks, std::string_view text) {
+std::size_t length_of_any(std::span<const std::string_view> marks, std::string_view text) {
   for (const std::string_view mark : marks)
     if (text.starts_with(mark)) return mark.size();
-  return text.starts_with(kGuillemet) ? kGuillemet.size() : 0;
+  return 0;
 }
 
 std::size_t spaces_at(std::string_view text) { return text.size() - strip_left(text).size(); }
 
-// A place where a sentence may end: behind text[end - 1].
+// A mark that may end a sentence.
 struct Candidate {
-  std::size_t begin = 0, end = 0;   // of the mark
+  std::size_t mark = 0;             // its place
   std::size_t after = 0;            // end of what decides with it
   std::optional<std::size_t> next;  // where the next word begins
 };
@@ -48,10 +46,10 @@ std::vector<Candidate> candidates_in(std::string_view text) {
     if (text[i] != '.' && text[i] != '?' && text[i] != '!') continue;
     const std::string_view rest = text.substr(i + 1);
     if (const std::size_t mark = length_of_any(kAfterWords, rest); mark > 0) {
-      out.push_back({i, i + 1, i + 1 + mark, std::nullopt});
+      out.push_back({i, i + 1 + mark, std::nullopt});
     } else if (const std::size_t spaces = spaces_at(rest); spaces > 0 && spaces < rest.size()) {
       const std::size_t begin = i + 1 + spaces;
-      out.push_back({i, i + 1, begin + words_of(text.substr(begin)).front().size(), begin});
+      out.push_back({i, begin + first_word(text.substr(begin)).size(), begin});
     }
   }
   return out;
@@ -92,55 +90,41 @@ fs::path english_model() {
 
 // One sentence into words (nltk/tokenize/destructive.py).
 std::vector<std::string> words_of_sentence(std::string text) {
-  struct Rule {
-    PythonRegex pattern;
-    const char* with;
-  };
-  static const std::vector<Rule>& kBeforeQuotes = *[] {
-    auto* rules = new std::vector<Rule>();
-    const auto add = [&](const char* pattern, const char* with, bool ignore_case = false) {
-      rules->push_back({PythonRegex(pattern, ignore_case), with});
-    };
-    add("([«“‘„]|[`]+)", R"( \1 )");
-    add(R"(^\")", "``");
-    add("(``)", R"( \1 )");
-    add(R"(([ \(\[{<])(\"|\'{2}))", R"(\1 `` )");
-    add(R"((?<!\w)(\')(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w))", R"(\1 )", true);
-    add(R"(([^\.])(\.)([\]\)}>"'»”’ ]*)\s*$)", R"(\1 \2 \3 )");
-    add(R"(([:,])([^\d]))", R"( \1 \2)");
-    add("([:,])$", R"( \1 )");
-    add(R"(\.{2,})", R"( \g<0> )");
-    add("[;@#$%&]", R"( \g<0> )");
-    add("[\u2012-\u2015]", R"( \g<0> )");
-    add(R"(([^\.])(\.)([\]\)}>"\']*)\s*$)", R"(\1 \2\3 )");
-    add("[?!]", R"( \g<0> )");
-    add("([^'])' ", R"(\1 ' )");
-    add("[*]", R"( \g<0> )");
-    add(R"([\]\[\(\)\{\}\<\>])", R"( \g<0> )");
-    add("--", " -- ");
-    return rules;
-  }();
-  static const std::vector<Rule>& kQuotesAndContractions = *[] {
-    auto* rules = new std::vector<Rule>();
-    const auto add = [&](const char* pattern, const char* with, bool ignore_case = false) {
-      rules->push_back({PythonRegex(pattern, ignore_case), with});
-    };
-    add("([»”’])", R"( \1 )");
-    add("''", " '' ");
-    add("\"", " '' ");
-    add(R"(\s+)", " ");
-    add("([^' ])('[sS]|'[mM]|'[dD]|') ", R"(\1 \2 )");
-    add("([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", R"(\1 \2 )");
-    for (const char* pattern :
-         {R"(\b(can)(not)\b)", R"(\b(d)('ye)\b)", R"(\b(gim)(me)\b)", R"(\b(gon)(na)\b)", R"(\b(got)(ta)\b)",
-          R"(\b(lem)(me)\b)", R"(\b(more)('n)\b)", R"(\b(wan)(na)(?=\s))", R"( ('t)(is)\b)",
-          R"( ('t)(was)\b)"})
-      add(pattern, R"( \1 \2 )", true);
-    return rules;
-  }();
-  for (const auto& [pattern, with] : kBeforeQuotes) text = pattern.substitute(text, with);
-  text = " " + text + " ";
-  for (const auto& [pattern, with] : kQuotesAndContractions) text = pattern.substitute(text, with);
+  static const RegexReplacements kBeforeQuotes{
+      {"([«“‘„]|[`]+)", R"( \1 )"},
+      {R"(^\")", "``"},
+      {"(``)", R"( \1 )"},
+      {R"(([ \(\[{<])(\"|\'{2}))", R"(\1 `` )"},
+      {R"((?<!\w)(\')(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w))", R"(\1 )", true},
+      {R"(([^\.])(\.)([\]\)}>"'»”’ ]*)\s*$)", R"(\1 \2 \3 )"},
+      {R"(([:,])([^\d]))", R"( \1 \2)"},
+      {"([:,])$", R"( \1 )"},
+      {R"(\.{2,})", R"( \g<0> )"},
+      {"[;@#$%&]", R"( \g<0> )"},
+      {"[\u2012-\u2015]", R"( \g<0> )"},
+      {R"(([^\.])(\.)([\]\)}>"\']*)\s*$)", R"(\1 \2\3 )"},
+      {"[?!]", R"( \g<0> )"},
+      {"([^'])' ", R"(\1 ' )"},
+      {"[*]", R"( \g<0> )"},
+      {R"([\]\[\(\)\{\}\<\>])", R"( \g<0> )"},
+      {"--", " -- "}},
+      kQuotesAndContractions{{"([»”’])", R"( \1 )"},
+                             {"''", " '' "},
+                             {"\"", " '' "},
+                             {R"(\s+)", " "},
+                             {"([^' ])('[sS]|'[mM]|'[dD]|') ", R"(\1 \2 )"},
+                             {"([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", R"(\1 \2 )"},
+                             {R"(\b(can)(not)\b)", R"( \1 \2 )", true},
+                             {R"(\b(d)('ye)\b)", R"( \1 \2 )", true},
+                             {R"(\b(gim)(me)\b)", R"( \1 \2 )", true},
+                             {R"(\b(gon)(na)\b)", R"( \1 \2 )", true},
+                             {R"(\b(got)(ta)\b)", R"( \1 \2 )", true},
+                             {R"(\b(lem)(me)\b)", R"( \1 \2 )", true},
+                             {R"(\b(more)('n)\b)", R"( \1 \2 )", true},
+                             {R"(\b(wan)(na)(?=\s))", R"( \1 \2 )", true},
+                             {R"( ('t)(is)\b)", R"( \1 \2 )", true},
+                             {R"( ('t)(was)\b)", R"( \1 \2 )", true}};
+  text = kQuotesAndContractions(" " + kBeforeQuotes(std::move(text)) + " ");
   std::vector<std::string> out;
   for (const std::string_view word : words_of(text)) out.emplace_back(word);
   return out;
@@ -267,8 +251,8 @@ std::vector<std::string_view> SentenceCutter::sentences(std::string_view text) c
   };
   std::vector<Context> contexts;
   for (const Candidate& candidate : candidates_in(text)) {
-    const std::size_t done = contexts.empty() ? 0 : contexts.back().at.begin;
-    const std::size_t space = text.substr(done, candidate.begin - done).find_last_of(" \t\n\r\v\f");
+    const std::size_t done = contexts.empty() ? 0 : contexts.back().at.mark;
+    const std::size_t space = text.substr(done, candidate.mark - done).find_last_of(" \t\n\r\v\f");
     std::size_t begin = contexts.empty() ? 0 : contexts.back().begin;
     if (space != std::string_view::npos && space > 0) begin = done + space + 1;
     if (!contexts.empty() && done > begin) contexts.pop_back();
@@ -278,8 +262,8 @@ std::vector<std::string_view> SentenceCutter::sentences(std::string_view text) c
   std::size_t last = 0;
   for (const auto& [at, begin] : contexts)
     if (has_break(text.substr(begin, at.after - begin))) {
-      slices.emplace_back(last, at.end);
-      last = at.next.value_or(at.end);
+      slices.emplace_back(last, at.mark + 1);
+      last = at.next.value_or(at.mark + 1);
     }
   slices.emplace_back(last, strip_right(text).size());
   // Closing marks at the beginning of a sentence belong to the one before.

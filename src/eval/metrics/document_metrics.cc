@@ -107,7 +107,7 @@ class Comparable {
     const auto drop = [&](std::string_view characters) {
       std::erase_if(text, [&](char c) { return characters.find(c) != std::string_view::npos; });
     };
-    if (arguments_.value("ignore_punctuation", false)) drop("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~");
+    if (arguments_.value("ignore_punctuation", false)) drop(kAsciiPunctuation);
     if (arguments_.value("ignore_numbers", false)) drop("0123456789");
     // numpy's strings end before zero bytes.
     while (!text.empty() && text.back() == '\0') text.pop_back();

@@ -1,9 +1,10 @@
 #include "eval/metrics/rouge.h"
 
 #include <algorithm>
-#include <map>
+#include <cstdint>
 
 #include "eval/metrics/porter_stemmer.h"
+#include "eval/metrics/word_grams.h"
 #include "eval/python/text.h"
 
 namespace stoa::eval {
@@ -15,13 +16,13 @@ double f_measure(double precision, double recall) {
   return precision + recall > 0 ? 2 * precision * recall / (precision + recall) : 0.0;
 }
 
-double ratio(std::size_t part, std::size_t whole) {
-  return static_cast<double>(part) / static_cast<double>(std::max<std::size_t>(whole, 1));
+double ratio(std::int64_t part, std::int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(whole, 1));
 }
 
 // [i][j]: length of the longest common subsequence of the first i words and the first j.
-std::vector<std::vector<std::size_t>> common_lengths(const Words& a, const Words& b) {
-  std::vector<std::vector<std::size_t>> table(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+std::vector<std::vector<std::int64_t>> common_lengths(const Words& a, const Words& b) {
+  std::vector<std::vector<std::int64_t>> table(a.size() + 1, std::vector<std::int64_t>(b.size() + 1));
   for (std::size_t i = 1; i <= a.size(); ++i)
     for (std::size_t j = 1; j <= b.size(); ++j)
       table[i][j] =
@@ -50,25 +51,15 @@ std::vector<std::string> rouge_words(const std::string& text, bool stem) {
 }
 
 double rouge_n(const Words& reference, const Words& answer, std::size_t n) {
-  const auto count = [n](const Words& words) {
-    std::map<Words, std::size_t> out;
-    for (std::size_t i = 0; i + n <= words.size(); ++i)
-      ++out[Words(words.begin() + static_cast<std::ptrdiff_t>(i),
-                  words.begin() + static_cast<std::ptrdiff_t>(i + n))];
-    return out;
-  };
-  const auto mine = count(answer), theirs = count(reference);
-  std::size_t common = 0;
-  for (const auto& [gram, times] : theirs)
-    if (const auto it = mine.find(gram); it != mine.end()) common += std::min(times, it->second);
-  const auto total = [n](const Words& words) { return words.size() < n ? 0 : words.size() - n + 1; };
-  return f_measure(ratio(common, total(answer)), ratio(common, total(reference)));
+  const Grams mine = grams(answer, n, " "), theirs = grams(reference, n, " ");
+  const std::int64_t same = count_common(mine, theirs);
+  return f_measure(ratio(same, total_of(mine)), ratio(same, total_of(theirs)));
 }
 
 double rouge_l(const Words& reference, const Words& answer) {
   if (reference.empty() || answer.empty()) return 0;
-  const std::size_t common = common_lengths(reference, answer).back().back();
-  return f_measure(ratio(common, answer.size()), ratio(common, reference.size()));
+  const std::int64_t same = common_lengths(reference, answer).back().back();
+  return f_measure(ratio(same, std::ssize(answer)), ratio(same, std::ssize(reference)));
 }
 
 }  // namespace stoa::eval

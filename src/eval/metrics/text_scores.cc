@@ -1,40 +1,15 @@
 #include "eval/metrics/text_scores.h"
 
 #include <cmath>
-#include <map>
 
 #include "base/utf8.h"
 #include "chat/value.h"
+#include "eval/metrics/word_grams.h"
 #include "eval/python/regex.h"
 #include "eval/python/text.h"
 
 namespace stoa::eval {
 namespace {
-
-using Grams = std::map<std::string, std::int64_t>;
-
-Grams grams(const std::vector<std::string>& units, std::size_t n, const char* between) {
-  Grams out;
-  for (std::size_t i = 0; i + n <= units.size(); ++i) {
-    std::string gram;
-    for (std::size_t j = i; j < i + n; ++j) gram += units[j] + between;
-    ++out[gram];
-  }
-  return out;
-}
-
-std::int64_t total_of(const Grams& g) {
-  std::int64_t sum = 0;
-  for (const auto& [gram, count] : g) sum += count;
-  return sum;
-}
-
-std::int64_t common(const Grams& a, const Grams& b) {
-  std::int64_t sum = 0;
-  for (const auto& [gram, count] : a)
-    if (const auto it = b.find(gram); it != b.end()) sum += std::min(count, it->second);
-  return sum;
-}
 
 std::vector<std::string> letters_without_space(const std::string& text) {
   std::vector<std::string> out;
@@ -46,8 +21,7 @@ std::vector<std::string> letters_without_space(const std::string& text) {
 
 // One mark of ASCII punctuation at the end of a word, else at its beginning, is a word of its own.
 std::vector<std::string> words_with_marks_apart(const std::string& text) {
-  constexpr std::string_view kMarks = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-  const auto is_mark = [&](char c) { return kMarks.find(c) != std::string_view::npos; };
+  const auto is_mark = [](char c) { return kAsciiPunctuation.find(c) != std::string_view::npos; };
   std::vector<std::string> out;
   for (const std::string_view word : words_of(text)) {
     if (first_character(word).size() == word.size()) {
@@ -68,18 +42,17 @@ std::vector<std::string> words_with_marks_apart(const std::string& text) {
 }  // namespace
 
 std::vector<std::string> words_13a(const std::string& text) {
-  static const PythonRegex kSymbols(R"(([\{-\~\[-\` -\&\(-\+\:-\@\/]))"), kAfter(R"(([^0-9])([\.,]))"),
-      kBefore(R"(([\.,])([^0-9]))"), kDash(R"(([0-9])(-))");
+  static const RegexReplacements kMarksApart{{R"(([\{-\~\[-\` -\&\(-\+\:-\@\/]))", R"( \1 )"},
+                                             {R"(([^0-9])([\.,]))", R"(\1 \2 )"},
+                                             {R"(([\.,])([^0-9]))", R"( \1 \2)"},
+                                             {R"(([0-9])(-))", R"(\1 \2 )"}};
   std::string line = replaced(text, "<skipped>", "");
   line = replaced(replaced(line, "-\n", ""), "\n", " ");
   if (line.find('&') != std::string::npos)
     for (const auto& [from, to] : std::vector<std::pair<const char*, const char*>>{
              {"&quot;", "\""}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}})
       line = replaced(line, from, to);
-  line = kSymbols.substitute(" " + line + " ", R"( \1 )");
-  line = kAfter.substitute(line, R"(\1 \2 )");
-  line = kBefore.substitute(line, R"( \1 \2)");
-  line = kDash.substitute(line, R"(\1 \2 )");
+  line = kMarksApart(" " + line + " ");
   std::vector<std::string> out;
   for (const std::string_view word : words_of(line)) out.emplace_back(word);
   return out;
@@ -95,7 +68,7 @@ BleuCounts::BleuCounts(const std::vector<TextPair>& pairs) {
     for (std::size_t n = 1; n <= kOrder; ++n) {
       const Grams mine = grams(answer, n, " ");
       c.answer[n - 1] = total_of(mine);
-      c.matches[n - 1] = common(mine, grams(reference, n, " "));
+      c.matches[n - 1] = count_common(mine, grams(reference, n, " "));
     }
     counts_.push_back(c);
   }
@@ -136,7 +109,7 @@ ChrfCounts::ChrfCounts(const std::vector<TextPair>& pairs, std::size_t words) {
       c.reference[at] = total_of(theirs);
       // Without n-grams of the reference, those of the answer do not count either.
       c.answer[at] = c.reference[at] > 0 ? total_of(mine) : 0;
-      c.matches[at] = common(mine, theirs);
+      c.matches[at] = count_common(mine, theirs);
     };
     const auto answer = letters_without_space(pair.answer), reference = letters_without_space(pair.reference);
     for (std::size_t n = 1; n <= kCharacters; ++n) count(answer, reference, n, "", n - 1);

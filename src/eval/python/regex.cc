@@ -140,4 +140,13 @@ std::string PythonRegex::substitute(std::string_view text, std::string_view with
   return out += text.substr(done);
 }
 
+RegexReplacements::RegexReplacements(std::initializer_list<Rule> rules) {
+  for (const Rule& rule : rules) rules_.emplace_back(PythonRegex(rule.pattern, rule.ignore_case), rule.with);
+}
+
+std::string RegexReplacements::operator()(std::string text) const {
+  for (const auto& [pattern, with] : rules_) text = pattern.substitute(text, with);
+  return text;
+}
+
 }  // namespace stoa::eval

@@ -1,6 +1,7 @@
 // Python's re on text, by Oniguruma with Python's syntax.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,20 @@ class PythonRegex {
   };
   std::vector<Match> matches(std::string_view text, std::size_t most) const;
   std::unique_ptr<const Program> program_;
+};
+
+// re.sub by one pattern after the other.
+class RegexReplacements {
+ public:
+  struct Rule {
+    const char *pattern, *with;
+    bool ignore_case = false;
+  };
+  RegexReplacements(std::initializer_list<Rule> rules);
+  std::string operator()(std::string text) const;
+
+ private:
+  std::vector<std::pair<PythonRegex, std::string>> rules_;
 };
 
 }  // namespace stoa::eval

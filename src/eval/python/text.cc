@@ -49,12 +49,17 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> out;
   for (text = strip_left(text); !text.empty(); text = strip_left(text)) {
-    std::size_t end = 0;
-    while (end < text.size() && leading_white_space(text.substr(end)) == 0) ++end;
-    out.push_back(text.substr(0, end));
-    text.remove_prefix(end);
+    out.push_back(first_word(text));
+    text.remove_prefix(out.back().size());
   }
   return out;
+}
+
+std::string_view first_word(std::string_view text) {
+  text = strip_left(text);
+  std::size_t end = 0;
+  while (end < text.size() && leading_white_space(text.substr(end)) == 0) ++end;
+  return text.substr(0, end);
 }
 
 std::int64_t count_split_pieces(std::string_view text) {

@@ -19,9 +19,13 @@ bool begins_with_space(std::string_view text);
 bool ends_with_space(std::string_view text);
 // str.isdigit() of ASCII digits; false for "".
 bool is_digits(std::string_view text);
+// string.punctuation.
+inline constexpr std::string_view kAsciiPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 // Pieces between white space: str.split().
 std::vector<std::string_view> words_of(std::string_view text);
+// The first of these pieces; "": there is none.
+std::string_view first_word(std::string_view text);
 // len(re.split(r"\s+", text)): pieces at the ends count although they are empty.
 std::int64_t count_split_pieces(std::string_view text);
 // Code points; bytes that are not UTF-8 count one each.

@@ -111,20 +111,16 @@ Json wikitext_target(const Json& doc) {
   static const std::vector<std::pair<const char*, const char*>> kRest{
       {"= = = =", "===="}, {"= = =", "==="}, {"= =", "=="},  {" \u00b0 ", "\u00b0"},
       {" \n", "\n"},       {"\n ", "\n"},    {" N ", " 1 "}, {" 's", "'s"}};
-  static const std::vector<std::pair<PythonRegex, const char*>>& kPairs = *[] {
-    auto* rules = new std::vector<std::pair<PythonRegex, const char*>>();
-    rules->emplace_back(PythonRegex(R"(\(\s*([^\)]*?)\s*\))"), R"((\1))");
-    rules->emplace_back(PythonRegex(R"(\[\s*([^\]]*?)\s*\])"), R"([\1])");
-    rules->emplace_back(PythonRegex(R"({\s*([^}]*?)\s*})"), R"({\1})");
-    rules->emplace_back(PythonRegex(R"(\"\s*([^\"]*?)\s*\")"), R"("\1")");
-    rules->emplace_back(PythonRegex(R"('\s*([^']*?)\s*')"), R"('\1')");
-    return rules;
-  }();
+  static const RegexReplacements kPairs{{R"(\(\s*([^\)]*?)\s*\))", R"((\1))"},
+                                        {R"(\[\s*([^\]]*?)\s*\])", R"([\1])"},
+                                        {R"({\s*([^}]*?)\s*})", R"({\1})"},
+                                        {R"(\"\s*([^\"]*?)\s*\")", R"("\1")"},
+                                        {R"('\s*([^']*?)\s*')", R"('\1')"}};
   static const PythonRegex kQuotedDigit("/' [0-9]/");
   std::string text = replaced(text_field(doc, "page"), "s '", "s'");
   text = kQuotedDigit.substitute(text, "/'[0-9]/");
   for (const auto& [from, to] : kNumbers) text = replaced(text, from, to);
-  for (const auto& [pattern, with] : kPairs) text = pattern.substitute(text, with);
+  text = kPairs(text);
   for (const auto& [from, to] : kRest) text = replaced(text, from, to);
   return text;
 }
@@ -200,9 +196,7 @@ const std::map<std::string, Json (*)()>& sample_functions() {
 const std::map<std::string, std::string>& aggregations_by_name() {
   static const std::map<std::string, std::string> table = [] {
     std::map<std::string, std::string> out{{"ifeval.agg_inst_level_acc", "ifeval.agg_inst_level_acc"}};
-    for (const std::string name :
-         {"exact", "f1", "HasAns_exact", "HasAns_f1", "NoAns_exact", "NoAns_f1", "best_exact", "best_f1"})
-      out["squadv2." + name] = "squadv2." + name;
+    for (const std::string name : kSquadFigures) out["squadv2." + name] = "squadv2." + name;
     return out;
   }();
   return table;
@@ -223,11 +217,8 @@ const std::map<std::string, Json>& tasks_by_class() {
       return Json{{"!function", "squadv2." + name}, {"directory", ""}};
     };
     Json metrics = Json::array();
-    for (const auto& [name, same] : aggregations_by_name())
-      if (const std::string prefix = "squadv2."; name.starts_with(prefix))
-        metrics.push_back({{"metric", name.substr(prefix.size())},
-                           {"aggregation", builtin(name.substr(prefix.size()))},
-                           {"higher_is_better", true}});
+    for (const char* name : kSquadFigures)
+      metrics.push_back({{"metric", name}, {"aggregation", builtin(name)}, {"higher_is_better", true}});
     return std::map<std::string, Json>{
         {"squadv2.SQuAD2",
          {{"dataset_path", "lighteval/squad_v2"},
