@@ -1,7 +1,6 @@
 #include "eval/builtin/instructions.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <vector>
 
@@ -155,7 +154,7 @@ bool has_first_word(const Wanted& wanted, const std::string& answer) {
   if (number < 1 || number > count) return false;
   const std::string_view paragraph = strip(paragraphs[static_cast<std::size_t>(number - 1)]);
   if (paragraph.empty()) return false;
-  std::string_view word = without_marks(without_marks(words_of(paragraph).front(), "'", ""), "\"", "");
+  std::string_view word = without_marks(without_marks(first_word(paragraph), "'", ""), "\"", "");
   word = word.substr(0, word.find_first_of(".,?!'\""));
   return count == wanted.number("num_paragraphs") && lowered(word) == lowered(wanted.text("first_word"));
 }
@@ -276,19 +275,26 @@ const std::map<std::string, Check>& instruction_checks() {
   return table;
 }
 
-std::array<std::string, 8> forms_of(const std::string& answer) {
-  const auto without_lines = [&](bool first, bool last) {
-    std::string_view text = answer;
-    const bool lines = text.find('\n') != std::string_view::npos;
-    if (!lines) return std::string();  // nothing is left of one line
-    if (first) text.remove_prefix(text.find('\n') + 1);
-    if (last) text = text.substr(0, text.find('\n') == std::string_view::npos ? 0 : text.rfind('\n'));
-    return std::string(strip(text));
-  };
-  const std::string no_first = without_lines(true, false), no_last = without_lines(false, true),
-                    neither = without_lines(true, true);
-  const auto plain = [](const std::string& text) { return replaced(text, "*", ""); };
-  return {answer, plain(answer), no_first, no_last, neither, plain(no_first), plain(no_last), plain(neither)};
+// Nothing is left of one line.
+std::string_view without_first_line(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  return end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+}
+
+std::string_view without_last_line(std::string_view text) {
+  const std::size_t begin = text.rfind('\n');
+  return begin == std::string_view::npos ? std::string_view() : text.substr(0, begin);
+}
+
+// The forms of an answer that count loosely, besides the answer itself.
+std::vector<std::string> other_forms_of(const std::string& answer) {
+  std::vector<std::string> out{replaced(answer, "*", "")};
+  const std::string_view no_first = without_first_line(answer);
+  for (const std::string_view lines : {no_first, without_last_line(answer), without_last_line(no_first)}) {
+    out.emplace_back(strip(lines));
+    out.push_back(replaced(out.back(), "*", ""));
+  }
+  return out;
 }
 
 }  // namespace
@@ -308,15 +314,15 @@ Json ifeval_results(const Json& doc, const Json& answers) {
   const Json &ids = list_field(doc, "instruction_id_list"), &arguments = list_field(doc, "kwargs");
   require<DataError>(ids.size() == arguments.size(), "{} instructions with arguments of {}", ids.size(),
                      arguments.size());
-  const auto forms = forms_of(answer);
+  const auto forms = other_forms_of(answer);
   Json strict = Json::array(), loose = Json::array();
   bool all_strict = true, all_loose = true;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::string id = ids[i];
     const bool exactly = follows_instruction(id, arguments[i], answer);
-    const bool somehow = std::any_of(forms.begin(), forms.end(), [&](const std::string& form) {
-      return follows_instruction(id, arguments[i], form);
-    });
+    const bool somehow = exactly || std::any_of(forms.begin(), forms.end(), [&](const std::string& form) {
+                           return follows_instruction(id, arguments[i], form);
+                         });
     strict.push_back(exactly);
     loose.push_back(somehow);
     all_strict = all_strict && exactly;

@@ -112,18 +112,15 @@ std::string further_suffixes(const std::string& word) {
 }
 
 std::string last_suffixes(const std::string& word) {
-  static const std::vector<SuffixRule> kBeforeIon{{"al", ""},    {"ance", ""}, {"ence", ""}, {"er", ""},
-                                                  {"ic", ""},    {"able", ""}, {"ible", ""}, {"ant", ""},
-                                                  {"ement", ""}, {"ment", ""}, {"ent", ""}},
-      kRest{{"ou", ""}, {"ism", ""}, {"ate", ""}, {"iti", ""}, {"ous", ""}, {"ive", ""}, {"ize", ""}};
+  static const std::vector<SuffixRule> kRules{
+      {"al", ""},   {"ance", ""}, {"ence", ""},  {"er", ""},   {"ic", ""},  {"able", ""},
+      {"ible", ""}, {"ant", ""},  {"ement", ""}, {"ment", ""}, {"ent", ""}, {"ou", ""},
+      {"ism", ""},  {"ate", ""},  {"iti", ""},   {"ous", ""},  {"ive", ""}, {"ize", ""}};
   if (word.ends_with("ion")) {
     const std::string stem = without_last(word, 3);
     return measure(stem) > 1 && (stem.back() == 's' || stem.back() == 't') ? stem : word;
   }
-  for (const auto* rules : {&kBeforeIon, &kRest})
-    for (const auto& rule : *rules)
-      if (word.ends_with(rule.suffix)) return by_rules(word, {rule}, 1);
-  return word;
+  return by_rules(word, kRules, 1);
 }
 
 std::string final_letters(const std::string& word) {

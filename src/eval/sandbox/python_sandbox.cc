@@ -42,7 +42,6 @@ constexpr rlim_t kFilesOpen = 64;
 // Reads the program from its standard input, behind a token, and reports "begin" and the token or an error.
 constexpr const char* kDriver =
     "import sys,os\n"
-    "w=os.write\n"
     "t,_,s=sys.stdin.buffer.read().decode('utf-8','surrogateescape').partition('\\n')\n"
     "sys.stdin.close()\n"
     "def r(x,n=os.write):\n"

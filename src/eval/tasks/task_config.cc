@@ -52,6 +52,15 @@ const std::vector<std::string> kShotKeys{
 // Keys of the index, not of a task.
 constexpr std::array<std::string_view, 2> kIndexKeys{"group", "task_list"};
 
+// Functions as their names.
+Json written(const Json& value) {
+  if (is_function(value)) return value["!function"];
+  if (!value.is_structured()) return value;
+  Json out = value;
+  for (auto& item : out) item = written(item);
+  return out;
+}
+
 class ConfigReader {
  public:
   // `by_class`: the task is a class of Python that is built in.
@@ -93,14 +102,6 @@ class ConfigReader {
       c.version = metadata["version"];
     if (by_class_) c.also_scored = text("also_scored").value_or("");
     return c;
-  }
-
-  static Json written(const Json& value) {
-    if (is_function(value)) return value["!function"];
-    if (!value.is_structured()) return value;
-    Json out = value;
-    for (auto& item : out) item = written(item);
-    return out;
   }
 
  private:
@@ -338,17 +339,16 @@ const std::string& TaskConfig::evaluated_split() const {
 
 TaskConfig make_task_config(const Json& yaml, const std::string& source) {
   const auto it = yaml.find("class");
-  if (it == yaml.end()) {
-    TaskConfig out = ConfigReader(yaml, source, false).run();
-    out.as_written = ConfigReader::written(yaml);
-    return out;
+  const bool by_class = it != yaml.end();
+  Json whole = yaml;
+  if (by_class) {
+    require<ConfigError>(is_function(*it), "{}: class: expected a function, got {}", source, dumped(*it));
+    whole = task_by_class(*it, source);
+    for (const auto& [key, value] : yaml.items())
+      if (key != "class") whole[key] = value;
   }
-  require<ConfigError>(is_function(*it), "{}: class: expected a function, got {}", source, dumped(*it));
-  Json whole = task_by_class(*it, source);
-  for (const auto& [key, value] : yaml.items())
-    if (key != "class") whole[key] = value;
-  TaskConfig out = ConfigReader(whole, source, true).run();
-  out.as_written = ConfigReader::written(yaml);
+  TaskConfig out = ConfigReader(whole, source, by_class).run();
+  out.as_written = written(yaml);
   return out;
 }
 
