@@ -90,8 +90,8 @@ std::vector<Json> read_documents(const std::vector<fs::path>& files) {
       here = parse_csv(whole_content(path), name.ends_with(".csv") ? ',' : '\t', path.string());
     } else {
       fail<DataError>(
-          "'{}' cannot be read as documents: expected .jsonl, .json, .csv, .tsv, .parquet or "
-          ".arrow",
+          "'{}' cannot be read as documents: "
+          "expected .jsonl, .json, .csv, .tsv, .parquet or .arrow",
           path.string());
     }
     for (Json& doc : here) out.push_back(std::move(doc));

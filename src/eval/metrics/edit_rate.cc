@@ -115,7 +115,7 @@ class Shifter {
  public:
   explicit Shifter(const Ids& reference) : reference_(reference) {}
 
-  // The shift of words that lowers the distance most; false: none does, or enough have been tried.
+  // Makes the shift of words that lowers the distance most; false: none does, or enough have been tried.
   bool improve(Ids& answer) {
     const Edits before = edits_between(answer, reference_);
     const Alignment a = aligned(before.trace);

@@ -28,7 +28,7 @@ Json made_samples(const Json& function, const std::string& source);
 // Names that aggregate() and FilterChain know.
 std::string aggregation_by_function(const Json& function, const std::string& source);
 std::string filter_by_class(const Json& function, const std::string& source);
-// What the YAML of a task says that is a class of Python.
+// The keys of a task that is a class of Python, as a YAML file would have them.
 Json task_by_class(const Json& function, const std::string& source);
 
 }  // namespace stoa::eval

@@ -58,8 +58,8 @@ struct TaskConfig {
   std::vector<MetricSpec> metrics;
   std::vector<FilterSpec> filters;
   Json generation = Json::object();
-  std::string
-      also_scored;  // a continuation whose log-likelihood is asked for in addition to the answer; "": none
+  // A continuation whose log-likelihood is asked for in addition to the answer; "": none.
+  std::string also_scored;
   std::int64_t repeats = 1;
   bool runs_code = false;  // unsafe_code: programs that the model writes
   Json version;            // metadata.version; null: none
