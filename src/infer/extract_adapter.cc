@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "ckpt/adapter_directory.h"
 #include "ckpt/export_model.h"
@@ -18,17 +17,10 @@ namespace {
 
 using Values = std::map<std::string, std::vector<float>>;  // by canonical name
 
-std::vector<float> floats_of(const ModelFiles& files, const std::string& name) {
-  const std::vector<std::byte> bytes = files.canonical(name, DType::kF32);
-  std::vector<float> out(bytes.size() / sizeof(float));
-  std::memcpy(out.data(), bytes.data(), bytes.size());
-  return out;
-}
-
 // tuned - base of a canonical tensor; empty: equal.
 std::vector<float> difference(const ModelFiles& tuned, const ModelFiles& base, const std::string& name) {
-  std::vector<float> out = floats_of(tuned, name);
-  const std::vector<float> other = floats_of(base, name);
+  std::vector<float> out = tuned.floats(name);
+  const std::vector<float> other = base.floats(name);
   bool same = true;
   for (std::size_t i = 0; i < out.size(); ++i) out[i] -= other[i], same = same && out[i] == 0;
   if (same) out.clear();

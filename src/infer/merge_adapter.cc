@@ -1,7 +1,6 @@
 #include "infer/merge_adapter.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "ckpt/convert.h"
 #include "model/adapter_plan.h"
@@ -13,12 +12,6 @@ namespace stoa::infer {
 namespace hf = model::huggingface;
 
 namespace {
-
-std::vector<float> as_floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> out(bytes.size() / sizeof(float));
-  std::memcpy(out.data(), bytes.data(), bytes.size());
-  return out;
-}
 
 // w [rows, columns] += scale b [rows, rank] a [rank, columns], in fp32.
 void add_product(std::vector<float>& w, const float* b, const float* a, std::int64_t rank,
@@ -109,7 +102,7 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   const auto merged = [&](const std::string& name) {
     auto& values = tensors[name];
     const std::vector<float>* const replaced = adapter.find(name);
-    if (!base.fresh().contains(name)) values = as_floats(base.canonical(name, DType::kF32));
+    if (!base.fresh().contains(name)) values = base.floats(name);
     const std::vector<float> before = replaced && values.empty() ? *replaced : values;
     if (replaced) values = *replaced;
     const std::string piece = name.substr(0, name.rfind('.'));

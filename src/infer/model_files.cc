@@ -420,6 +420,13 @@ std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type
   fail<InternalError>("'{}' has no tensor '{}'", directory_.string(), name);
 }
 
+std::vector<float> ModelFiles::floats(const std::string& name) const {
+  const std::vector<std::byte> bytes = canonical(name, DType::kF32);
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
 // Values are converted once, from the type in the file to that in memory; those that are to be added to, and
 // those of fp64, in a wide type.
 DType ModelFiles::reading_type(std::size_t tensor, DType memory) const {

@@ -61,6 +61,7 @@ class ModelFiles {
 
   // One canonical tensor, dense, as `type`. The file's tensor that holds it is read whole.
   std::vector<std::byte> canonical(const std::string& name, DType type) const;
+  std::vector<float> floats(const std::string& name) const;
   // Fills the memory of what a rank holds. `target(id)`: host memory for the rank's part of a parameter, any
   // floating-point type; asked for when the first tensor of the parameter is due. `filled(id)`: it is
   // complete, padding set to zero, and not used again. The tensors of a file lie together, so that few

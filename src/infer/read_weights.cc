@@ -1,7 +1,6 @@
 #include "infer/read_weights.h"
 
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <vector>
 
@@ -36,9 +35,8 @@ void read_files(Machine& machine, const Files& files, const HeldParameters& rank
 
 // The norms of the rows of a canonical matrix.
 std::vector<float> row_norms(const ModelFiles& files, const std::string& matrix, std::int64_t rows) {
-  const std::vector<std::byte> bytes = files.canonical(matrix, DType::kF32);
-  std::vector<float> weights(bytes.size() / sizeof(float)), out;
-  std::memcpy(weights.data(), bytes.data(), bytes.size());
+  const std::vector<float> weights = files.floats(matrix);
+  std::vector<float> out;
   const std::size_t columns = weights.size() / static_cast<std::size_t>(rows);
   for (auto row = weights.begin(); row != weights.end(); row += static_cast<std::ptrdiff_t>(columns)) {
     double squares = 0;

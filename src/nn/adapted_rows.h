@@ -44,25 +44,11 @@ class LayerAdapters final : public ParamAccess {
   std::vector<TensorView> values_;                 // of params_
 };
 
-// The parameters of such a pass: those of the model itself, and whose rows are whose.
-class AdaptedRows final : public ParamAccess {
- public:
-  // Rows of one adapter, or of the model itself (null).
-  struct Run {
-    std::int64_t begin = 0, count = 0;
-    LayerAdapters* adapter = nullptr;
-  };
-  // `runs`: one behind the other, all rows of the pass.
-  AdaptedRows(ParamAccess& model, std::vector<Run> runs) : model_(model), runs_(std::move(runs)) {}
-
-  TensorView get(ParamId id) override { return model_.get(id); }
-  std::span<const Run> runs() const { return runs_; }
-  // The rows of a pass; null: all of them have the same parameters.
-  static const AdaptedRows* of(const Pass& pass) { return dynamic_cast<const AdaptedRows*>(&pass.params); }
-
- private:
-  ParamAccess& model_;
-  const std::vector<Run> runs_;
+// Rows of one adapter, or of the model itself (null). Those of Pass::adapted stand one behind the other and
+// are all rows of the pass.
+struct AdapterRun {
+  std::int64_t begin = 0, count = 0;
+  LayerAdapters* adapter = nullptr;
 };
 
 }  // namespace stoa::nn

@@ -145,7 +145,7 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
       low_rank.forward(own, in, out);
     rescaled.scale_outputs(own, out);
   };
-  if (const AdaptedRows* adapted = AdaptedRows::of(pass)) {
+  if (!pass.adapted.empty()) {
     std::int64_t begin = 0;  // rows before it were multiplied
     const auto multiply_until = [&](std::int64_t end) {
       if (end > begin)
@@ -154,7 +154,7 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
     };
     // Branches are added to products of all rows; what changes the product has one of its own.
     for (const bool joins : {false, true}) {
-      for (const AdaptedRows::Run& run : adapted->runs()) {
+      for (const AdapterRun& run : pass.adapted) {
         if (run.adapter == nullptr) continue;
         const LayerAdapters::Layer& layer = run.adapter->of(options_);
         if (!layer.any() || layer.joins() != joins) continue;

@@ -75,6 +75,7 @@ struct KvCache {
 };
 
 struct Fp8;
+struct AdapterRun;
 
 struct Pass {
   ops::OpContext& ops;
@@ -89,6 +90,7 @@ struct Pass {
   std::span<const TensorView> constants = {};  // of the chunk (rotary tables); set by it
   Probe* probe = nullptr;                      // none: no observation
   const Fp8* fp8 = nullptr;                    // linear layers in FP8 (nn/fp8.h); set by the chunk
+  std::span<const AdapterRun> adapted = {};  // whose rows are whose (nn/adapted_rows.h); none: all are alike
 
   // The same pass over a part of its tokens.
   Pass on(const BatchView& part) const {
@@ -103,7 +105,8 @@ struct Pass {
             .cache = cache,
             .constants = constants,
             .probe = probe,
-            .fp8 = fp8};
+            .fp8 = fp8,
+            .adapted = adapted};
   }
 
   // Show a tensor of a layer to the probe, if there is one.

@@ -17,6 +17,15 @@ Linear whole_linear(const std::string& name, std::int64_t inputs, std::int64_t o
                  .columns = {}});
 }
 
+TensorView all_rows(Pass& pass, const parallel::TensorPlace& place, TensorView x, DType type) {
+  TensorView own = x;
+  if (x.dtype != type) {
+    own = pass.ops.scratch.allocate(type, x.shape);
+    ops::run(pass.ops, ops::Cast{.x = x, .y = own});
+  }
+  return gather_rows(pass, place, own).wait();
+}
+
 TensorView pick_rows(Pass& pass, const parallel::TensorPlace& place, TensorView x, TensorView index,
                      DType type) {
   Scratch& scratch = pass.ops.scratch;

@@ -10,6 +10,10 @@ namespace stoa::nn {
 Linear whole_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, double deviation,
                     parallel::TensorPlace place, bool bias = true);
 
+// All rows of the stream, of which x are this rank's, as `type`: x itself, or in scratch of the current
+// frame.
+TensorView all_rows(Pass& pass, const parallel::TensorPlace& place, TensorView x, DType type);
+
 // Rows `index` [M] of the stream, of which x are this rank's, as `type`: [M, hidden] in scratch of the
 // current frame.
 TensorView pick_rows(Pass& pass, const parallel::TensorPlace& place, TensorView x, TensorView index,

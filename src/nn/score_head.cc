@@ -16,12 +16,6 @@ ScoreHead::ScoreHead(const ScoreHeadOptions& options)
 void ScoreHead::declare(ParamList& params, ParamId) { score_.declare(params); }
 void ScoreHead::declare_tied_copy(ParamList& params) { declare(params, {}); }
 
-TensorView ScoreHead::all_rows(Pass& pass, TensorView x) const {
-  const TensorView rows = pass.ops.scratch.allocate(options_.precision.compute, x.shape);
-  ops::run(pass.ops, ops::Cast{.x = x, .y = rows});
-  return gather_rows(pass, options_.place, rows).wait();
-}
-
 void ScoreHead::loss(Pass& pass, TensorView rows, TensorView losses) const {
   score_.forward(pass, rows, losses.reshape({losses.rows(), 1}));
   ops::run(pass.ops, ops::Combine{.a = -1, .b = 0, .x = losses, .y = losses});
@@ -50,7 +44,7 @@ TensorView ScoreHead::gradient(Pass& pass) const {
 void ScoreHead::train(Pass& pass, TensorView x) const {
   Scratch& scratch = pass.ops.scratch;
   Scratch::Frame frame(scratch);
-  const TensorView rows = all_rows(pass, x);
+  const TensorView rows = all_rows(pass, options_.place, x, options_.precision.compute);
   const TensorView losses = scratch.allocate(options_.precision.vectors(), {rows.rows()}),
                    gradients = scratch.allocate(rows.dtype, rows.shape);
   loss(pass, rows, losses);
@@ -62,7 +56,7 @@ void ScoreHead::train(Pass& pass, TensorView x) const {
 
 void ScoreHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
   Scratch::Frame frame(pass.ops.scratch);
-  loss(pass, all_rows(pass, x), losses);
+  loss(pass, all_rows(pass, options_.place, x, options_.precision.compute), losses);
 }
 
 void ScoreHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows,

@@ -29,8 +29,6 @@ class ScoreHead final : public Head {
   void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const override;
 
  private:
-  // All rows of the stream in compute precision, in scratch of the current frame.
-  TensorView all_rows(Pass& pass, TensorView x) const;
   // losses [T] of all rows.
   void loss(Pass& pass, TensorView rows, TensorView losses) const;
   // Gradient [T, 1] of the scores, in scratch of the current frame: minus the weight of each token, times the

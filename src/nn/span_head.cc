@@ -15,14 +15,6 @@ SpanHead::SpanHead(const SpanHeadOptions& options)
 void SpanHead::declare(ParamList& params, ParamId) { span_.declare(params); }
 void SpanHead::declare_tied_copy(ParamList& params) { declare(params, {}); }
 
-TensorView SpanHead::states(Pass& pass, TensorView x) const {
-  const TensorView all = gather_rows(pass, options_.place, x).wait();
-  if (all.dtype == options_.precision.compute) return all;
-  const TensorView out = pass.ops.scratch.allocate(options_.precision.compute, all.shape);
-  ops::run(pass.ops, ops::Cast{.x = all, .y = out});
-  return out;
-}
-
 void SpanHead::loss(Pass& pass, TensorView logits, TensorView losses, bool train) const {
   const BatchView& batch = pass.batch;
   const MaskedTargets& m = batch.masked;
@@ -69,7 +61,8 @@ void SpanHead::train(Pass& pass, TensorView x) const {
   Scratch& scratch = pass.ops.scratch;
   Scratch::Frame frame(scratch);
   const DType compute = options_.precision.compute;
-  const TensorView all = states(pass, x), logits = scratch.allocate(compute, {all.rows(), 2}),
+  const TensorView all = all_rows(pass, options_.place, x, compute),
+                   logits = scratch.allocate(compute, {all.rows(), 2}),
                    losses = scratch.allocate(options_.precision.vectors(), {pass.batch.rows}),
                    dall = scratch.allocate(compute, all.shape);
   span_.forward(pass, all, logits);
@@ -84,7 +77,7 @@ void SpanHead::train(Pass& pass, TensorView x) const {
 
 void SpanHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const TensorView all = states(pass, x),
+  const TensorView all = all_rows(pass, options_.place, x, options_.precision.compute),
                    logits = pass.ops.scratch.allocate(options_.precision.vectors(), {all.rows(), 2});
   span_.forward(pass, all, logits);
   loss(pass, logits, losses.slice(0, pass.batch.rows), false);

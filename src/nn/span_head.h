@@ -31,8 +31,6 @@ class SpanHead final : public Head {
   void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const override;
 
  private:
-  // All tokens' states in compute precision: scratch of the current frame, or x.
-  TensorView states(Pass& pass, TensorView x) const;
   // Losses [rows] of logits [T, 2], which become their gradient when `train`; their sum to the state, if any.
   void loss(Pass& pass, TensorView logits, TensorView losses, bool train) const;
 

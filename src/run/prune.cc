@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <string>
 
@@ -228,9 +227,7 @@ ckpt::ExportResult write_pruned(const infer::ModelFiles& files, const KeptParts&
   std::map<std::string, std::vector<float>> alive;
   const auto source = [&](const std::string& name) {
     const std::string old = cutter.name_of(name);
-    const std::vector<std::byte> bytes = files.canonical(old, DType::kF32);
-    std::vector<float> whole(bytes.size() / sizeof(float));
-    std::memcpy(whole.data(), bytes.data(), bytes.size());
+    const std::vector<float> whole = files.floats(old);
     const Shape &was = before.at(old), &is = after.at(name);
     const bool matrix = was.rank() > 1;
     auto& values = alive[name];

@@ -1,16 +1,14 @@
 // Chat completions, in OpenAI's form.
-#include <algorithm>
 #include <ctime>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "serve/answer_stream.h"
 #include "serve/chat_job.h"
 #include "serve/handlers.h"
 #include "serve/token_text.h"
-#include "serve/tools/begun_calls.h"
 #include "serve/tools/tool_calls.h"
 
 namespace stoa::serve {
@@ -23,14 +21,14 @@ class ChatTask : public GenerationTask {
         id_("chatcmpl-" + call.id),
         job_(std::move(job)),
         created_(std::time(nullptr)),
-        choices_(static_cast<std::size_t>(choices)) {}
+        choices_(static_cast<std::size_t>(choices), Choice(job_.tools)) {}
 
  protected:
   struct Choice {
-    std::string text;                        // of the answer so far
-    std::size_t given = 0;                   // bytes of it that the stream has sent
-    std::vector<std::size_t> called = {};    // bytes of the arguments of each call that the stream has sent
-    std::optional<GrowingCalls> begun = {};  // of a stream with tools
+    explicit Choice(const ChatTools& tools) : sent(tools) {}
+
+    AnswerStream sent;  // by a stream
+    std::string text;   // of the answer so far
     Json scores = Json::array();
     std::string reason;
   };
@@ -51,18 +49,9 @@ class ChatTask : public GenerationTask {
       for (auto& score : scores) choice.scores.push_back(std::move(score));
       return;
     }
-    std::size_t held = 0;
-    if (job_.tools.family) {
-      if (!choice.begun) choice.begun.emplace(*job_.tools.family);
-      choice.begun->read(choice.text);
-      held = choice.begun->held();
-    }
-    // A call once begun is held to the end, so the bounds only grow.
-    const std::size_t end = std::max(choice.given, choice.text.size() - held);
-    const std::string text = choice.text.substr(choice.given, end - choice.given);
-    choice.given = end;
+    const std::string text = choice.sent.take(choice.text);
     if (!text.empty() || !scores.empty()) send_chunk(index, {{"content", text}}, nullptr, scores);
-    if (held > 0) send_calls(index, choice.begun->calls());
+    choice.sent.send_begun(open(index), more(index));
   }
 
   void on_choice_end(std::size_t index, infer::EndReason reason) override {
@@ -73,11 +62,12 @@ class ChatTask : public GenerationTask {
     if (job_.tools.family) {
       const AnswerWithTools parsed = read(choice);
       // What comes before calls was sent, unless all was held.
-      const bool rest = (parsed.calls.empty() && choice.called.empty()) || choice.given == 0;
-      if (rest && choice.given < parsed.content.size())
-        send_chunk(index, {{"content", parsed.content.substr(choice.given)}}, nullptr, Json::array());
-      send_calls(index, all_calls(choice, parsed));
-      if (!choice.called.empty() && !full) choice.reason = "tool_calls";
+      const std::size_t given = choice.sent.given();
+      const bool rest = (parsed.calls.empty() && choice.sent.called().empty()) || given == 0;
+      if (rest && given < parsed.content.size())
+        send_chunk(index, {{"content", parsed.content.substr(given)}}, nullptr, Json::array());
+      choice.sent.send_rest(parsed, open(index), more(index));
+      if (!choice.sent.called().empty() && !full) choice.reason = "tool_calls";
     }
     send_chunk(index, Json::object(), choice.reason, Json::array());
   }
@@ -119,33 +109,20 @@ class ChatTask : public GenerationTask {
   AnswerWithTools read(const Choice& choice) const {
     return job_.tools.read(choice.text, choice.reason == "length");
   }
-  // The calls of an answer that is complete, where a stream may have sent some that turned out to be broken.
-  std::vector<ToolCall> all_calls(const Choice& choice, const AnswerWithTools& parsed) const {
-    if (choice.called.empty()) return parsed.calls;
-    std::vector<ToolCall> begun = begun_calls(choice.text, *job_.tools.family);
-    const bool same =
-        parsed.calls.size() >= begun.size() &&
-        std::equal(begun.begin(), begun.end(), parsed.calls.begin(),
-                   [](const ToolCall& a, const ToolCall& b) { return a.arguments == b.arguments; });
-    return same ? parsed.calls : begun;
-  }
-  // What the stream has not sent of calls: id and name first, then arguments as they grow.
-  void send_calls(std::size_t index, const std::vector<ToolCall>& calls) {
-    std::vector<std::size_t>& sent = choices_[index].called;
-    const auto send = [&](std::size_t i, Json call) {
-      call["index"] = i;
-      send_chunk(index, {{"tool_calls", Json::array({std::move(call)})}}, nullptr, Json::array());
+  // A stream sends the id and the name of a call first, then its arguments as they grow.
+  AnswerStream::Open open(std::size_t index) {
+    return [this, index](std::size_t i) {
+      send_call(index, i, to_json({choices_[index].sent.called()[i].name, ""}, index, i));
     };
-    for (std::size_t i = 0; i < calls.size() && !(job_.tools.one_call && i > 0); ++i) {
-      if (i == sent.size()) {
-        send(i, to_json({calls[i].name, ""}, index, i));
-        sent.push_back(0);
-      }
-      const std::string& arguments = calls[i].arguments;
-      if (arguments.size() <= sent[i]) continue;
-      send(i, {{"function", {{"arguments", arguments.substr(sent[i])}}}});
-      sent[i] = arguments.size();
-    }
+  }
+  AnswerStream::More more(std::size_t index) {
+    return [this, index](std::size_t i, const std::string& arguments) {
+      send_call(index, i, {{"function", {{"arguments", arguments}}}});
+    };
+  }
+  void send_call(std::size_t index, std::size_t i, Json call) {
+    call["index"] = i;
+    send_chunk(index, {{"tool_calls", Json::array({std::move(call)})}}, nullptr, Json::array());
   }
   Json to_json(const ToolCall& call, std::size_t choice, std::size_t index) const {
     return {{"id", call_id(id_, choice, index)},

@@ -54,11 +54,15 @@ Json parse_json(std::string_view text) {
   }
 }
 
-RequestBody::RequestBody(std::string_view text, std::span<const Field> fields, bool lenient)
-    : object_(parse_json(text)) {
-  check(object_.is_object(), "", "the body must be a JSON object, got {}", kind_of(object_));
-  check_fields(fields, lenient);
+RequestBody RequestBody::of(Json object, std::span<const Field> fields, bool lenient) {
+  check(object.is_object(), "", "the body must be a JSON object, got {}", kind_of(object));
+  RequestBody out(std::move(object));
+  out.check_fields(fields, lenient);
+  return out;
 }
+
+RequestBody::RequestBody(std::string_view text, std::span<const Field> fields, bool lenient)
+    : RequestBody(of(parse_json(text), fields, lenient)) {}
 
 void RequestBody::check_fields(std::span<const Field> fields, bool lenient) const {
   std::vector<std::string> names;

@@ -23,6 +23,8 @@ class RequestBody {
  public:
   // `lenient`: unknown fields are ignored, refused ones not.
   RequestBody(std::string_view text, std::span<const Field> fields, bool lenient);
+  // The same of a value that was made here.
+  static RequestBody of(Json object, std::span<const Field> fields, bool lenient);
 
   // Whether the field is there and not null.
   bool has(const char* name) const { return find(name) != nullptr; }
@@ -40,6 +42,7 @@ class RequestBody {
   std::vector<std::int32_t> ids(const char* name, std::int64_t vocabulary) const;
 
  private:
+  explicit RequestBody(Json&& object) : object_(std::move(object)) {}
   void check_fields(std::span<const Field> fields, bool lenient) const;
 
   Json object_;

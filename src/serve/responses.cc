@@ -2,15 +2,14 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "serve/answer_stream.h"
 #include "serve/chat_job.h"
 #include "serve/handlers.h"
-#include "serve/tools/begun_calls.h"
 
 namespace stoa::serve {
 namespace {
@@ -111,9 +110,8 @@ class ResponseTask : public GenerationTask {
         id_("resp_" + call.id),
         request_(call.body.object()),
         job_(std::move(job)),
-        created_(std::time(nullptr)) {
-    if (job_.tools.family) begun_.emplace(*job_.tools.family);
-  }
+        created_(std::time(nullptr)),
+        sent_(job_.tools) {}
 
  protected:
   void on_begin() override {
@@ -125,24 +123,21 @@ class ResponseTask : public GenerationTask {
   void on_piece(std::size_t, AnswerPiece piece) override {
     text_ += piece.text;
     if (!stream()) return;
-    std::size_t held = 0;
-    if (begun_) {
-      begun_->read(text_);
-      held = begun_->held();
-    }
-    if (text_.size() > given_ + held) send_text(text_.substr(given_, text_.size() - held - given_));
-    if (held > 0) send_calls(begun_->calls());
+    if (const std::string text = sent_.take(text_); !text.empty()) send_text(text);
+    sent_.send_begun(open(), more());
   }
 
   void on_choice_end(std::size_t, infer::EndReason reason) override {
     cut_off_ = reason == infer::EndReason::kLength || reason == infer::EndReason::kContext;
-    AnswerWithTools parsed = job_.tools.read(text_, cut_off_);
+    const AnswerWithTools parsed = job_.tools.read(text_, cut_off_);
     if (!stream()) return end_items(parsed);
-    // A stream may have sent calls that turned out to be broken: they stay.
-    if (parsed.calls.size() < called_.size()) parsed.calls = called_;
-    if (parsed.calls.empty() && given_ < text_.size()) send_text(text_.substr(given_));
-    send_calls(parsed.calls);
-    end_items({text_.substr(0, given_), called_});
+    sent_.send_rest(parsed, open(), more());
+    std::size_t given = sent_.given();
+    if (sent_.called().empty() && given < text_.size()) {
+      send_text(text_.substr(given));
+      given = text_.size();
+    }
+    end_items({text_.substr(0, given), sent_.called()});
   }
 
   void on_finish() override {
@@ -169,45 +164,43 @@ class ResponseTask : public GenerationTask {
             {"role", "assistant"},
             {"content", std::move(content)}};
   }
+  std::string call_item_id(std::size_t i) const { return fmt::format("fc_{}_{}", id_, i); }
   Json call_item(std::size_t i, const ToolCall& call, const char* status) const {
-    return {
-        {"id", fmt::format("fc_{}_{}", id_, i)}, {"type", "function_call"}, {"status", status},
-        {"call_id", call_id(id_, 0, i)},         {"name", call.name},       {"arguments", call.arguments}};
+    return {{"id", call_item_id(i)},         {"type", "function_call"}, {"status", status},
+            {"call_id", call_id(id_, 0, i)}, {"name", call.name},       {"arguments", call.arguments}};
   }
   // Calls come behind the message, if there is one.
-  std::size_t place_of_call(std::size_t i) const { return i + (given_ > 0 ? 1 : 0); }
+  std::size_t place_of_call(std::size_t i) const { return i + (opened_ ? 1 : 0); }
+  // The message's text among the items.
+  Json place_of_text() const {
+    return {{"item_id", message_id()}, {"output_index", 0}, {"content_index", 0}};
+  }
 
   void send_text(const std::string& text) {
-    const Json place{{"item_id", message_id()}, {"output_index", 0}, {"content_index", 0}};
-    if (given_ == 0) {
+    if (!std::exchange(opened_, true)) {
       named("response.output_item.added",
             {{"output_index", 0}, {"item", message("in_progress", Json::array())}});
-      Json part = place;
+      Json part = place_of_text();
       part["part"] = text_part("");
       named("response.content_part.added", part);
     }
-    given_ += text.size();
-    Json delta = place;
+    Json delta = place_of_text();
     delta["delta"] = text;
     delta["logprobs"] = Json::array();
     named("response.output_text.delta", delta);
   }
 
-  void send_calls(const std::vector<ToolCall>& calls) {
-    for (std::size_t i = 0; i < calls.size() && !(job_.tools.one_call && i > 0); ++i) {
-      if (i == called_.size()) {
-        called_.push_back({calls[i].name, ""});
-        named("response.output_item.added",
-              {{"output_index", place_of_call(i)}, {"item", call_item(i, called_[i], "in_progress")}});
-      }
-      std::string& sent = called_[i].arguments;
-      if (calls[i].arguments.size() <= sent.size()) continue;
-      const std::string more = calls[i].arguments.substr(sent.size());
-      sent += more;
-      named("response.function_call_arguments.delta", {{"item_id", call_item(i, called_[i], "")["id"]},
-                                                       {"output_index", place_of_call(i)},
-                                                       {"delta", more}});
-    }
+  AnswerStream::Open open() {
+    return [this](std::size_t i) {
+      named("response.output_item.added",
+            {{"output_index", place_of_call(i)}, {"item", call_item(i, sent_.called()[i], "in_progress")}});
+    };
+  }
+  AnswerStream::More more() {
+    return [this](std::size_t i, const std::string& arguments) {
+      named("response.function_call_arguments.delta",
+            {{"item_id", call_item_id(i)}, {"output_index", place_of_call(i)}, {"delta", arguments}});
+    };
   }
 
   // The answer is complete: the items, and of a stream their ends.
@@ -220,13 +213,12 @@ class ResponseTask : public GenerationTask {
     if (!parsed.content.empty() || parsed.calls.empty()) {
       const Json part = text_part(parsed.content);
       if (stream()) {
-        if (given_ == 0) send_text("");
-        const Json place{{"item_id", message_id()}, {"output_index", 0}, {"content_index", 0}};
-        Json done = place;
+        if (!opened_) send_text("");
+        Json done = place_of_text();
         done["text"] = parsed.content;
         done["logprobs"] = Json::array();
         named("response.output_text.done", done);
-        done = place;
+        done = place_of_text();
         done["part"] = part;
         named("response.content_part.done", done);
       }
@@ -291,10 +283,9 @@ class ResponseTask : public GenerationTask {
   const Json request_;
   const ChatJob job_;
   const std::int64_t created_;
-  std::string text_;       // of the answer
-  std::size_t given_ = 0;  // bytes of it that the stream has sent
-  std::optional<GrowingCalls> begun_;
-  std::vector<ToolCall> called_;  // as far as the stream has sent them
+  AnswerStream sent_;    // by a stream
+  bool opened_ = false;  // the stream has an item for the message
+  std::string text_;     // of the answer
   Json items_ = Json::array();
   bool cut_off_ = false;
   std::int64_t number_ = 0;  // of the next event
@@ -315,7 +306,7 @@ ApiError about_response(const ApiError& error) {
 }  // namespace
 
 void respond(const Call& call) {
-  const RequestBody chat(json_text(chat_body(call.body)), fields_of("/v1/chat/completions"), false);
+  const RequestBody chat = RequestBody::of(chat_body(call.body), fields_of("/v1/chat/completions"), false);
   try {
     ChatJob job = read_chat({call.models, chat, call.owner, call.id, call.answer});
     std::vector<infer::Request> requests;

@@ -105,8 +105,8 @@ std::size_t together(const PassParts& parts, std::span<const PassSegment> segmen
 }
 
 // Whose rows are whose in a pass of such segments.
-std::vector<nn::AdaptedRows::Run> runs_of(const PassParts& parts, std::span<const PassSegment> segments) {
-  std::vector<nn::AdaptedRows::Run> out;
+std::vector<nn::AdapterRun> runs_of(const PassParts& parts, std::span<const PassSegment> segments) {
+  std::vector<nn::AdapterRun> out;
   std::int64_t begin = 0;
   int last = -1;
   for (const PassSegment& s : segments) {
@@ -192,20 +192,23 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     outputs.rows = scored;
     outputs.logits = arena_.view(logits_).slice(row, std::ssize(scored));
   }
-  const auto infer = [&](const model::Chunk& chunk, nn::ParamAccess& parameters) {
-    nn::Pass pass{
-        .ops = parts.ops, .parallel = parts.parallel, .params = parameters, .batch = view, .cache = &cache_};
+  const auto infer = [&](const model::Chunk& chunk, nn::ParamAccess& parameters,
+                         std::span<const nn::AdapterRun> adapted = {}) {
+    nn::Pass pass{.ops = parts.ops,
+                  .parallel = parts.parallel,
+                  .params = parameters,
+                  .batch = view,
+                  .cache = &cache_,
+                  .adapted = adapted};
     chunk.infer(pass, {}, outputs);
   };
   const int first = segments.front().adapter, last = segments.back().adapter;
-  if (last == 0) {
+  if (last == 0)
     infer(parts.chunk, parts.parameters);
-  } else if (first == last && parts.adapters->joined(last) == nullptr) {
+  else if (first == last && parts.adapters->joined(last) == nullptr)
     infer(parts.adapters->chunk(last), parts.adapters->parameters(last));
-  } else {
-    nn::AdaptedRows rows(parts.parameters, runs_of(parts, segments));
-    infer(parts.chunk, rows);
-  }
+  else
+    infer(parts.chunk, parts.parameters, runs_of(parts, segments));
   return std::ssize(scored);
 }
 

@@ -182,13 +182,11 @@ bool Scheduler::WaitsBefore::operator()(const Sequence* a, const Sequence* b) co
 }
 
 bool Scheduler::waits_before(const Sequence& a, const Sequence& b) const {
-  if (a.priority != b.priority) return a.priority > b.priority;
-  if (a.gave_up != b.gave_up) return a.gave_up;
-  if (!a.gave_up) {
+  if (a.priority == b.priority && !a.gave_up && !b.gave_up) {
     const double x = tenants_.at(a.tenant).served, y = tenants_.at(b.tenant).served;
     if (x != y) return x < y;
   }
-  return a.id < b.id;
+  return WaitsBefore{}(&a, &b);
 }
 
 Scheduler::Sequence* Scheduler::first_waiting() const {
