@@ -178,6 +178,11 @@ void write_complete(const fs::path& given, const std::function<void(const fs::pa
   staging.publish(last);
 }
 
+void with_staging(const fs::path& output, const std::function<void(const fs::path& staging)>& use) {
+  const Staging staging(output);
+  use(staging.path());
+}
+
 ExportResult export_content(const fs::path& small_files, const ExportContent& content, const fs::path& output,
                             std::uint64_t max_shard_bytes, const ExportProgress& progress) {
   std::uint64_t total = 0;

@@ -38,6 +38,8 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
 // or be empty (IoError). `last` may still throw.
 void write_complete(const fs::path& output, const std::function<void(const fs::path& staging)>& write,
                     const std::function<void()>& last);
+// A folder next to `output` for what is made on the way to it; it is gone when `use` returns or throws.
+void with_staging(const fs::path& output, const std::function<void(const fs::path& staging)>& use);
 
 // Writes every tensor of `source`, piece by piece as it is stored: none is held as a whole.
 void write_elements_of(const TensorSource& source, ShardedWriter& writer, const ExportProgress& progress);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -59,15 +58,10 @@ void TarWriter::move(const std::filesystem::path& folder, const std::string& pre
   for (const auto& item : std::filesystem::directory_iterator(folder))
     if (item.is_regular_file()) files.push_back(item.path());
   std::sort(files.begin(), files.end());
-  constexpr std::size_t kPiece = std::size_t{1} << 20;
   for (const auto& path : files) {
     {
       const MappedFile map(path);
-      const std::span<const std::byte> bytes = map.bytes();
-      begin(fmt::format("{}/{}", prefix, path.filename().string()), bytes.size());
-      for (std::size_t at = 0; at < bytes.size(); at += kPiece)
-        file_.write(bytes.data() + at, std::min(kPiece, bytes.size() - at));
-      fill_block();
+      add(fmt::format("{}/{}", prefix, path.filename().string()), map.text());
     }
     std::filesystem::remove(path);
   }

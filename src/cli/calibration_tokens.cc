@@ -1,6 +1,7 @@
 #include "cli/calibration_tokens.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "token/encoder.h"
@@ -21,6 +22,14 @@ std::vector<std::int32_t> calibration_tokens(infer::OpenModel& model, const data
   require<DataError>(ids.size() >= 2, "'{}' has {} tokens, expected at least 2", text.path.string(),
                      ids.size());
   return ids;
+}
+
+run::Calibration measured_on(const std::string& model, const MachineOptions& machine,
+                             const data::TextFile& text, std::int64_t tokens) {
+  return run::measure_importance(
+      [&](infer::MakeMachine make) { return infer::OpenModel(model, DType::kF32, std::move(make)); },
+      [machine] { return make_machine(machine); },
+      [&](infer::OpenModel& opened) { return calibration_tokens(opened, text, tokens); });
 }
 
 }  // namespace stoa::cli

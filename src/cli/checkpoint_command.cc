@@ -255,8 +255,7 @@ void export_as_gguf(const Arguments& arguments, Context& context) {
                       "--to gguf needs --format, one of {}", fmt::join(model::gguf::mixture_names(), ", "));
   WritingProgress progress(context, "export", "nothing is exported");
   const run::GgufExport out =
-      run::export_gguf(found, arguments.format, arguments.output, nullptr,
-                       [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+      run::export_gguf(found, arguments.format, arguments.output, nullptr, progress.reporter());
   progress.finish();
   for (const auto& note : out.notes) context.console.warn(note);
   if (arguments.json)
@@ -292,7 +291,7 @@ void export_as_megatron(const Arguments& arguments, Context& context) {
       "--expert-model-parallel-size is for the optimizer's state, and '{}' holds weights alone",
       archive ? arguments.output : arguments.model);
   WritingProgress progress(context, "export", "nothing is exported");
-  const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
+  const ckpt::ExportProgress advance = progress.reporter();
   const foreign::MegatronForm form{.type = dtype_from_name(arguments.dtype),
                                    .max_file_bytes = shard_bytes(arguments),
                                    .expert_ranks = arguments.expert_ranks};
@@ -327,7 +326,7 @@ void export_to(const Arguments& arguments, Context& context) {
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find_whole(arguments.model, ckpt::Verify::kModel, context);
   WritingProgress progress(context, "export", "nothing is exported");
-  const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
+  const ckpt::ExportProgress advance = progress.reporter();
   run::FamilyExport out;
   // The names of a GGUF file, or of another program's checkpoint, are those of no Hugging Face model.
   if (arguments.family.empty() && !gguf::is_gguf(found.model) &&
@@ -350,7 +349,7 @@ void import_from(const Arguments& arguments, Context& context) {
   WritingProgress progress(context, "import", "nothing is imported");
   fs::path small_files = arguments.tokenizer;
   if (small_files.empty() && from.small_files) small_files = *from.small_files;
-  const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
+  const ckpt::ExportProgress advance = progress.reporter();
   if (arguments.with_optimizer) {
     const fs::path written =
         run::import_training(from, small_files, arguments.output, shard_bytes(arguments), advance);

@@ -47,7 +47,7 @@ void merge(const MergeArguments& arguments, Context& context) {
   WritingProgress progress(context, "merge", "nothing is merged");
   const infer::MergeReport report = infer::merge_adapter(
       base, adapter, type, arguments.output, static_cast<std::uint64_t>(arguments.max_shard_gigabytes * 1e9),
-      pool, [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+      pool, progress.reporter());
   progress.finish();
   if (arguments.json)
     return print_json(nlohmann::ordered_json{{"path", arguments.output},

@@ -28,15 +28,11 @@ struct PruneArguments {
   bool json = false;
 };
 
-run::Calibration calibrate(const PruneArguments& a) {
+run::Calibration calibration_of(const PruneArguments& a) {
   require<UsageError>(
       !a.text.empty(),
       "--text is missing: --layers, --ffn, --heads and --hidden keep what matters most on a text");
-  const data::TextFile text = a.form.file(a.text);
-  return run::measure_importance(
-      [&](infer::MakeMachine make) { return infer::OpenModel(a.model, DType::kF32, std::move(make)); },
-      [options = a.compute.machine] { return make_machine(options); },
-      [&](infer::OpenModel& model) { return calibration_tokens(model, text, a.tokens); });
+  return measured_on(a.model, a.compute.machine, a.form.file(a.text), a.tokens);
 }
 
 void prune(const PruneArguments& a, Context& context) {
@@ -47,12 +43,10 @@ void prune(const PruneArguments& a, Context& context) {
                        a.model);
   const infer::ModelFiles files(found.model);
   const run::KeptParts parts =
-      run::choose_parts(files.model(), a.sizes, a.sizes.measured() ? calibrate(a) : run::Calibration{});
+      run::choose_parts(files.model(), a.sizes, a.sizes.measured() ? calibration_of(a) : run::Calibration{});
   const DType type = a.compute.type().value_or(files.stored_type());
   WritingProgress progress(context, "prune", "nothing is written");
-  const ckpt::ExportResult result =
-      run::write_pruned(files, parts, type, a.output,
-                        [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  const ckpt::ExportResult result = run::write_pruned(files, parts, type, a.output, progress.reporter());
   progress.finish();
   const auto before = model::parameter_count(files.model());
   const auto after = model::parameter_count(infer::ModelFiles(a.output).model());

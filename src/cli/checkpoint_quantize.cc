@@ -92,17 +92,6 @@ class Comparison {
   const std::vector<std::int32_t> ids_;
 };
 
-run::Importance importance_of(const QuantizeArguments& a) {
-  const data::TextFile text = a.form.file(a.imatrix);
-  return run::measure_importance(
-             [&](infer::MakeMachine make) {
-               return infer::OpenModel(a.model.model, DType::kF32, std::move(make));
-             },
-             [options = a.model.machine] { return make_machine(options); },
-             [&](infer::OpenModel& model) { return calibration_tokens(model, text, a.imatrix_tokens); })
-      .matrices;
-}
-
 void quantize(const QuantizeArguments& a, Context& context) {
   const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.model.model, ckpt::Verify::kModel);
   require<ConfigError>(!found.adapter && a.model.adapter.empty(),
@@ -125,7 +114,9 @@ void quantize(const QuantizeArguments& a, Context& context) {
     run::export_quantised(found, a.format, a.output, advance);
   } else {
     run::Importance importance;
-    if (!a.imatrix.empty()) importance = importance_of(a);
+    if (!a.imatrix.empty())
+      importance =
+          measured_on(a.model.model, a.model.machine, a.form.file(a.imatrix), a.imatrix_tokens).matrices;
     const auto out =
         run::export_gguf(found, a.format, a.output, a.imatrix.empty() ? nullptr : &importance, advance);
     for (const auto& note : out.notes) context.console.warn(note);

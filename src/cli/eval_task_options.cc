@@ -16,8 +16,7 @@ void TaskPlaces::add_to(CLI::App& command) {
       "--data", data,
       "Folder of data sets: DATA/OWNER/NAME/CONFIG/SPLIT.jsonl (or .json, .csv, .tsv, .parquet, "
       ".arrow), a folder of save_to_disk, or a cache of datasets or huggingface_hub (default: "
-      "$STOA_EVAL_DATA, "
-      "$HF_DATASETS_CACHE, $HF_HOME, ~/.cache/huggingface)");
+      "$STOA_EVAL_DATA, $HF_DATASETS_CACHE, $HF_HOME, ~/.cache/huggingface)");
 }
 
 eval::TaskIndex TaskPlaces::index() const {

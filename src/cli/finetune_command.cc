@@ -117,10 +117,11 @@ FinetuneArguments with_all_files(FinetuneArguments a) {
 
 void finetune(const FinetuneArguments& a, Context& context) {
   const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.choice.model, ckpt::Verify::kSizes);
-  require<ConfigError>(!found.adapter,
-                       "{} is an adapter of {}: tune that model, with model.peft.restore_from_path={} to train "
-                       "the adapter further, or merge the two before (stoa checkpoint merge {} --output DIR)",
-                       a.choice.model, found.model.string(), a.choice.model, a.choice.model);
+  require<ConfigError>(
+      !found.adapter,
+      "{} is an adapter of {}: tune that model, with model.peft.restore_from_path={} to train "
+      "the adapter further, or merge the two before (stoa checkpoint merge {} --output DIR)",
+      a.choice.model, found.model.string(), a.choice.model, a.choice.model);
   TrainingJob job = a.job;
   job.config.config = found.model.string();
   job.config.defaults = finetune_defaults(a.choice, found.model, context.console);
@@ -162,10 +163,10 @@ void add_finetune_command(CLI::App& app, Context& context) {
       ->check(CLI::IsMember(finetune_methods()));
   std::vector<std::string> objectives;
   for (const auto& [name, kind] : tune::enum_names(tune::ObjectiveKind::kSft)) objectives.emplace_back(name);
-  c->add_option("--objective", a->choice.objective,
-                "sft: answers; of preference pairs dpo, robust, ipo, hinge, orpo, simpo; of judged answers "
-                "kto. reward: "
-                "a model that scores texts, of preference pairs; regression: of texts with their scores")
+  c->add_option(
+       "--objective", a->choice.objective,
+       "sft: answers; of preference pairs dpo, robust, ipo, hinge, orpo, simpo; of judged answers kto. "
+       "Models that score texts: reward, of preference pairs; regression, of texts with their scores")
       ->capture_default_str()
       ->check(CLI::IsMember(objectives));
   c->add_option("--template", a->choice.chat_template,

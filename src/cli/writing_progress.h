@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,11 +23,9 @@ class WritingProgress {
                             .words = "exiting, " + undone + " (again: exit immediately)",
                             .last_words = {}});
   }
-  void update(std::uint64_t done, std::uint64_t total) {
-    if (!progress_)
-      progress_ = std::make_unique<Progress>(context_.console, what_, static_cast<double>(total), "B");
-    progress_->update(static_cast<double>(done));
-    require<Interrupted>(!context_.interrupt.token().stop_requested(), "interrupted; nothing was written");
+  // To be called with the bytes written so far, and those of all.
+  std::function<void(std::uint64_t done, std::uint64_t total)> reporter() {
+    return [this](std::uint64_t done, std::uint64_t total) { update(done, total); };
   }
   void finish() {
     context_.interrupt.set({});  // it is there
@@ -33,6 +33,13 @@ class WritingProgress {
   }
 
  private:
+  void update(std::uint64_t done, std::uint64_t total) {
+    if (!progress_)
+      progress_ = std::make_unique<Progress>(context_.console, what_, static_cast<double>(total), "B");
+    progress_->update(static_cast<double>(done));
+    require<Interrupted>(!context_.interrupt.token().stop_requested(), "interrupted; nothing was written");
+  }
+
   Context& context_;
   const std::string what_;
   std::unique_ptr<Progress> progress_;

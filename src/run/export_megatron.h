@@ -7,8 +7,8 @@
 
 namespace stoa::run {
 
-// A checkpoint of Stoa keeps Adam's state, step and samples; what else stands in a
-// model directory has weights alone. ConfigError: Megatron has no such model, or no such optimizer.
+// A checkpoint of Stoa keeps Adam's state, step and samples; any other model is written as weights alone.
+// ConfigError: Megatron has no such model, or no such optimizer.
 foreign::MegatronExport export_megatron(const ckpt::FoundCheckpoint& from, const foreign::MegatronForm& form,
                                         const std::filesystem::path& output,
                                         const ckpt::ExportProgress& progress);

@@ -49,6 +49,8 @@ void require_size(std::optional<std::int64_t> wanted, std::int64_t has, const ch
                        wanted.value_or(0), has);
 }
 
+std::int64_t heads_of_group(const model::ModelConfig& c) { return c.num_attention_heads / c.query_groups(); }
+
 void require_prunable(const model::ModelSpec& spec, const PrunedSizes& sizes) {
   const model::ModelConfig& c = spec.config;
   require<ConfigError>(c.kind == model::ModelKind::kGpt, "pruning is for decoders (kind gpt)");
@@ -71,7 +73,7 @@ void require_prunable(const model::ModelSpec& spec, const PrunedSizes& sizes) {
   require<ConfigError>(
       (!sizes.heads && !sizes.hidden) || (!c.latent.multi_latent_attention && !c.linear.any()),
       "--heads and --hidden: latent and linear attention are not pruned");
-  const std::int64_t together = c.num_attention_heads / c.query_groups();
+  const std::int64_t together = heads_of_group(c);
   require<ConfigError>(!sizes.heads || *sizes.heads % together == 0,
                        "--heads {}: {} heads share keys and values; expected a multiple",
                        sizes.heads.value_or(0), together);
@@ -119,7 +121,7 @@ KeptParts choose_parts(const model::ModelSpec& spec, const PrunedSizes& sizes,
   }
   out.hidden =
       sizes.hidden ? largest(channel_importance(c, importance), *sizes.hidden) : first_numbers(c.hidden_size);
-  const std::int64_t together = c.num_attention_heads / c.query_groups();
+  const std::int64_t together = heads_of_group(c);
   for (const std::int64_t layer : out.layers) {
     const auto most = [&](const char* matrix, std::int64_t count, bool groups) {
       const std::vector<float>& inputs = inputs_of(importance, in_layer(layer, matrix));
@@ -137,10 +139,9 @@ namespace {
 
 model::ModelSpec pruned_spec(const model::ModelSpec& spec, const KeptParts& parts) {
   model::ModelConfig c = spec.config;
-  const std::int64_t together = c.num_attention_heads / c.query_groups(), head = c.head_size();
+  const std::int64_t together = heads_of_group(c), head = c.head_size();
   c.num_layers = std::ssize(parts.layers);
-  c.ffn_hidden_size = std::ssize(parts.ffn.front());
-  if (c.moe.num_moe_experts) c.ffn_hidden_size = spec.config.ffn_hidden_size;
+  if (!c.moe.num_moe_experts) c.ffn_hidden_size = std::ssize(parts.ffn.front());
   c.num_query_groups = std::ssize(parts.groups.front());
   c.num_attention_heads = *c.num_query_groups * together;
   c.kv_channels = head;
@@ -167,14 +168,13 @@ class Cutter {
     if (before == after) return {};
     const auto ends = [&](const char* end) { return name.ends_with(end); };
     const bool rows = axis == 0;
-    const std::int64_t head = from_.head_size(), together = from_.num_attention_heads / from_.query_groups();
+    const std::int64_t head = from_.head_size(), together = heads_of_group(from_);
     if (rows
             ? ends("mlp.up.weight") || ends("mlp.gate.weight") || ends("mlp.up.bias") || ends("mlp.gate.bias")
             : ends("mlp.down.weight"))
       return {&parts_.ffn[place_], 1};
-    if (rows ? ends("attention.k.weight") || ends("attention.v.weight") || ends("attention.k.bias") ||
-                   ends("attention.v.bias")
-             : false)
+    if (rows && (ends("attention.k.weight") || ends("attention.v.weight") || ends("attention.k.bias") ||
+                 ends("attention.v.bias")))
       return {&parts_.groups[place_], head};
     if (rows ? ends("attention.q.weight") || ends("attention.q.bias") || ends("attention.gate.weight")
              : ends("attention.out.weight"))
@@ -227,11 +227,10 @@ ckpt::ExportResult write_pruned(const infer::ModelFiles& files, const KeptParts&
   std::map<std::string, std::vector<float>> alive;
   const auto source = [&](const std::string& name) {
     const std::string old = cutter.name_of(name);
-    const std::vector<float> whole = files.floats(old);
     const Shape &was = before.at(old), &is = after.at(name);
     const bool matrix = was.rank() > 1;
     auto& values = alive[name];
-    values = take(whole, was, cutter.cut(name, 0, was[0], is[0]),
+    values = take(files.floats(old), was, cutter.cut(name, 0, was[0], is[0]),
                   matrix ? cutter.cut(name, 1, was[1], is[1]) : Cut{});
     require<InternalError>(std::ssize(values) == is.elements(), "'{}' is cut to {} of {}", name,
                            values.size(), is.elements());

@@ -76,8 +76,7 @@ def main():
     config.num_labels, config.pad_token_id = 1, tok.pad_token_id
     whole = LlamaForSequenceClassification(config)
     whole.save_pretrained(out)
-    for name in ("tokenizer.json",):
-        shutil.copy(BASE / name, out / name)
+    shutil.copy(BASE / "tokenizer.json", out)
     (out / "tokenizer_config.json").write_text(json.dumps({"eos_token": EOS, "pad_token": PAD, "tokenizer_class": "PreTrainedTokenizerFast"}))
     rows = records()
     plain = [{k: v for k, v in r.items() if k != "margin"} for r in rows]

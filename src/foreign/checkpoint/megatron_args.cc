@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <concepts>
+
 #include "base/error.h"
 #include "foreign/checkpoint/megatron_model.h"
 #include "foreign/checkpoint/read_back.h"
+#include "foreign/checkpoint/shared_keys.h"
 
 namespace stoa::foreign {
 namespace {
@@ -30,6 +34,12 @@ class Namespace {
     for (const std::int64_t value : values) pickle_.integer(value);
     pickle_.end_list();
   }
+  // By the type of the value.
+  void put(const char* name, std::same_as<bool> auto value) { flag(name, value); }
+  void put(const char* name, double value) { real(name, value); }
+  void put(const char* name, const std::optional<std::int64_t>& value) { number(name, value); }
+  void put(const char* name, std::int64_t value) { number(name, value); }
+  void put(const char* name, std::string_view value) { text(name, value); }
   void end() { pickle_.end_dict().state(); }
 
  private:
@@ -38,19 +48,7 @@ class Namespace {
 
 void write_positions(Namespace& out, const ModelConfig& c) {
   const bool rope = c.position_embedding_type == PositionEmbedding::kRope;
-  switch (c.position_embedding_type) {
-    case PositionEmbedding::kRope:
-      out.text("position_embedding_type", "rope");
-      break;
-    case PositionEmbedding::kRelative:
-      out.text("position_embedding_type", "relative");
-      break;
-    case PositionEmbedding::kNone:
-      out.text("position_embedding_type", "none");
-      break;
-    default:  // ALiBi is lost, which the comparison says
-      out.text("position_embedding_type", "learned_absolute");
-  }
+  out.text("position_embedding_type", position_word(c));
   out.flag("add_position_embedding", c.position_embedding_type == PositionEmbedding::kLearnedAbsolute);
   if (!rope) return;
   out.real("rotary_base", c.rotary_base);
@@ -74,13 +72,8 @@ void write_experts(Namespace& out, const ModelConfig& c) {
   const model::MoeConfig& m = c.moe;
   if (!m.num_moe_experts) return;
   out.number("num_experts", *m.num_moe_experts);
-  std::vector<std::int64_t> layers;
-  bool all = true;
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) {
-    layers.push_back(m.has_experts(layer) ? 1 : 0);
-    all = all && m.has_experts(layer);
-  }
-  if (all)
+  const std::vector<std::int64_t> layers = expert_layers(c);
+  if (std::count(layers.begin(), layers.end(), 0) == 0)
     out.number("moe_layer_freq", 1);
   else
     out.list("moe_layer_freq", layers);
@@ -88,16 +81,7 @@ void write_experts(Namespace& out, const ModelConfig& c) {
   out.number("moe_shared_expert_intermediate_size", m.moe_shared_expert_intermediate_size);
   out.flag("moe_shared_expert_gate", m.moe_shared_expert_gate);
   out.number("moe_router_topk", m.moe_router_topk);
-  out.text("moe_router_score_function",
-           m.moe_router_score_function == model::RouterScoreFunction::kSigmoid ? "sigmoid" : "softmax");
-  out.flag("moe_router_pre_softmax", m.moe_router_pre_softmax);
-  if (m.moe_router_topk_scaling_factor)
-    out.real("moe_router_topk_scaling_factor", *m.moe_router_topk_scaling_factor);
-  out.number("moe_router_num_groups", m.moe_router_num_groups);
-  out.number("moe_router_group_topk", m.moe_router_group_topk);
-  out.flag("moe_router_enable_expert_bias", m.moe_router_enable_expert_bias);
-  out.flag("moe_grouped_gemm", true);
-  if (m.moe_expert_capacity_factor) out.real("moe_expert_capacity_factor", *m.moe_expert_capacity_factor);
+  put_router(out, m);
 }
 
 void write_shape(Namespace& out, const model::ModelSpec& spec) {
@@ -113,14 +97,10 @@ void write_shape(Namespace& out, const model::ModelSpec& spec) {
   out.number("ffn_hidden_size", c.ffn_size());
   out.number("num_attention_heads", c.num_attention_heads);
   const model::LatentConfig& latent = c.latent;
-  out.flag("multi_latent_attention", latent.multi_latent_attention);
   if (latent.multi_latent_attention) {
-    out.number("q_lora_rank", latent.q_lora_rank);
-    out.number("kv_lora_rank", latent.kv_lora_rank);
-    out.number("qk_head_dim", latent.qk_head_dim);
-    out.number("qk_pos_emb_head_dim", latent.qk_pos_emb_head_dim);
-    out.number("v_head_dim", latent.v_head_dim);
+    put_latent_sizes(out, latent);
   } else {
+    out.flag("multi_latent_attention", false);
     out.number("kv_channels", c.head_size());
     out.flag("group_query_attention", c.query_groups() != c.num_attention_heads);
     out.number("num_query_groups", c.query_groups());

@@ -184,6 +184,13 @@ Value only_entry(const Value& value) {
 
 }  // namespace
 
+std::string padding_is_kept(std::int64_t entries) {
+  return fmt::format(
+      "the checkpoint does not say how many of the {} entries of its vocabulary are padding: all are kept "
+      "(--vocab-size gives their number)",
+      entries);
+}
+
 MegatronModel model_of_megatron(const Value& values, model::ModelKind kind,
                                 std::optional<std::int64_t> vocabulary, const std::string& source) {
   const Arguments arguments(values, source);
@@ -221,10 +228,7 @@ MegatronModel model_of_megatron(const Value& values, model::ModelKind kind,
   if (entries == 0) {
     entries = arguments.number("padded_vocab_size").value_or(0);
     require<DataError>(entries > 0, "'{}' says neither vocab_size nor padded_vocab_size in its args", source);
-    out.notes.push_back(
-        fmt::format("the checkpoint does not say how many of the {} entries of its vocabulary are padding: "
-                    "all are kept (--vocab-size gives their number)",
-                    entries));
+    out.notes.push_back(padding_is_kept(entries));
   }
   words.insert(words.end(), {"--vocab-size", std::to_string(entries)});
   MegatronArguments read;

@@ -22,6 +22,9 @@ struct MegatronModel {
 MegatronModel model_of_megatron(const ckpt::torch::Value& arguments, model::ModelKind kind,
                                 std::optional<std::int64_t> vocabulary, const std::string& source);
 
+// For messages: a vocabulary of so many entries, of which nothing says how many are padding.
+std::string padding_is_kept(std::int64_t entries);
+
 // The model of key=value under `model.`; other keys are ignored. ConfigError names `source`.
 model::ModelConfig model_of_overrides(std::span<const std::string> overrides, const std::string& source);
 // The same of a tree with such keys.

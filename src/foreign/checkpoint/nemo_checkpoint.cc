@@ -172,10 +172,7 @@ ForeignCheckpoint open_nemo1(const std::shared_ptr<const FileSet>& files, const 
     for (const RankFile& file : ranks)
       if (file.stage == 0) rows += embedding_rows(*file.tensors).value_or(0);
     vocabulary = distributed ? embedding_rows(*distributed) : std::optional(rows);
-    out.notes.push_back(
-        fmt::format("the checkpoint does not say how many of the {} entries of its vocabulary are padding: "
-                    "all are kept (--vocab-size gives their number)",
-                    vocabulary.value_or(0)));
+    out.notes.push_back(padding_is_kept(vocabulary.value_or(0)));
   }
   const model::ModelConfig config = model_of_nemo1(files->text(ckpt::kNemoConfig), source, vocabulary);
   require<DataError>(config.kind == model::ModelKind::kGpt,
@@ -213,10 +210,7 @@ ForeignCheckpoint open_nemo2(const fs::path& directory, const ForeignOptions& op
   std::optional<std::int64_t> vocabulary = options.vocabulary;
   if (!vocabulary) {
     vocabulary = embedding_rows(*weights);
-    out.notes.push_back(
-        fmt::format("the checkpoint does not say how many of the {} entries of its vocabulary are padding: "
-                    "all are kept (--vocab-size gives their number)",
-                    vocabulary.value_or(0)));
+    out.notes.push_back(padding_is_kept(vocabulary.value_or(0)));
   }
   const model::ModelConfig config = model_of_nemo2(files->text(name), source, vocabulary);
   assemble(out, directory, config, torch_dist_sources(weights, config.kind));

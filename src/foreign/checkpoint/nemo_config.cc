@@ -10,6 +10,7 @@
 
 #include "foreign/checkpoint/nemo_checkpoint.h"
 #include "foreign/checkpoint/read_back.h"
+#include "foreign/checkpoint/shared_keys.h"
 #include "model/config.h"
 
 namespace stoa::foreign {
@@ -156,19 +157,6 @@ Nemo2Activation nemo2_activation(Activation activation) {
   }
 }
 
-const char* position_word(const ModelConfig& c) {
-  switch (c.position_embedding_type) {
-    case PositionEmbedding::kRope:
-      return "rope";
-    case PositionEmbedding::kRelative:
-      return "relative";
-    case PositionEmbedding::kNone:
-      return "none";
-    default:  // ALiBi is lost, which the comparison says
-      return "learned_absolute";
-  }
-}
-
 // The keys that both versions have alike.
 void put_sizes(Keys& out, const ModelConfig& c) {
   out.put("num_layers", c.kind == ModelKind::kT5 ? c.num_layers - c.encoder_layers() : c.num_layers);
@@ -196,22 +184,11 @@ void put_sizes(Keys& out, const ModelConfig& c) {
 void put_experts(Keys& out, const ModelConfig& c) {
   const model::MoeConfig& m = c.moe;
   if (!m.num_moe_experts) return;
-  Json layers = Json::array();
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) layers.push_back(m.has_experts(layer) ? 1 : 0);
-  out.put("moe_layer_freq", layers);
+  out.put("moe_layer_freq", expert_layers(c));
   out.put("moe_ffn_hidden_size", c.moe_ffn_size());
   out.put("moe_shared_expert_intermediate_size", m.moe_shared_expert_intermediate_size);
   if (m.moe_shared_expert_gate) out.put("moe_shared_expert_gate", true);
-  out.put("moe_router_score_function",
-          m.moe_router_score_function == model::RouterScoreFunction::kSigmoid ? "sigmoid" : "softmax");
-  out.put("moe_router_pre_softmax", m.moe_router_pre_softmax);
-  if (m.moe_router_topk_scaling_factor)
-    out.put("moe_router_topk_scaling_factor", *m.moe_router_topk_scaling_factor);
-  out.put("moe_router_num_groups", m.moe_router_num_groups);
-  out.put("moe_router_group_topk", m.moe_router_group_topk);
-  out.put("moe_router_enable_expert_bias", m.moe_router_enable_expert_bias);
-  out.put("moe_grouped_gemm", true);
-  if (m.moe_expert_capacity_factor) out.put("moe_expert_capacity_factor", *m.moe_expert_capacity_factor);
+  put_router(out, m);
 }
 
 void put_latent(Keys& out, const ModelConfig& c) {
@@ -219,12 +196,7 @@ void put_latent(Keys& out, const ModelConfig& c) {
   if (!latent.multi_latent_attention) return;
   const model::RopeScalingConfig& scaling = c.rope_scaling;
   const bool yarn = scaling.type == RopeScaling::kYarn;
-  out.put("multi_latent_attention", true);
-  out.put("q_lora_rank", latent.q_lora_rank);
-  out.put("kv_lora_rank", latent.kv_lora_rank);
-  out.put("qk_head_dim", latent.qk_head_dim);
-  out.put("qk_pos_emb_head_dim", latent.qk_pos_emb_head_dim);
-  out.put("v_head_dim", latent.v_head_dim);
+  put_latent_sizes(out, latent);
   out.put("rope_type", yarn ? "yarn" : "rope");
   if (!yarn) return;
   out.put("rotary_scaling_factor", scaling.factor.value_or(1));

@@ -165,19 +165,15 @@ NemoArchive write_nemo1(const model::ModelSpec& spec, const CanonicalState& stat
   // The parts are written next to the archive and go into it one by one, each removed after it.
   fs::path parts = output;
   parts += ".parts";
-  ckpt::write_complete(
-      parts,
-      [&](const fs::path& staging) {
-        out.written = write_torch_dist(spec, weights, form, "model.",
-                                       ckpt::torch::torch_file_of(common.finish()), staging, progress);
-        ckpt::TarWriter tar(output);
-        tar.add(ckpt::kNemoConfig, config);
-        for (const fs::path& file : files) tar.add(file.filename().string(), read_text(file));
-        tar.move(staging, "model_weights");
-        tar.commit();
-      },
-      [] {});
-  fs::remove_all(parts);
+  ckpt::with_staging(parts, [&](const fs::path& staging) {
+    out.written = write_torch_dist(spec, weights, form, "model.", ckpt::torch::torch_file_of(common.finish()),
+                                   staging, progress);
+    ckpt::TarWriter tar(output);
+    tar.add(ckpt::kNemoConfig, config);
+    for (const fs::path& file : files) tar.add(file.filename().string(), read_text(file));
+    tar.move(staging, "model_weights");
+    tar.commit();
+  });
   return out;
 }
 

@@ -21,7 +21,7 @@ bool is_negative_number(std::string_view word) {
 // As argparse decides: what begins with a dash is an argument, unless it is a number or has a space.
 bool is_argument(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && !is_negative_number(word) &&
-         (word.find(' ') == std::string_view::npos || word.find(kOpen) != std::string_view::npos);
+         (word.find(' ') == std::string_view::npos || has_open(word));
 }
 
 // Options of the programs that start Megatron, with their value, where no script follows.
@@ -148,7 +148,7 @@ MegatronCommand read_megatron_command(const std::vector<std::string>& words) {
   }
 
   for (std::size_t i = begin; i < words.size();) {
-    if (!is_argument(words[i]) && words[i].find(kOpen) != std::string::npos) {
+    if (!is_argument(words[i]) && has_open(words[i])) {
       command.open_words.push_back(shown_word(words[i++]));
       continue;
     }

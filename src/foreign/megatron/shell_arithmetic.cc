@@ -1,6 +1,7 @@
 #include "foreign/megatron/shell_arithmetic.h"
 
 #include "config/value.h"
+#include "foreign/megatron/shell_statements.h"
 
 namespace stoa::foreign {
 namespace {
@@ -116,10 +117,7 @@ class ShellSum {
   }
   Value named() {
     const std::size_t begin = at_;
-    const auto is_word = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    };
-    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    while (at_ < text_.size() && is_name_char(text_[at_])) ++at_;
     if (at_ == begin || depth_ > kDeepest) return {};
     const auto text = variable_(text_.substr(begin, at_ - begin));
     if (!text) return {};

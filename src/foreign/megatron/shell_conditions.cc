@@ -11,17 +11,10 @@
 namespace stoa::foreign {
 namespace {
 
-bool is_open(std::string_view word) { return word.find(kOpen) != std::string_view::npos; }
-
 bool fits(const std::string& word, const std::string& pattern) {
   constexpr int kMostStars = 4;  // with many, fnmatch takes long
   return word == pattern || (std::count(pattern.begin(), pattern.end(), '*') <= kMostStars &&
                              fnmatch(pattern.c_str(), word.c_str(), 0) == 0);
-}
-
-std::string first_words(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  return text.size() > 60 ? std::string(text.substr(0, 57)) + "..." : std::string(text);
 }
 
 }  // namespace
@@ -45,25 +38,21 @@ void ShellReading::branch(std::string_view word, std::string_view condition, int
 
 // case WORD in, and what may follow on its line.
 void ShellReading::begin_case(std::string_view text, int line) {
-  const ShellSpan span(text, file_);
-  std::size_t at = text.find_first_not_of(" \t");
-  if (at == std::string_view::npos) at = text.size();
-  const std::size_t begin = at;
-  while (at < text.size() && !is_blank(text[at])) at = span.after(at);
-  Block block{Block::kCase, false, !running(),
-              fmt::format("{}", fmt::join(expand_test(text.substr(begin, at - begin)), " "))};
-  if (!block.done && is_open(block.subject)) {
+  text = after_blanks(text);
+  const std::size_t end = ShellSpan(text, file_).word_end(0);
+  const std::string_view word = text.substr(0, end);
+  Block block{Block::kCase, false, !running(), fmt::format("{}", fmt::join(expand_test(word), " "))};
+  if (!block.done && has_open(block.subject)) {
     block.done = true;
     notes_.push_back(
         fmt::format("{}: the branches of 'case {}' are left out, for the script does not say what it is",
-                    where(line), text.substr(begin, at - begin)));
+                    where(line), word));
   }
   blocks_.push_back(std::move(block));
-  const auto in = text.find("in", at);
+  const auto in = text.find("in", end);
   if (in == std::string_view::npos) return;
-  const std::string rest(text.substr(in + 2));
-  if (rest.find_first_not_of(" \t") != std::string::npos)
-    take({rest.substr(rest.find_first_not_of(" \t")), line, false, false});
+  const std::string_view rest = after_blanks(text.substr(in + 2));
+  if (!rest.empty()) take({std::string(rest), line});
 }
 
 // "a|b)" before a statement, which `text` keeps. True: nothing else is in it, or it is not this branch's.
@@ -84,21 +73,19 @@ bool ShellReading::case_pattern(std::string_view& text) {
     const std::size_t bar = std::min(patterns.find('|'), patterns.size());
     const std::string pattern = fmt::format("{}", fmt::join(expand_test(patterns.substr(0, bar)), " "));
     patterns.remove_prefix(std::min(bar + 1, patterns.size()));
-    if (is_open(pattern))
+    if (has_open(pattern))
       decide(block, {});
     else if (fits(block.subject, pattern))
       decide(block, true);
   }
-  text.remove_prefix(end + 1);
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  text = after_blanks(text.substr(end + 1));
   return text.empty() || !block.runs;
 }
 
 std::optional<bool> ShellReading::test(std::string_view text, int line) {
-  const std::string whole(text);
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  text.remove_prefix(first);
+  text = after_blanks(text);
+  if (text.empty()) return {};
+  const std::string_view whole = text;
   bool negated = false;
   if (text.starts_with("! ")) negated = true, text.remove_prefix(2);
   std::optional<bool> holds;
@@ -114,7 +101,7 @@ std::optional<bool> ShellReading::test(std::string_view text, int line) {
   if (!holds) {
     notes_.push_back(
         fmt::format("{}: what follows '{}' is left out, for the script does not say whether it holds",
-                    where(line), first_words(whole)));
+                    where(line), shortened(whole)));
     return {};
   }
   return *holds != negated;
@@ -149,7 +136,7 @@ std::optional<bool> ShellReading::any_of(std::string_view text) {
 
 // A variable that nothing sets is empty, as ${X:-otherwise} takes it; what the machine answers is not known.
 std::optional<bool> ShellReading::is_empty(const std::string& word) {
-  if (!is_open(word)) return word.empty();
+  if (!has_open(word)) return word.empty();
   const auto names = open_variables(word);
   std::size_t open = 0;
   for (const std::string& name : names) open += name.size() + 2;
@@ -168,7 +155,7 @@ std::optional<bool> ShellReading::simple(Words words) {
   if (words.size() == 2 && (words[0] == "-n" || words[0] == "-z")) {
     holds = is_empty(words[1]);
     if (holds && words[0] == "-n") *holds = !*holds;
-  } else if (words.size() == 3 && !is_open(words[0]) && !is_open(words[2])) {
+  } else if (words.size() == 3 && !has_open(words[0]) && !has_open(words[2])) {
     const std::string& op = words[1];
     if (op == "=" || op == "==") holds = fits(words[0], words[2]);
     if (op == "!=") holds = !fits(words[0], words[2]);
@@ -181,7 +168,7 @@ std::optional<bool> ShellReading::simple(Words words) {
       if (op == "-ge") holds = *a >= *b;
       if (op == "-le") holds = *a <= *b;
     }
-  } else if (words.size() == 1 && !is_open(words[0])) {
+  } else if (words.size() == 1 && !has_open(words[0])) {
     holds = !words[0].empty();  // "true" and "false" are words that are not empty
   }
   if (holds) *holds = *holds != negated;
@@ -197,9 +184,9 @@ ShellReading::Words ShellReading::expand_test(std::string_view text) {
       ++at;
       continue;
     }
-    const std::size_t begin = at;
-    while (at < text.size() && !is_blank(text[at])) at = span.after(at);
-    words.push_back(fmt::format("{}", fmt::join(expand(text.substr(begin, at - begin)), " ")));
+    const std::size_t end = span.word_end(at);
+    words.push_back(fmt::format("{}", fmt::join(expand(text.substr(at, end - at)), " ")));
+    at = end;
   }
   return words;
 }

@@ -14,13 +14,6 @@
 namespace stoa::foreign {
 namespace {
 
-bool is_name(std::string_view text) {
-  return !text.empty() && !(text[0] >= '0' && text[0] <= '9') &&
-         std::all_of(text.begin(), text.end(), is_name_char);
-}
-
-std::string shorten(const std::string& text) { return text.size() > 60 ? text.substr(0, 57) + "..." : text; }
-
 std::size_t program_of(const std::vector<std::string>& words) {
   return static_cast<std::size_t>(
       std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.ends_with(".py"); }) -
@@ -97,7 +90,7 @@ void ShellReading::slurm_header(std::string_view text) {
   }
   if (!slurm) return;
   for (const char* set : {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_NODELIST"})
-    variables_.try_emplace(set, Words{fmt::format("{}{}{}", kOpen, set, kClose)});
+    variables_.try_emplace(set, Words{open_variable(set)});
 }
 
 void ShellReading::slurm_option(std::string_view option, std::string_view value) {
@@ -154,7 +147,7 @@ void ShellReading::take(const ShellStatement& s) {
     } else if (word == "for" || word == "while" || word == "until" || word == "function" ||
                text.ends_with("() {") || text.ends_with("(){")) {
       if (running())
-        notes_.push_back(fmt::format("{}: '{}' is not followed", where(s.line), shorten(s.text)));
+        notes_.push_back(fmt::format("{}: '{}' is not followed", where(s.line), shortened(s.text)));
       blocks_.push_back({Block::kSkipped, false, true, {}});
       return;
     } else if (word == "{") {
@@ -165,9 +158,8 @@ void ShellReading::take(const ShellStatement& s) {
     } else {
       break;
     }
-    const auto first = text.find_first_not_of(" \t");
-    if (first == std::string_view::npos) return;
-    text.remove_prefix(first);
+    text = after_blanks(text);
+    if (text.empty()) return;
   }
   if (!running()) return;
   if ((s.after_and && status_ == false) || (s.after_or && status_ != false)) return;
@@ -211,12 +203,10 @@ bool ShellReading::assignments(std::string_view text) {
     std::string_view name = text.substr(0, equals);
     if (!is_name(name.ends_with('+') ? name.substr(0, name.size() - 1) : name)) break;
     const ShellSpan span(text, file_);
-    std::size_t end = equals + 1;
-    if (end < text.size() && text[end] == '(')
-      end = array_end(text, end);
-    else
-      while (end < text.size() && !is_blank(text[end])) end = span.after(end);
-    found.emplace_back(name, text.substr(equals + 1, end - equals - 1));
+    const std::size_t begin = equals + 1;
+    const std::size_t end =
+        text.substr(begin).starts_with('(') ? array_end(text, begin) : span.word_end(begin);
+    found.emplace_back(name, text.substr(begin, end - begin));
     const auto next = text.find_first_not_of(" \t\n", end);
     text = next == std::string_view::npos ? std::string_view() : text.substr(next);
   }
@@ -318,6 +308,10 @@ std::string_view ShellReading::cut(std::string_view text) const {
   return text;
 }
 
+std::string open_variable(std::string_view name) { return fmt::format("{}{}{}", kOpen, name, kClose); }
+
+bool has_open(std::string_view word) { return word.find(kOpen) != std::string_view::npos; }
+
 std::string shown_word(std::string_view word) {
   std::string out;
   for (const char c : word) {
@@ -332,6 +326,11 @@ std::vector<std::string> open_variables(std::string_view word) {
   for (std::size_t at = 0; (at = word.find(kOpen, at)) != std::string_view::npos; ++at)
     names.emplace_back(word.substr(at + 1, word.find(kClose, at) - at - 1));
   return names;
+}
+
+bool is_script_path(std::string_view path) {
+  return path.ends_with(".sh") || path.ends_with(".bash") || path.ends_with(".slurm") ||
+         path.ends_with(".sbatch");
 }
 
 ScriptCommand read_shell_script(std::string_view text, const std::string& name, const ScriptStart& start) {

@@ -15,9 +15,14 @@ namespace stoa::foreign {
 // In a word, a variable that the script does not set: kOpen name kClose.
 inline constexpr char kOpen = '\x01', kClose = '\x02';
 
+std::string open_variable(std::string_view name);
+bool has_open(std::string_view word);
 // "a$Xb" of a word with such variables, and their names.
 std::string shown_word(std::string_view word);
 std::vector<std::string> open_variables(std::string_view word);
+
+// Whether the path ends as those of shell scripts do.
+bool is_script_path(std::string_view path);
 
 // What a script is started with: "TP=2 bash train.sh 8 7B".
 struct ScriptStart {
@@ -28,8 +33,8 @@ struct ScriptStart {
 };
 
 struct ScriptCommand {
-  std::vector<std::string>
-      words;  // of the last command that runs a Python program with arguments of Megatron
+  // The last command that runs a Python program with arguments of Megatron.
+  std::vector<std::string> words;
   std::vector<std::string> notes;              // branches and loops that were not followed
   std::optional<std::int64_t> nodes, devices;  // that Slurm starts: nodes, and tasks on each
   bool of_several = false;                     // other scripts were read for it

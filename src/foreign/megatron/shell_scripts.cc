@@ -14,17 +14,6 @@ namespace {
 constexpr int kDeepestScript = 8;                   // scripts that start each other
 constexpr std::uintmax_t kLargestScript = 1 << 20;  // bytes
 
-bool is_script(std::string_view word) {
-  return word.ends_with(".sh") || word.ends_with(".bash") || word.ends_with(".slurm") ||
-         word.ends_with(".sbatch");
-}
-
-bool is_assignment(std::string_view word) {
-  const auto equals = word.find('=');
-  return equals != std::string_view::npos && equals > 0 && !(word[0] >= '0' && word[0] <= '9') &&
-         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_name_char);
-}
-
 bool is_among(std::string_view word, std::initializer_list<std::string_view> list) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -32,16 +21,13 @@ bool is_among(std::string_view word, std::initializer_list<std::string_view> lis
 }  // namespace
 
 bool ShellReading::other_script(const Words& words, int line) {
-  std::size_t at = 0;
-  ScriptStart start = environment();
-  for (; at < words.size() && is_assignment(words[at]); ++at)
-    start.variables[words[at].substr(0, words[at].find('='))] = words[at].substr(words[at].find('=') + 1);
-  if (at == words.size()) return false;
-  const std::string& program = words[at];
+  const auto next = std::find_if_not(words.begin(), words.end(),
+                                     [](const auto& w) { return assignment_of(w).has_value(); });
+  if (next == words.end()) return false;
+  const std::string& program = *next;
   const bool reads = program == "source" || program == ".", submits = program == "sbatch";
-  const auto next = words.begin() + static_cast<std::ptrdiff_t>(at);
-  const auto script = reads ? std::min(next + 1, words.end())
-                            : std::find_if(next, words.end(), [](const auto& w) { return is_script(w); });
+  const auto script =
+      reads ? std::min(next + 1, words.end()) : std::find_if(next, words.end(), is_script_path);
   if (script == words.end()) return false;
   if (!reads && script != next) {
     if (!is_among(program, {"bash", "sh", "srun", "sbatch"})) return false;
@@ -51,6 +37,11 @@ bool ShellReading::other_script(const Words& words, int line) {
         std::any_of(next + 1, script, [](const auto& w) { return !w.starts_with('-'); }))
       return false;
   }
+  ScriptStart start = environment();
+  for (auto word = words.begin(); word != next; ++word) {
+    auto [name, value] = *assignment_of(*word);
+    start.variables[name] = std::move(value);
+  }
   if (submits)
     for (auto word = next + 1; word != script; ++word) {
       const auto equals = word->find('=');
@@ -59,12 +50,10 @@ bool ShellReading::other_script(const Words& words, int line) {
                     : word + 1 != script        ? word[1]
                                                 : "");
     }
-  at = static_cast<std::size_t>(script - words.begin());
-  const auto path = find_script(words[at]);
+  const auto path = find_script(*script);
   if (!path) {
-    missing_.insert(shown_word(words[at]));
-    notes_.push_back(
-        fmt::format("{}: {} is not read, for it is not here", where(line), shown_word(words[at])));
+    missing_.insert(shown_word(*script));
+    notes_.push_back(fmt::format("{}: {} is not read, for it is not here", where(line), shown_word(*script)));
     return true;
   }
   --files_;
@@ -75,7 +64,7 @@ bool ShellReading::other_script(const Words& words, int line) {
     source(*path);
     return true;
   }
-  start.words = Words(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
+  start.words = Words(script + 1, words.end());
   if (submits)
     for (const char* set : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
       if (const auto it = variables_.find(set); it != variables_.end())
@@ -91,8 +80,8 @@ void ShellReading::submit_option(ScriptStart& start, std::string_view option, st
   for (std::size_t from = 0; from <= value.size();) {  // ALL,NAME,NAME=value
     const std::size_t comma = std::min(value.find(',', from), value.size());
     const std::string one(value.substr(from, comma - from));
-    if (is_assignment(one))
-      start.variables[one.substr(0, one.find('='))] = one.substr(one.find('=') + 1);
+    if (const auto given = assignment_of(one))
+      start.variables[given->first] = given->second;
     else if (const auto known = variables_.find(one); known != variables_.end() && !known->second.empty())
       start.variables[one] = known->second.front();
     from = comma + 1;
@@ -101,7 +90,7 @@ void ShellReading::submit_option(ScriptStart& start, std::string_view option, st
 
 // Next to the script, next to the file that is read, or where the program runs.
 std::optional<std::string> ShellReading::find_script(const std::string& path) const {
-  if (path.empty() || path.find(kOpen) != std::string::npos) return {};
+  if (path.empty() || has_open(path)) return {};
   std::error_code error;
   for (const fs::path& folder : {fs::path(directory_), fs::path(file_).parent_path(), fs::path()}) {
     const fs::path whole = folder / path;

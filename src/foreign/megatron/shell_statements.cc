@@ -119,6 +119,26 @@ class ShellLines {
 
 }  // namespace
 
+bool is_name(std::string_view text) {
+  return !text.empty() && !(text[0] >= '0' && text[0] <= '9') &&
+         std::all_of(text.begin(), text.end(), is_name_char);
+}
+
+std::optional<std::pair<std::string, std::string>> assignment_of(std::string_view word) {
+  const auto equals = word.find('=');
+  if (equals == std::string_view::npos || !is_name(word.substr(0, equals))) return {};
+  return std::pair(std::string(word.substr(0, equals)), std::string(word.substr(equals + 1)));
+}
+
+std::string_view after_blanks(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return text;
+}
+
+std::string shortened(std::string_view text) {
+  return text.size() > 60 ? std::string(text.substr(0, 57)) + "..." : std::string(text);
+}
+
 std::size_t ShellSpan::after(std::size_t at, int depth) const {
   const char c = text_[at];
   if (c == '\\') return std::min(at + 2, text_.size());
@@ -134,6 +154,11 @@ std::size_t ShellSpan::after(std::size_t at, int depth) const {
   if (c == '$' && at + 1 < text_.size() && (text_[at + 1] == '(' || text_[at + 1] == '{'))
     return matching(at + 1, depth + 1);
   return at + 1;
+}
+
+std::size_t ShellSpan::word_end(std::size_t at) const {
+  while (at < text_.size() && !is_blank(text_[at])) at = after(at);
+  return at;
 }
 
 std::size_t ShellSpan::matching(std::size_t at, int depth) const {

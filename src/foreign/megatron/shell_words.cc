@@ -21,7 +21,7 @@ std::string open(std::string_view text) {
   std::string name;
   for (const char c : text)
     if (!is_blank(c) && std::string_view("$'\"`|&;<>\\{}").find(c) == std::string_view::npos) name += c;
-  return fmt::format("{}{}{}", kOpen, name, kClose);
+  return open_variable(name);
 }
 
 }  // namespace
@@ -100,9 +100,8 @@ ShellReading::Words ShellReading::parameter(std::string_view inside) {
 // $(…): the directory, parts of paths.
 std::string ShellReading::substituted(std::string_view text) {
   Words words = expand(text);
-  const auto known = [](const std::string& w) { return w.find(kOpen) == std::string::npos; };
   const auto option = [](const std::string& w) { return w.size() > 1 && w[0] == '-'; };
-  if (!words.empty() && std::all_of(words.begin(), words.end(), known)) {
+  if (!words.empty() && std::none_of(words.begin(), words.end(), has_open)) {
     const std::string program = words.front();
     if (program == "cd" && words.size() >= 4 && words[words.size() - 1] == "pwd" &&
         words[words.size() - 2] == "&&")

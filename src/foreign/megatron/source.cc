@@ -36,7 +36,7 @@ std::string with_variables(std::string_view text, const Variables& given) {
     if (const auto value = given.find(name); value != given.end())
       out += value->second;
     else
-      out += fmt::format("{}{}{}", kOpen, name, kClose);
+      out += open_variable(name);
     at = braces ? std::min(text.find('}', end), text.size() - 1) + 1 : end;
   }
   return out;
@@ -96,10 +96,6 @@ std::vector<std::string> words_of_yaml(const config::Node& root, const std::stri
   return words;
 }
 
-bool ends_with_any(std::string_view text, std::initializer_list<std::string_view> endings) {
-  return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return text.ends_with(e); });
-}
-
 // The file that the text names, with what stands around it; otherwise the text is arguments.
 std::pair<MegatronText::Kind, std::string> named_file(const std::string& text, ScriptStart& start) {
   using Kind = MegatronText::Kind;
@@ -111,18 +107,16 @@ std::pair<MegatronText::Kind, std::string> named_file(const std::string& text, S
   }
   std::size_t at = 0;
   for (; at < words.size(); ++at) {
-    const auto equals = words[at].find('=');
-    if (equals == 0 || equals == std::string::npos ||
-        !std::all_of(words[at].begin(), words[at].begin() + static_cast<std::ptrdiff_t>(equals),
-                     is_name_char))
-      break;
-    start.variables[words[at].substr(0, equals)] = words[at].substr(equals + 1);
+    const auto given = assignment_of(words[at]);
+    if (!given) break;
+    start.variables[given->first] = given->second;
   }
   if (at + 1 < words.size() && (words[at] == "bash" || words[at] == "sh" || words[at] == "sbatch")) ++at;
   if (at >= words.size()) return {Kind::kArguments, {}};
   const std::string& path = words[at];
-  if (ends_with_any(path, {".yaml", ".yml"}) && at + 1 == words.size()) return {Kind::kYaml, path};
-  if (!ends_with_any(path, {".sh", ".bash", ".slurm", ".sbatch"})) return {Kind::kArguments, {}};
+  if ((path.ends_with(".yaml") || path.ends_with(".yml")) && at + 1 == words.size())
+    return {Kind::kYaml, path};
+  if (!is_script_path(path)) return {Kind::kArguments, {}};
   if (at + 1 < words.size())
     start.words.emplace(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
   return {Kind::kScript, path};

@@ -251,12 +251,8 @@ std::string write_ia3(const ModelSpec& spec, const std::string& base) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace
-
-namespace {
-
-// What PEFT must read of a model whose files hold experts one by one. Since transformers 5 it holds them as two
-// parameters of a layer, and for most families it takes the names of their layers ("gate_proj") in
+// What PEFT must read of a model whose files hold experts one by one. Since transformers 5 it holds them as
+// two parameters of a layer, and for most families it takes the names of their layers ("gate_proj") in
 // target_modules for these parameters, whatever other layers have those names, as shared experts and dense
 // layers do: such are named as parameters themselves. Of qwen2_moe it takes the names for other layers alone.
 struct ExpertNames {
