@@ -3,7 +3,7 @@
 namespace stoa::nn {
 namespace {
 
-TensorView all_rows(Pass& pass, const parallel::TensorPlace& place, TensorView rows) {
+TensorView space_of_all(Pass& pass, const parallel::TensorPlace& place, TensorView rows) {
   Shape shape = rows.shape;
   shape.set(0, rows.rows() * place.size);
   return pass.ops.scratch.allocate(rows.dtype, shape);
@@ -13,12 +13,12 @@ TensorView all_rows(Pass& pass, const parallel::TensorPlace& place, TensorView r
 
 InFlight gather_rows(Pass& pass, const parallel::TensorPlace& place, TensorView rows) {
   if (!place.splits_stream()) return {rows, nullptr};
-  const TensorView all = all_rows(pass, place, rows);
+  const TensorView all = space_of_all(pass, place, rows);
   return {all, pass.parallel.along(parallel::Axis::kTensor).all_gather(rows, all, pass.ops.stream)};
 }
 
 TensorView partial_rows(Pass& pass, const parallel::TensorPlace& place, TensorView rows) {
-  return place.splits_stream() ? all_rows(pass, place, rows) : rows;
+  return place.splits_stream() ? space_of_all(pass, place, rows) : rows;
 }
 
 InFlight add_rows(Pass& pass, const parallel::TensorPlace& place, TensorView partial, TensorView rows) {
