@@ -18,6 +18,7 @@
 #include "base/half.h"
 #include "base/nearest.h"
 #include "base/philox.h"
+#include "base/test_folder.h"
 #include "base/worker_pool.h"
 
 namespace stoa {
@@ -114,7 +115,8 @@ TEST(WorkerPool, WaitsForSlowTasksAndForgetsErrors) {
 }
 
 TEST(AtomicFile, LongWritesAtAnyOffset) {
-  const fs::path path = fs::path(::testing::TempDir()) / "stoa-long-writes";
+  const TestFolder folder;
+  const fs::path path = folder / "long";
   std::string text(300'001, ' ');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i * i % 23);
   AtomicFile file(path);
@@ -125,7 +127,6 @@ TEST(AtomicFile, LongWritesAtAnyOffset) {
   std::string expected = "begin" + text;
   expected.replace(70'000, 4, "here");
   EXPECT_EQ(read_text(path), expected);
-  fs::remove(path);
 }
 
 TEST(Cores, AsManyAsTheAffinityAllows) {
@@ -163,15 +164,13 @@ TEST(Cores, SharesAreApartAndWhole) {
 }
 
 TEST(AtomicFile, AppearsOnlyOnCommit) {
-  const auto dir = fs::temp_directory_path() / "stoa_base_test";
-  fs::create_directories(dir);
+  const TestFolder dir;
   const auto path = dir / "f";
-  fs::remove(path);
   {
     AtomicFile file(path);
     file.write("abc");
   }
-  EXPECT_TRUE(fs::is_empty(dir));
+  EXPECT_TRUE(fs::is_empty(dir.path()));
   {
     AtomicFile file(path);
     file.write("abc");
@@ -180,52 +179,44 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
   EXPECT_EQ(read_text(path), "abc");
   EXPECT_EQ(checksum_file(path), checksum("abc"));
   EXPECT_EQ(MappedFile(path).text(), "abc");
-  fs::remove_all(dir);
-  EXPECT_THROW(read_text(path), IoError);
+  EXPECT_THROW(read_text(dir / "g"), IoError);
 }
 
 TEST(AtomicFile, TakesNotThePlaceOfADeviceOrAPipe) {
-  const fs::path dir = fs::path(::testing::TempDir()) / "stoa_devices";
-  fs::remove_all(dir);
-  fs::create_directories(dir);
+  const TestFolder dir;
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
   fs::create_symlink("/dev/null", dir / "device");
   for (const char* name : {"pipe", "device"}) {
     EXPECT_THROW(write_text(dir / name, "x"), IoError);
     EXPECT_FALSE(fs::is_regular_file(dir / name));
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(dir), fs::directory_iterator()), 2);
-  fs::remove_all(dir);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 2);
 }
 
 TEST(AtomicFile, OfKilledWritersIsTakenAway) {
-  const auto dir = fs::temp_directory_path() / fmt::format("stoa_base_test-{}", ::getpid());
-  fs::create_directories(dir);
+  const TestFolder dir;
   for (const char* name : {"x.npy.tmp-123-456", "notes.tmp-mine", ".step-0000001.tmp-12"})
     write_text(dir / name, "left");
   {
     AtomicFile living(dir / "y");
     living.write("abc");
-    remove_abandoned(dir);
-    EXPECT_EQ(std::distance(fs::directory_iterator(dir), {}), 3) << "what is being written stays";
+    remove_abandoned(dir.path());
+    EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), {}), 3) << "what is being written stays";
     living.commit();
   }
   EXPECT_EQ(read_text(dir / "y"), "abc");
   EXPECT_FALSE(fs::exists(dir / "x.npy.tmp-123-456"));
   EXPECT_TRUE(fs::exists(dir / "notes.tmp-mine")) << "a name of somebody else's";
-  fs::remove_all(dir);
 }
 
 TEST(AtomicFile, IsNotTakenAwayBeforeItHasItsName) {
-  const auto dir = fs::temp_directory_path() / fmt::format("stoa_base_test_names-{}", ::getpid());
-  fs::create_directories(dir);
+  const TestFolder dir;
   {
     const std::jthread remover([&](const std::stop_token& stop) {
-      while (!stop.stop_requested()) remove_abandoned(dir);
+      while (!stop.stop_requested()) remove_abandoned(dir.path());
     });
     for (int i = 0; i < 300; ++i) ASSERT_NO_THROW(write_text(dir / "x", "abc")) << i;
   }
-  fs::remove_all(dir);
 }
 
 TEST(Nearest, FindsTyposAndRefusesStrangers) {

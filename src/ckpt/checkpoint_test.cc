@@ -16,12 +16,12 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "ckpt/checkpoint_writer.h"
 #include "ckpt/export_model.h"
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/model_checksums.h"
 #include "ckpt/state_reader.h"
-#include "ckpt/test_directory.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -100,7 +100,7 @@ class Checkpoint : public ::testing::Test {
     write_text(path, text);
   }
 
-  TestDirectory directory_;
+  TestFolder directory_;
 };
 
 TEST_F(Checkpoint, SavesAndReadsBackEverything) {

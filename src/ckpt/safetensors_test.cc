@@ -10,11 +10,11 @@
 #include <numeric>
 #include <thread>
 
+#include "base/test_folder.h"
 #include "ckpt/convert.h"
 #include "ckpt/safetensors_writer.h"
 #include "ckpt/shard_io.h"
 #include "ckpt/tensor_directory.h"
-#include "ckpt/test_directory.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -107,7 +107,7 @@ std::string small_file(const fs::path& directory) {
 }
 
 TEST(Safetensors, WriterMakesAlignedSortedFilesThatReadBack) {
-  const TestDirectory directory;
+  const TestFolder directory;
   const std::string text = small_file(directory.path());
   const auto header = parse(text);
   EXPECT_EQ(header.data_offset % 8, 0u);
@@ -128,7 +128,7 @@ TEST(Safetensors, WriterMakesAlignedSortedFilesThatReadBack) {
 }
 
 TEST(Safetensors, TruncatedAtEveryByteIsRefused) {
-  const TestDirectory directory;
+  const TestFolder directory;
   const std::string text = small_file(directory.path());
   EXPECT_NO_THROW(parse(text));
   for (std::size_t n = 0; n < text.size(); ++n) EXPECT_THROW(parse(text.substr(0, n)), DataError) << n;
@@ -141,7 +141,7 @@ TEST(Safetensors, TruncatedAtEveryByteIsRefused) {
 }
 
 TEST(Safetensors, WriterRefusesGapsAndStrangers) {
-  const TestDirectory directory;
+  const TestFolder directory;
   std::vector<float> x(4);
   {
     SafetensorsWriter writer(directory.path() / "x.safetensors",
@@ -154,7 +154,7 @@ TEST(Safetensors, WriterRefusesGapsAndStrangers) {
 }
 
 TEST(Safetensors, SeveralWritersFillOneFile) {
-  const TestDirectory directory;
+  const TestFolder directory;
   const fs::path path = directory.path() / "joint.safetensors";
   const SafetensorsLayout layout({{"m", StorageType::kF32, {64, 8}, 0, 0}});
   std::vector<float> whole(64 * 8);
@@ -218,7 +218,7 @@ TEST(Convert, EveryHalfSurvivesTheWayThroughDouble) {
 // Four ranks of a fused tensor (q rows, k rows, padding) write; three flat ranges read; the whole is
 // compared.
 TEST(Shards, AnyCutReadsWhatAnyOtherWrote) {
-  const TestDirectory directory;
+  const TestFolder directory;
   std::vector<float> q(12 * 5), k(6 * 5);
   std::iota(q.begin(), q.end(), 100.0f);
   std::iota(k.begin(), k.end(), 500.0f);
@@ -257,7 +257,7 @@ TEST(Shards, AnyCutReadsWhatAnyOtherWrote) {
 }
 
 TEST(TensorDirectory, ShardsAndIndex) {
-  const TestDirectory directory;
+  const TestFolder directory;
   std::vector<TensorEntry> tensors;
   for (int i = 0; i < 5; ++i) tensors.push_back({fmt::format("t{}", i), StorageType::kF32, {10}, 0, 0});
   ShardedWriter writer(directory.path(), "model", tensors, WriteMode::kAtomic, 80);

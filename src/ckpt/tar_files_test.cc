@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "ckpt/tar_writer.h"
-#include "ckpt/test_directory.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -48,7 +48,7 @@ TEST(TarFiles, ReadsNamesOfEveryKind) {
 }
 
 TEST(TarFiles, UnpacksGzip) {
-  const TestDirectory directory;
+  const TestFolder directory;
   const fs::path path = directory.path() / "model.nemo";
   const std::string bytes = archive({entry("a", "content")});
   gzFile out = ::gzopen(path.c_str(), "wb");
@@ -71,7 +71,7 @@ TEST(TarFiles, RefusesWhatIsDamaged) {
 }
 
 TEST(TarFiles, ReadWhatIsWritten) {
-  const TestDirectory directory;
+  const TestFolder directory;
   const fs::path parts = directory.path() / "parts", path = directory.path() / "model.nemo";
   fs::create_directory(parts);
   const std::string part(1500, 'p'), block(512, 'b');

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/file.h"
-#include "ckpt/test_directory.h"
+#include "base/test_folder.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -45,7 +45,7 @@ void write_rank(const fs::path& directory, int rank, int ranks, std::int64_t ste
 }
 
 TEST(TensorDump, ReadsWhatItWrote) {
-  const TestDirectory work;
+  const TestFolder work;
   write_rank(work.path(), 0, 2);
   write_rank(work.path(), 1, 2);
   ASSERT_TRUE(DumpReader::exists(work.path()));
@@ -64,7 +64,7 @@ TEST(TensorDump, ReadsWhatItWrote) {
 }
 
 TEST(TensorDump, UnfinishedStepsAreLeftOutAndSaid) {
-  const TestDirectory work;
+  const TestFolder work;
   write_rank(work.path(), 0, 1);
   const fs::path index = work.path() / "rank-00000.jsonl";
   const std::string text = read_text(index);
@@ -75,7 +75,7 @@ TEST(TensorDump, UnfinishedStepsAreLeftOutAndSaid) {
 }
 
 TEST(TensorDump, WhatIsNotADumpIsRefusedWithItsPlace) {
-  const TestDirectory work;
+  const TestFolder work;
   const auto open = [&] { DumpReader reader(work.path()); };
   EXPECT_THAT(open, ThrowsMessage<IoError>(HasSubstr("--dump-tensors")));
   const fs::path index = work.path() / "rank-00000.jsonl";
@@ -105,7 +105,7 @@ TEST(TensorDump, WhatIsNotADumpIsRefusedWithItsPlace) {
 }
 
 TEST(TensorDump, FilesThatDoNotHoldWhatTheIndexSaysAreNamed) {
-  const TestDirectory work;
+  const TestFolder work;
   write_rank(work.path(), 0, 1, 1);
   const fs::path index = work.path() / "rank-00000.jsonl";
   std::string text = read_text(index);

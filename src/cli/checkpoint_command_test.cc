@@ -9,9 +9,9 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "ckpt/checkpoint_writer.h"
 #include "ckpt/find_checkpoint.h"
-#include "ckpt/test_directory.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 
@@ -64,7 +64,7 @@ class CheckpointCommand : public ::testing::Test {
     return ::testing::internal::GetCapturedStdout();
   }
 
-  ckpt::TestDirectory directory_;
+  TestFolder directory_;
   Console console_{Console::Level::kQuiet};
   std::string printed_;
 };

@@ -1,12 +1,12 @@
 #include "cli/config_source.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "foreign/megatron_arguments.h"
 
 namespace stoa::cli {
@@ -135,20 +135,13 @@ TEST(ConfigSource, WrongMegatronArgumentsAreNamed) {
 
 class SourceFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    directory_ =
-        fs::path(::testing::TempDir()) /
-        fmt::format("plan_config_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(directory_);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
   FoundConfig read(const fs::path& path, std::vector<std::string> overrides = {}) {
     ConfigArguments arguments;
     arguments.config = path.string();
     arguments.overrides = std::move(overrides);
     return read_config(arguments, Purpose::kPlan);
   }
-  fs::path directory_;
+  const TestFolder directory_;
 };
 
 TEST_F(SourceFiles, ReadsRecipesOfNemo2) {
@@ -209,14 +202,14 @@ TEST_F(SourceFiles, ReadsHuggingFaceConfigurations) {
                  "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
                  "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
                  "tie_word_embeddings": false})");
-  for (const fs::path& path : {directory_, directory_ / "config.json"}) {
+  for (const fs::path& path : {directory_.path(), directory_ / "config.json"}) {
     const FoundConfig plan = read(path, {"model.tensor_model_parallel_size=4"});
     EXPECT_EQ(plan.run.model.num_layers, 32);
     EXPECT_EQ(plan.run.model.encoder_seq_length, 4096);
     EXPECT_EQ(plan.run.layout.tensor_model_parallel_size, 4);
     EXPECT_FALSE(plan.notes.empty()) << "says how long samples are";
   }
-  EXPECT_EQ(read(directory_, {"model.encoder_seq_length=8192"}).run.model.encoder_seq_length, 8192);
+  EXPECT_EQ(read(directory_.path(), {"model.encoder_seq_length=8192"}).run.model.encoder_seq_length, 8192);
 }
 
 TEST_F(SourceFiles, AModelGivesARunItsTokenizerAndWeights) {
@@ -225,7 +218,7 @@ TEST_F(SourceFiles, AModelGivesARunItsTokenizerAndWeights) {
                  "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300,
                  "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "tie_word_embeddings": false})");
   ConfigArguments arguments;
-  arguments.config = directory_.string();
+  arguments.config = directory_.path().string();
   FoundConfig found = read_config(arguments, Purpose::kTrain);
   EXPECT_FALSE(found.run.restore_from_path);
   EXPECT_FALSE(found.run.tokenizer.type);
@@ -233,8 +226,8 @@ TEST_F(SourceFiles, AModelGivesARunItsTokenizerAndWeights) {
   write_text(directory_ / "tokenizer.json", "{}");
   write_text(directory_ / "model.safetensors", "");
   found = read_config(arguments, Purpose::kTrain);
-  EXPECT_EQ(found.run.restore_from_path, directory_.string());
-  EXPECT_EQ(found.run.tokenizer.type, directory_.string());
+  EXPECT_EQ(found.run.restore_from_path, directory_.path().string());
+  EXPECT_EQ(found.run.tokenizer.type, directory_.path().string());
   EXPECT_FALSE(read_config(arguments, Purpose::kBench).run.restore_from_path);
   arguments.overrides = {"restore_from_path=null", "model.tokenizer=tok"};
   found = read_config(arguments, Purpose::kTrain);
@@ -270,7 +263,9 @@ TEST_F(SourceFiles, RecipesOfNemo2AreTrainedOnlyWithData) {
   EXPECT_THROW(read_config(arguments, Purpose::kTrain), ConfigError);
 }
 
-TEST_F(SourceFiles, ADirectoryWithoutAConfigurationSaysSo) { EXPECT_THROW(read(directory_), ConfigError); }
+TEST_F(SourceFiles, ADirectoryWithoutAConfigurationSaysSo) {
+  EXPECT_THROW(read(directory_.path()), ConfigError);
+}
 
 TEST(ConfigSource, NothingGivenSaysWhatToGive) {
   EXPECT_THROW(read_config({}, Purpose::kPlan), UsageError);

@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 
 namespace stoa::cli {
 namespace {
@@ -15,7 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(InputLines, EndAsInUnixOrWindowsAndMayFollowAMark) {
-  const fs::path path = fs::temp_directory_path() / ("stoa-lines-" + std::to_string(::getpid()) + ".txt");
+  const TestFolder folder;
+  const fs::path path = folder / "lines.txt";
   write_text(path,
              "\xEF\xBB\xBF"
              "one\r\ntwo\n\r\n\xEF\xBB\xBFin\rside\r\nlast");
@@ -25,7 +26,7 @@ TEST(InputLines, EndAsInUnixOrWindowsAndMayFollowAMark) {
   EXPECT_THAT(lines, ElementsAre("one", "two", "", "\xEF\xBB\xBFin\rside", "last"));
   fs::remove(path);
   EXPECT_THROW(InputLines(path.string()), IoError);
-  EXPECT_THROW(InputLines(fs::temp_directory_path().string()), IoError);
+  EXPECT_THROW(InputLines(folder.path().string()), IoError);
 }
 
 }  // namespace

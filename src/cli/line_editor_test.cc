@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_folder.h"
+
 namespace stoa::cli {
 namespace {
 
@@ -69,8 +71,8 @@ std::string next(LineEditor& editor, const Terminal& terminal, std::string_view 
 
 TEST(LineEditor, EditsLinesAndKeepsThemBetweenSessions) {
   if (!Terminal::can_be_had()) GTEST_SKIP() << "no pseudo-terminals here";
-  const fs::path file = fs::path(::testing::TempDir()) / "state/history";
-  fs::remove_all(file.parent_path());
+  const TestFolder folder;
+  const fs::path file = folder / "state/history";
   Terminal terminal;
   {
     LineEditor editor(terminal.file(), terminal.file(), file, [] { return false; });

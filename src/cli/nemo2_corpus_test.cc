@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "cli/config_source.h"
 #include "cli/corpus_count.h"
@@ -111,7 +112,8 @@ json nemo2_corpus() {
 
 CorpusCount read_corpus_of_recipes(const char* name) {
   const json corpus = json::parse(read_text(test::source_dir() / "tests/fixtures/nemo2" / name));
-  const fs::path file = fs::path(::testing::TempDir()) / fmt::format("recipe_of_{}.yaml", name);
+  const TestFolder folder;
+  const fs::path file = folder / "recipe.yaml";
   CorpusCount count;
   for (const json& entry : corpus) {
     SCOPED_TRACE(entry["name"].get<std::string>());
@@ -134,7 +136,6 @@ CorpusCount read_corpus_of_recipes(const char* name) {
       (expected ? count.refused : count.wrong) += 1;
     }
   }
-  fs::remove(file);
   return count;
 }
 
@@ -157,7 +158,8 @@ TEST(BridgeCorpus, IsReadRightOrRefusedWithTheReason) {
 
 // A name is the recipe that NeMo exports under it.
 TEST(Nemo2Corpus, NamesAreTheirFiles) {
-  const fs::path file = fs::path(::testing::TempDir()) / "nemo2_named.yaml";
+  const TestFolder folder;
+  const fs::path file = folder / "named.yaml";
   const std::vector<std::string> names = foreign::nemo2_recipe_names();
   int compared = 0;
   for (const json& entry : nemo2_corpus()) {
@@ -171,7 +173,6 @@ TEST(Nemo2Corpus, NamesAreTheirFiles) {
               show_run_config(read_recipe(file.string(), nodes).run));
     ++compared;
   }
-  fs::remove(file);
   EXPECT_GE(compared, 60);
 }
 
@@ -281,7 +282,8 @@ rng: {seed: 1234}
 )yaml";
 
 TEST(BridgeConfigs, AreReadAsRecipesAre) {
-  const fs::path file = fs::path(::testing::TempDir()) / "bridge.yaml";
+  const TestFolder folder;
+  const fs::path file = folder / "bridge.yaml";
   write_text(file, kBridge);
   const json facts = facts_of_recipe(read_recipe(file.string()).run);
   const json expected{{"layers", 32},  {"hidden", 4096}, {"groups", 8},         {"channels", 128},
@@ -297,7 +299,6 @@ TEST(BridgeConfigs, AreReadAsRecipesAre) {
   EXPECT_THAT(error_of_recipe(file.string(), {"mixed_precision=bf16_with_mxfp8_mixed"}),
               HasSubstr("write its settings out"));
   EXPECT_EQ(read_recipe(file.string(), {"train.micro_batch_size=2"}).run.batch.micro_batch_size, 2);
-  fs::remove(file);
 }
 
 TEST(Nemo2Recipes, EncodersSayWhichNormsTheyHave) {
@@ -313,7 +314,8 @@ TEST(Nemo2Recipes, EncodersSayWhichNormsTheyHave) {
 }
 
 TEST(Nemo2Recipes, KeysOfLogsAndResumingAreHeld) {
-  const fs::path file = fs::path(::testing::TempDir()) / "nemo2_logs.yaml";
+  const TestFolder folder;
+  const fs::path file = folder / "logs.yaml";
   const json entry = nemo2_corpus()[0];
   for (const auto& [path, name] : {std::pair("/log/ckpt/every_n_train_step", "every_n_train_steps"),
                                    std::pair("/log/explicit_logdir", "explicit_log_dir"),
@@ -323,7 +325,6 @@ TEST(Nemo2Recipes, KeysOfLogsAndResumingAreHeld) {
     write_text(file, values.dump());
     EXPECT_THAT(error_of_recipe(file.string()), AllOf(HasSubstr("no key of a recipe"), HasSubstr(name)));
   }
-  fs::remove(file);
 }
 
 TEST(Nemo2Recipes, AreTrainedWhereTheyNameWhatARunNeeds) {

@@ -1,12 +1,12 @@
 // Public training files of NeMo's launcher and of NeMo 1.x: each is read right, or refused with the reason.
 // The facts are those of tests/oracle/nemo_facts.py.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "cli/config_source.h"
 #include "cli/corpus_count.h"
@@ -70,7 +70,8 @@ json facts_of_nemo(const train::RunConfig& run) {
 
 TEST(NemoCorpus, IsReadRightOrRefusedWithTheReason) {
   const json corpus = json::parse(read_text(test::source_dir() / "tests/fixtures/nemo/corpus.json"));
-  const fs::path file = fs::path(::testing::TempDir()) / "nemo_corpus.yaml";
+  const TestFolder folder;
+  const fs::path file = folder / "nemo.yaml";
   CorpusCount count;
   for (const json& entry : corpus) {
     SCOPED_TRACE(entry["path"].get<std::string>());
@@ -95,7 +96,6 @@ TEST(NemoCorpus, IsReadRightOrRefusedWithTheReason) {
       count.invalid += expected && entry.contains("invalid");
     }
   }
-  fs::remove(file);
   count.report("NeMo 1");
   EXPECT_EQ(count.wrong, 0);
   EXPECT_GE(corpus.size(), 90U);

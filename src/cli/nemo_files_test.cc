@@ -1,12 +1,10 @@
 // Files of NeMo's launcher and examples as they lie there: composed by Hydra, with what they leave open.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "cli/config_source.h"
 
 namespace stoa::cli {
@@ -54,8 +52,6 @@ model:
 class NemoFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    conf_ = fs::path(::testing::TempDir()) /
-            fmt::format("nemo_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(conf_ / "training/gpt3");
     write_text(conf_ / "config.yaml",
                "defaults:\n  - _self_\n  - cluster: bcm\n  - training: gpt3/small\n  - evaluation: null\n"
@@ -64,7 +60,6 @@ class NemoFiles : public ::testing::Test {
                "base_results_dir: ${launcher_scripts_path}/results\n");
     write_text(training(), kTraining);
   }
-  void TearDown() override { fs::remove_all(conf_); }
   fs::path training() const { return conf_ / "training/gpt3/small.yaml"; }
 
   FoundConfig read(const fs::path& path, std::vector<std::string> overrides = {}) {
@@ -84,7 +79,7 @@ class NemoFiles : public ::testing::Test {
     }
     return "(no error)";
   }
-  fs::path conf_;
+  const TestFolder conf_;
 };
 
 TEST_F(NemoFiles, ATrainingFileAndTheConfigurationAroundItAreOne) {

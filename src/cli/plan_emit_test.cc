@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "cli/config_source.h"
 #include "cli/schema.h"
@@ -65,13 +66,6 @@ train::RunConfig replanned(train::RunConfig run, int variant, bool only_even) {
 
 class PlanEmit : public ::testing::Test {
  protected:
-  void SetUp() override {
-    // Of this process: the same test may run in several builds at once.
-    std::string name = (fs::path(::testing::TempDir()) / "plan_emit.XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
 
   // The run that the emitted text is, read as a user would.
@@ -79,7 +73,7 @@ class PlanEmit : public ::testing::Test {
     return read_config(arguments, Purpose::kPlan).run;
   }
 
-  fs::path directory_;
+  const TestFolder directory_;
 };
 
 std::string bash_script(const std::string& arguments) {

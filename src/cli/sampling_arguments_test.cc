@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "ckpt/test_directory.h"
+#include "base/test_folder.h"
 
 namespace stoa::cli {
 namespace {
@@ -15,7 +15,7 @@ using Use = SamplingArguments::Use;
 // What a command draws by, with these words on the command line and this generation_config.json ("": none).
 SamplingArguments::Merged merged(Use use, std::vector<std::string> words, const std::string& file,
                                  bool draws = true) {
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   if (!file.empty()) write_text(directory.path() / "generation_config.json", file);
   CLI::App app;
   SamplingArguments arguments;

@@ -9,6 +9,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -412,12 +413,12 @@ TEST(Presets, ChangesAgainstThemAreListed) {
   EXPECT_EQ(changes("tiny", {}), "tiny:");
   const std::vector<std::string> two{"model.num_layers=6", "model.optim.betas=[0.8,0.9]"};
   EXPECT_EQ(changes("tiny", two), "tiny: model.num_layers 4->6 model.optim.betas [0.9, 0.95]->[0.8, 0.9]");
-  const fs::path file = fs::temp_directory_path() / fmt::format("stoa-changes-{}.yaml", ::getpid());
+  const TestFolder folder;
+  const fs::path file = folder / "changes.yaml";
   write_text(file, "base: tiny\nmodel: {num_layers: 2}\n");
   EXPECT_EQ(changes(file.string(), {}), "tiny: model.num_layers 4->2");
   write_text(file, "trainer: {max_steps: 7}\n");
   EXPECT_EQ(changes(file.string(), {}), ": trainer.max_steps null->7");
-  fs::remove(file);
 }
 
 TEST(ConfigCommand, ReferencePageIsUpToDate) {
@@ -568,8 +569,7 @@ TEST(ConfigFiles, NamesWithLineBreaksAndBracesAreNames) {
 }
 
 TEST(ConfigFiles, PipesAndDirectoriesAreNamed) {
-  const fs::path folder = fs::path(::testing::TempDir()) / "config_files";
-  fs::remove_all(folder);
+  const TestFolder folder;
   fs::create_directories(folder / "run");
   write_text(folder / "run/config.yaml", "name: x\n");
   const auto error = [&](const fs::path& file) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "config/reader.h"
 #include "config/reference.h"
 #include "config/yaml.h"
@@ -247,12 +248,7 @@ TEST(Schema, ReferencePageNamesEveryField) {
 
 class BaseFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = fs::path(::testing::TempDir()) /
-                 ("config_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::create_directories(directory_ / "presets");
-  }
-  void TearDown() override { fs::remove_all(directory_); }
+  void SetUp() override { fs::create_directories(directory_ / "presets"); }
   void put(const std::string& name, const std::string& text) { write_text(directory_ / name, text); }
   Outer load_file(const std::string& name, std::vector<std::string> overrides = {}) {
     return load<Outer>(testing_types::schema(), name, overrides, {directory_ / "presets", kForeign});
@@ -265,7 +261,8 @@ class BaseFiles : public ::testing::Test {
     }
     return "(no error)";
   }
-  fs::path directory_;
+  const TestFolder folder_;
+  const fs::path directory_ = folder_.path();
 };
 
 TEST_F(BaseFiles, LaterFilesWin) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "data/test_files.h"
 
 namespace stoa::data {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "data/numpy_random.h"
 #include "data/test_files.h"
 

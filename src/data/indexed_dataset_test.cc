@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "data/indexed_writer.h"
 #include "data/test_files.h"
 

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "data/indexed_dataset.h"
 #include "data/test_files.h"
 

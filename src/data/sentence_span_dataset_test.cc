@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "data/test_files.h"
 
 namespace stoa::data {

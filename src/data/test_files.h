@@ -1,7 +1,5 @@
-// For tests: a folder of one's own, and token files made of literal ids.
+// For tests: token files made of literal ids.
 #pragma once
-
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,25 +10,6 @@
 #include "data/indexed_writer.h"
 
 namespace stoa::data {
-
-class TestFolder {
- public:
-  TestFolder() {
-    std::string pattern = (fs::temp_directory_path() / "stoa_data_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TestFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  const fs::path& path() const { return path_; }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 inline void write_documents(const fs::path& prefix, const std::vector<std::vector<std::int32_t>>& documents,
                             TokenDtype dtype = TokenDtype::kUint16) {

@@ -5,6 +5,7 @@
 #include <iconv.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "data/detect_encoding.h"
 #include "data/test_files.h"
 #include "data/utf8_scan.h"

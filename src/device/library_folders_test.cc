@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "base/test_folder.h"
+
 namespace stoa {
 namespace {
 
@@ -12,8 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre, ::testing::IsEmpty;
 
 TEST(LibraryFolders, TheirOrder) {
-  const fs::path root = fs::path(::testing::TempDir()) / "stoa-library-folders";
-  fs::remove_all(root);
+  const TestFolder root;
   const fs::path venv = root / "venv/lib/python3.11/site-packages/nvidia",
                  debian = root / "usr/lib/python3/dist-packages/nvidia";
   for (const fs::path& folder :
@@ -31,7 +32,6 @@ TEST(LibraryFolders, TheirOrder) {
                           (venv / "cu13/lib").string(), (venv / "cudnn/lib").string(),
                           (debian / "nccl/lib").string()));
   EXPECT_THAT(library_folders({}, [](const char*) { return nullptr; }, {root / "nothing"}), IsEmpty());
-  fs::remove_all(root);
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 // tests/fixtures/eval/lm_eval.json, which tests/oracle/check_lm_eval.py wrote. The model there answers by a
 // hash of the request.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <map>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "eval/results/evaluation.h"
 #include "eval/results/sha256.h"
@@ -16,21 +16,16 @@ namespace {
 
 struct HarnessFixture {
   HarnessFixture() : json(Json::parse(read_text(test::source_dir() / "tests/fixtures/eval/lm_eval.json"))) {
-    folder = fs::temp_directory_path() / fmt::format("stoa_lm_eval_test_{}", ::getpid());
     for (const auto& [name, text] : json["data"].items()) write(folder / "data" / name, text);
     for (const auto& [name, text] : json["own"].items()) write(folder / "own" / (name + ".yaml"), text);
   }
-  ~HarnessFixture() { fs::remove_all(folder); }
-  HarnessFixture(const HarnessFixture&) = delete;
-  HarnessFixture& operator=(const HarnessFixture&) = delete;
-
   static void write(const fs::path& path, const std::string& text) {
     fs::create_directories(path.parent_path());
     write_text(path, text);
   }
 
   Json json;
-  fs::path folder;
+  TestFolder folder;
 };
 
 std::string printed_figure(const Json& value) {

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cmath>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/philox.h"
+#include "base/test_folder.h"
 
 namespace stoa::eval {
 namespace {
@@ -22,23 +22,6 @@ using ckpt::DumpPhase;
 using ckpt::DumpRecord;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class Directory {
- public:
-  Directory() {
-    std::string name = (fs::temp_directory_path() / "stoa-locate-test-XXXXXX").string();
-    require<IoError>(::mkdtemp(name.data()) != nullptr, "cannot make '{}'", name);
-    path_ = name;
-  }
-  ~Directory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 constexpr std::int64_t kRows = 4, kLength = 3, kWidth = 8, kLayers = 3;
 
@@ -141,7 +124,7 @@ LocateResult locate_in(const fs::path& a, const fs::path& b, LocateOptions optio
 }
 
 TEST(Locate, EqualDumpsAreEqualToTheLastBit) {
-  const Directory work;
+  const TestFolder work;
   write_dump(work / "a", {});
   write_dump(work / "b", {});
   const auto result = locate_in(work / "a", work / "b");
@@ -153,7 +136,7 @@ TEST(Locate, EqualDumpsAreEqualToTheLastBit) {
 }
 
 TEST(Locate, NamesTheFirstInTheOrderOfAStep) {
-  const Directory work;
+  const TestFolder work;
   write_dump(work / "a", {});
   const std::vector<Change> changes{{2, DumpPhase::kWeights, "layers.1.w", 3, 2, 1.0},
                                     {2, DumpPhase::kForward, "layers.0.inner", 1, 1, 5.0},
@@ -198,7 +181,7 @@ TEST(Locate, NamesTheFirstInTheOrderOfAStep) {
 }
 
 TEST(Locate, LayoutsDoNotMatterAndTheRankIsNamed) {
-  const Directory work;
+  const TestFolder work;
   write_dump(work / "one", {});
   write_dump(work / "many", {.data = 2, .tensor = 2, .micro = 1});
   auto result = locate_in(work / "one", work / "many");
@@ -219,7 +202,7 @@ TEST(Locate, LayoutsDoNotMatterAndTheRankIsNamed) {
 }
 
 TEST(Locate, RoundingIsWithinTheToleranceAndMistakesAreNot) {
-  const Directory work;
+  const TestFolder work;
   write_dump(work / "fp32", {});
   write_dump(work / "bf16", {.compute = "bf16"});
   auto result = locate_in(work / "fp32", work / "bf16");
@@ -244,7 +227,7 @@ TEST(Locate, RoundingIsWithinTheToleranceAndMistakesAreNot) {
 }
 
 TEST(Locate, UpdatesOfTheRateExplainLaterWeights) {
-  const Directory work;
+  const TestFolder work;
   write_dump(work / "a", {});
   const auto change = [&](std::int64_t step, double by) {
     write_dump(work / "b", {}, {{step, DumpPhase::kWeights, "layers.0.w", 0, 0, by}});
@@ -256,7 +239,7 @@ TEST(Locate, UpdatesOfTheRateExplainLaterWeights) {
 }
 
 TEST(Locate, SaysWhatOneSideLacks) {
-  const Directory work;
+  const TestFolder work;
   write_dump(work / "a", {}, {}, 2);
   write_dump(work / "b", {}, {}, 1);
   EXPECT_THAT(locate_in(work / "a", work / "b").steps, ElementsAre(1));

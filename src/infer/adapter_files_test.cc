@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "ckpt/tensor_directory.h"
-#include "ckpt/test_directory.h"
 #include "model/huggingface/adapter_config.h"
 #include "model/huggingface/adapter_tensors.h"
 #include "model/huggingface/formula_weights.h"
@@ -76,7 +76,7 @@ const std::string kQwenMoe =
 // All experts of a layer as one parameter (PEFT 0.21.2 with transformers 5.23): the values of the reference,
 // where the model's files have the experts one by one and layer 1 has none.
 TEST(AdapterFiles, TakesJointExpertsApart) {
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   FileShapes shapes;
   const std::string prefix = "base_model.model.model.layers.";
   for (const char* layer : {"0", "1", "2"}) {
@@ -108,7 +108,7 @@ TEST(AdapterFiles, NamesExpertsAsTransformersHoldsThem) {
       R"({"model_type":"granitemoe","vocab_size":32,"hidden_size":16,"intermediate_size":8,"num_hidden_layers":1,
           "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"num_local_experts":4,
           "num_experts_per_tok":2,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0})");
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   const std::string experts = "base_model.model.model.layers.0.block_sparse_moe.experts.";
   const FileShapes shapes{{experts + "base_layer.lora_A.weight", {8, 16}},
                           {experts + "base_layer.lora_B.weight", {16, 8}},
@@ -169,7 +169,7 @@ TEST(AdapterFiles, ReadsTheRankOfExpertsFromTheirMatrices) {
           "target_parameters":["gate_up_proj","down_proj"],"rank_pattern":{".*\\.gate_up_proj":4},
           "alpha_pattern":{".*\\.gate_up_proj":8}})";
   const auto check = [&](const FileShapes& shapes, std::int64_t rank) {
-    const ckpt::TestDirectory directory;
+    const TestFolder directory;
     write_directory(directory.path(), config, shapes);
     const AdapterFiles files(directory.path(), model::resolve_model(base.config), base.family->type);
     EXPECT_EQ(files.model().adapters->modules().size(), 6U);
@@ -196,7 +196,7 @@ TEST(AdapterFiles, ReadsTheRankOfExpertsFromTheirMatrices) {
 
 TEST(AdapterFiles, RefusesBranchesOfRoutersAndEmbeddings) {
   const hf::ModelDescription base = hf::read_config(kQwenShared);
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   const std::string gate = "base_model.model.model.layers.0.mlp.gate.",
                     tokens = "base_model.model.model.embed_tokens.";
   const auto refused = [&](const FileShapes& shapes, const std::string& reason) {
@@ -228,7 +228,7 @@ TEST(AdapterFiles, UsesVirtualTokens) {
        {Case{"PROMPT_TUNING", {3, 16}, prompt, -102.6283, 0}, Case{"P_TUNING", {3, 16}, prompt, -102.6283, 0},
         Case{"PREFIX_TUNING", {3, 32}, prefix, 56.06478, 3}}) {
     SCOPED_TRACE(c.type);
-    const ckpt::TestDirectory directory;
+    const TestFolder directory;
     write_directory(directory.path(),
                     std::string(R"({"num_virtual_tokens":3,"peft_type":")") + c.type + "\"}",
                     {{"prompt_embeddings", c.shape}});
@@ -259,7 +259,7 @@ TEST(AdapterFiles, ReadsWhatIsWritten) {
                                      {kQwenMoe, PeftScheme::kPrompt},
                                      {kQwenMoe, PeftScheme::kPrefix},
                                      {gpt_oss, PeftScheme::kPTuning}}) {
-    const ckpt::TestDirectory directory;
+    const TestFolder directory;
     const hf::ModelDescription base = hf::read_config(text);
     model::ModelConfig config = base.config;
     config.peft.peft_scheme = scheme;

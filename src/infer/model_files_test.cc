@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ckpt/test_directory.h"
+#include "base/test_folder.h"
 #include "infer/canonical_index.h"
 #include "model/chunk.h"
 
@@ -42,7 +42,7 @@ struct T5Files {
     return ModelFiles(directory.path()).model().config.share_embeddings_and_output_weights;
   }
 
-  ckpt::TestDirectory directory;
+  TestFolder directory;
 };
 
 constexpr const char *kFour = ",\"tie_word_embeddings\":false",
@@ -94,7 +94,7 @@ TEST(ModelFiles, RefusesWeightsThatAreNotNumbers) {
 
 // Whoever reads needs host memory for few parameters at a time, and is told once that one is complete.
 TEST(ModelFiles, ParametersAreFilledOneAfterAnother) {
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   write_text(directory.path() / "config.json",
              R"({"model_type": "mixtral", "vocab_size": 32, "hidden_size": 16, "num_attention_heads": 4,
                  "num_key_value_heads": 2, "num_hidden_layers": 3, "intermediate_size": 8,
@@ -146,7 +146,7 @@ TEST(ModelFiles, ParametersAreFilledOneAfterAnother) {
 TEST(ModelFiles, NamesTypesThatAreNoWeightsAsTheFileDoes) {
   for (const auto type : {ckpt::StorageType::kI8, ckpt::StorageType::kF8E4M3, ckpt::StorageType::kF8E5M2,
                           ckpt::StorageType::kU8, ckpt::StorageType::kI32}) {
-    const ckpt::TestDirectory directory;
+    const TestFolder directory;
     write_text(directory.path() / "config.json",
                R"({"model_type": "llama", "vocab_size": 32, "hidden_size": 16, "num_attention_heads": 4,
                    "num_hidden_layers": 1, "intermediate_size": 8, "max_position_embeddings": 32})");
@@ -165,7 +165,7 @@ TEST(ModelFiles, NamesTypesThatAreNoWeightsAsTheFileDoes) {
 
 // Experts' matrices as gpt-oss' files hold them: rows of gate and up take turns.
 TEST(ModelFiles, ReadsMxfp4) {
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   write_text(directory.path() / "config.json",
              R"({"model_type": "gpt_oss", "vocab_size": 32, "hidden_size": 64, "num_attention_heads": 2,
                  "head_dim": 8, "num_key_value_heads": 1, "num_hidden_layers": 1, "intermediate_size": 32,

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "base/test_folder.h"
 #include "ckpt/model_checksums.h"
-#include "ckpt/test_directory.h"
 #include "device/host/host_device.h"
 #include "infer/decoder_rank.h"
 #include "infer/encoder_rank.h"
@@ -43,7 +43,7 @@ class Llama {
   const fs::path& path() const { return directory_.path(); }
 
  private:
-  ckpt::TestDirectory directory_;
+  TestFolder directory_;
 };
 
 // Counts the machines that are asked for.

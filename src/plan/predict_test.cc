@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "model/model_spec.h"
 #include "plan/layer_time.h"
@@ -415,7 +416,8 @@ TEST(Calibrations, RoundTripAndRefuse) {
   entry.constants[Constant::kIsland] = 0.5;
   entry.fitted = {Constant::kIsland};
   calibration.releases[{"A100", "nemo-22"}] = entry;
-  const fs::path file = fs::path(::testing::TempDir()) / "calibration.yaml";
+  const TestFolder folder;
+  const fs::path file = folder / "calibration.yaml";
   write_text(file, write_calibration(calibration));
   const Calibration back = load_calibration(file);
   std::string why;

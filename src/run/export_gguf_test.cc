@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/philox.h"
-#include "ckpt/test_directory.h"
+#include "base/test_folder.h"
 #include "formats/gguf/gguf_file.h"
 #include "infer/model_files.h"
 #include "model/same_function.h"
@@ -110,7 +110,7 @@ std::vector<Case> cases() {
 TEST(ExportGguf, EveryArchitectureReadsBackAsItWas) {
   for (const Case& each : cases()) {
     SCOPED_TRACE(each.name);
-    const ckpt::TestDirectory directory;
+    const TestFolder directory;
     const fs::path from = directory.path() / "model", to = directory.path() / "model.gguf";
     try {
       write_directory(from, each.config);
@@ -133,7 +133,7 @@ TEST(ExportGguf, EveryArchitectureReadsBackAsItWas) {
 std::string bytes_of_file(const fs::path& path) { return read_text(path); }
 
 TEST(ExportGguf, AGgufFileIsWrittenAgainByteForByte) {
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   write_directory(directory.path() / "model", cases()[0].config);
   for (const char* format : {"q4_0", "q8_0", "bf16", "q4_k_m"}) {
     const fs::path first = directory.path() / (std::string(format) + ".gguf"),
@@ -146,7 +146,7 @@ TEST(ExportGguf, AGgufFileIsWrittenAgainByteForByte) {
 
 // Rows of 64 are no whole blocks of 256; norms stay exact; the output matrix has more bits.
 TEST(ExportGguf, MixturesChooseFormatsByTensor) {
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   write_directory(directory.path() / "model", cases()[0].config);
   const auto format = [&](const char* mixture, const char* tensor) {
     const fs::path path = directory.path() / (std::string(mixture) + ".gguf");
@@ -162,7 +162,7 @@ TEST(ExportGguf, MixturesChooseFormatsByTensor) {
 }
 
 TEST(ExportGguf, RefusesWhatGgufCannotSay) {
-  const ckpt::TestDirectory directory;
+  const TestFolder directory;
   write_directory(directory.path() / "a",
                   R"({"model_type": "llama", "attention_bias": true, "mlp_bias": false, )" + kSizes +
                       R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}})");

@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/philox.h"
-#include "ckpt/test_directory.h"
+#include "base/test_folder.h"
 #include "device/host/host_device.h"
 #include "infer/decoder_rank.h"
 #include "infer/model_files.h"
@@ -114,7 +114,7 @@ class Pruning : public ::testing::Test {
     for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 2e-5);
   }
 
-  ckpt::TestDirectory directory_;
+  TestFolder directory_;
 };
 
 TEST_F(Pruning, LeavesOutWhatSaysNothing) {

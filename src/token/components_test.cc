@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "token/encoder.h"
 #include "token/json_reader.h"
 #include "token/offset_encoder.h"
@@ -110,7 +111,7 @@ TEST(Components, TheShortWaysAreTaken) {
 TEST(Components, FilesAreWrittenAsTheyWereRead) {
   const ComponentFixtures fixtures;
   for (const char* name : {"pre/many", "bytes/deepseek", "model/wordpiece-bert", "normalizer/precompiled"}) {
-    const test::TemporaryDirectory from, to;
+    const TestFolder from, to;
     write_text(from.path() / "tokenizer.json", fixtures.file_of(name));
     const auto tokenizer = Tokenizer::load(from.path());
     tokenizer.save(to.path());

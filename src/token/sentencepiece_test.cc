@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "token/test_support.h"
 #include "token/tokenizer_texts.h"
 
@@ -52,7 +53,7 @@ TEST(SentencePiece, BpeWithBytes) {
 // AI21's j2: no blank is put in front of a text, so none is left out behind.
 TEST(SentencePiece, BlanksAtTheFrontStayWhereTheModelAddsNone) {
   const std::string without = "\x1A\x04\x18" + std::string(1, '\0') + "\x20" + std::string(1, '\0');
-  const test::TemporaryDirectory directory;
+  const TestFolder directory;
   write_text(directory.path() / "tokenizer.model",
              read_text(fixture("llama-spm") / "tokenizer.model") + without);
   const auto tokenizer = Tokenizer::load(directory.path());
@@ -72,7 +73,7 @@ TEST(SentencePiece, BlanksAtTheFrontStayWhereTheModelAddsNone) {
 TEST(SentencePiece, SavedFilesGiveTheSameTokenizer) {
   for (const char* name : {"t5", "llama-spm"}) {
     const auto tokenizer = Tokenizer::load(fixture(name));
-    const test::TemporaryDirectory directory;
+    const TestFolder directory;
     tokenizer.save(directory.path());
     const auto again = Tokenizer::load(directory.path());
     EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());

@@ -21,25 +21,12 @@ inline fs::path fixture(const std::string& name) {
 // The folder of large shared files; empty where there is none.
 inline fs::path shared_data() {
   const char* named = std::getenv("STOA_SHARED");
-  const fs::path path = (named != nullptr ? fs::path(named) : stoa::test::source_dir() / "../shared") / "data";
+  const fs::path path =
+      (named != nullptr ? fs::path(named) : stoa::test::source_dir() / "../shared") / "data";
   return fs::exists(path) ? path : fs::path();
 }
 
 inline nlohmann::json read_json(const fs::path& path) { return nlohmann::json::parse(read_text(path)); }
-
-// A file that lives as long as the object's test.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (fs::temp_directory_path() / "stoa-token-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // splitmix64: random bytes for tests, the same everywhere.
 class Random {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "token/encoder.h"
 #include "token/stream_decoder.h"
 #include "token/test_support.h"
@@ -54,7 +55,7 @@ TEST_P(HuggingFace, SameIdsAndTexts) {
 
 TEST_P(HuggingFace, SavedFilesGiveTheSameTokenizer) {
   const auto tokenizer = Tokenizer::load(fixture(GetParam()));
-  const test::TemporaryDirectory directory;
+  const TestFolder directory;
   tokenizer.save(directory.path());
   std::size_t written = 0;
   for (const auto& entry : fs::directory_iterator(directory.path())) written += entry.is_regular_file();
@@ -71,7 +72,7 @@ TEST_P(HuggingFace, SavedFilesGiveTheSameTokenizer) {
 
 TEST(Tokenizer, BothFileFormsHaveOneFingerprint) {
   const auto tokenizer = Tokenizer::load(fixture("gpt2"));
-  const test::TemporaryDirectory directory;
+  const TestFolder directory;
   tokenizer.save(directory.path());
   fs::remove(directory.path() / "tokenizer.json");
   const auto from_pair = Tokenizer::load(directory.path());
@@ -80,7 +81,7 @@ TEST(Tokenizer, BothFileFormsHaveOneFingerprint) {
   expect_cases(from_pair, test::read_json(fixture("samples.json"))["gpt2"], "pair");
 
   // GPT-2's own file names, without tokenizer_config.json.
-  const test::TemporaryDirectory bare;
+  const TestFolder bare;
   fs::copy(directory.path() / "vocab.json", bare.path() / "x-encoder.json");
   fs::copy(directory.path() / "merges.txt", bare.path() / "x-vocab.bpe");
   EXPECT_EQ(Tokenizer::load(bare.path() / "x-encoder.json").fingerprint(), tokenizer.fingerprint());
@@ -163,7 +164,7 @@ TEST(Tokenizer, AddedIdsBeyondTheVocabularyLeaveWholeWordsFound) {
 }
 
 TEST(Tokenizer, ConfigBesideIsRead) {
-  const test::TemporaryDirectory d;
+  const TestFolder d;
   fs::copy(fixture("gpt2/tokenizer.json"), d.path() / "tokenizer.json");
   write_text(
       d.path() / "tokenizer_config.json",
@@ -175,7 +176,7 @@ TEST(Tokenizer, ConfigBesideIsRead) {
   EXPECT_FALSE(t.pad_id().has_value());
   EXPECT_EQ(t.chat_template(), "{{ messages }}");
   EXPECT_EQ(t.encode("", {.add_special = true}), Ids{0});
-  const test::TemporaryDirectory copy;
+  const TestFolder copy;
   t.save(copy.path());
   EXPECT_EQ(Tokenizer::load(copy.path()).chat_template(), "{{ messages }}");
   EXPECT_EQ(Tokenizer::load(copy.path()).encode("", {.add_special = true}), Ids{0});
@@ -239,7 +240,7 @@ TEST(Tokenizer, ContradictionsAreRefused) {
 
 TEST(Tokenizer, MissingAndTruncatedFiles) {
   EXPECT_THROW(Tokenizer::load("/nonexistent/tokenizer"), IoError);
-  const test::TemporaryDirectory d;
+  const TestFolder d;
   EXPECT_THROW(Tokenizer::load(d.path()), IoError);
   const std::string json = read_text(fixture("gpt2/tokenizer.json"));
   write_text(d.path() / "tokenizer.json", json.substr(0, json.size() / 2));

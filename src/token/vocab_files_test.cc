@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "token/test_support.h"
 #include "token/tokenizer_texts.h"
 
@@ -37,7 +38,7 @@ void write_pair(const fs::path& folder, const std::vector<std::string>& special)
 }
 
 TEST(VocabFiles, TheClassSaysHowTextsAreCut) {
-  const test::TemporaryDirectory d;
+  const TestFolder d;
   write_pair(d.path(), {"<s>", "</s>", "<mask>"});
   const auto size = static_cast<TokenId>(Tokenizer::load(d.path()).vocab_size());
   const auto with_class = [&](const char* name) {
@@ -64,7 +65,7 @@ TEST(VocabFiles, TheClassSaysHowTextsAreCut) {
 }
 
 TEST(VocabFiles, NumbersBeyond64BitsAreNoError) {
-  const test::TemporaryDirectory d;
+  const TestFolder d;
   fs::copy(test::fixture("gpt2/tokenizer.json"), d.path() / "tokenizer.json");
   write_text(d.path() / "tokenizer_config.json",
              R"({"model_max_length": 1000000000000000019884624838656, "eos_token": "<|endoftext|>"})");
@@ -120,7 +121,7 @@ std::string tiktoken_file() {
 }
 
 TEST(Tiktoken, ReadsRanksAndCutsByTheKnownOrGivenPattern) {
-  const test::TemporaryDirectory d;
+  const TestFolder d;
   write_text(d.path() / "cl100k_base.tiktoken", tiktoken_file());
   const auto t = Tokenizer::load(d.path());
   EXPECT_EQ(t.spec().split, SplitPattern::kCl100k);
@@ -135,12 +136,12 @@ TEST(Tiktoken, ReadsRanksAndCutsByTheKnownOrGivenPattern) {
   // Of few tokens: the ids of cl100k's special tokens lie too far beyond them.
   write_text(d.path() / "r50k_base.tiktoken", tiktoken_file());
   const auto few = Tokenizer::load(d.path() / "r50k_base.tiktoken");
-  const test::TemporaryDirectory copy;
+  const TestFolder copy;
   few.save(copy.path());
   EXPECT_EQ(read_text(copy.path() / "r50k_base.tiktoken"), tiktoken_file());
   EXPECT_EQ(Tokenizer::load(copy.path()).fingerprint(), few.fingerprint());
 
-  const test::TemporaryDirectory other;
+  const TestFolder other;
   write_text(other.path() / "mine.tiktoken", tiktoken_file());
   EXPECT_THAT(refused_with([&] { Tokenizer::load(other.path()); }), HasSubstr("pat_str"));
   write_text(other.path() / "tokenizer_config.json", R"({"pat_str": "\\p{L}{1,2}+|[^\\p{L}]"})");
@@ -149,7 +150,7 @@ TEST(Tiktoken, ReadsRanksAndCutsByTheKnownOrGivenPattern) {
   mine.save(copy.path() / "again");
   EXPECT_EQ(Tokenizer::load(copy.path() / "again").fingerprint(), mine.fingerprint());
   // Llama-3's file of ranks has the name of a SentencePiece model.
-  const test::TemporaryDirectory llama;
+  const TestFolder llama;
   write_text(llama.path() / "tokenizer.model", tiktoken_file());
   EXPECT_THAT(refused_with([&] { Tokenizer::load(llama.path()); }), HasSubstr("pat_str"));
   write_text(llama.path() / "tokenizer_config.json", R"({"pat_str": "\\p{L}{1,2}+|[^\\p{L}]"})");
@@ -174,7 +175,7 @@ TEST(Tekken, ReadsConfigVocabularyAndSpecialTokens) {
   const auto tokens = ranked();
   for (std::size_t i = 0; i < tokens.size(); ++i)
     file["vocab"].push_back({{"rank", i}, {"token_bytes", base64(tokens[i])}, {"token_str", nullptr}});
-  const test::TemporaryDirectory d;
+  const TestFolder d;
   write_text(d.path() / "tekken.json", file.dump());
   const auto t = Tokenizer::load(d.path());
   EXPECT_EQ(t.vocab_size(), 270);
@@ -183,7 +184,7 @@ TEST(Tekken, ReadsConfigVocabularyAndSpecialTokens) {
   EXPECT_EQ(t.bos_id(), 1);
   EXPECT_EQ(t.eos_id(), 2);
   EXPECT_EQ(t.id_to_token(3), "[INST]");
-  const test::TemporaryDirectory copy;
+  const TestFolder copy;
   t.save(copy.path());
   EXPECT_EQ(Tokenizer::load(copy.path()).fingerprint(), t.fingerprint());
   file["special_tokens"] = {{{"rank", 0}, {"token_str", "<unk>"}, {"is_control", true}}};

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "token/encoder.h"
 #include "token/stream_decoder.h"
 #include "token/test_support.h"
@@ -53,7 +54,7 @@ TEST_P(WordPieceFixture, SameIdsAndTextsAsHuggingFace) {
 TEST_P(WordPieceFixture, EveryFileGivesTheSameTokenizer) {
   const auto tokenizer = Tokenizer::load(fixture(GetParam()));
   const auto cases = test::read_json(fixture("wordpiece.json"))[GetParam()]["cases"];
-  const test::TemporaryDirectory directory;
+  const TestFolder directory;
   tokenizer.save(directory.path());
   const auto again = Tokenizer::load(directory.path());
   EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());

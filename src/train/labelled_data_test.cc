@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "watch/test_run.h"
 
@@ -11,7 +12,7 @@ namespace stoa::train {
 namespace {
 
 TEST(LabelledData, AskedToStopItReadsNoMore) {
-  const watch::test::TemporaryDirectory folder;
+  const TestFolder folder;
   const fs::path file = folder.path() / "lines.jsonl";
   write_text(file, "{\"text\": \"the river\", \"label\": \"yes\"}\n");
   const auto tokenizer =

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "watch/test_run.h"
 
 namespace stoa::watch {
@@ -23,8 +23,6 @@ std::vector<MetricsPoint> points_of(std::string_view text, std::int64_t last_ste
   parse_metrics(text, last_step, [&](const MetricsPoint& point) { points.push_back(point); });
   return points;
 }
-
-using test::TemporaryDirectory;
 
 ValidationReport validation_at(std::int64_t step) {
   ValidationReport v;
@@ -80,7 +78,7 @@ TEST(MetricsFile, FloatsRoundTripAndOthersAreNull) {
 }
 
 TEST(MetricsFile, EveryLineIsThereAtOnce) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   MetricsFile file(directory.path() / "metrics.jsonl");
   file.on_start(test::small_start());
   file.on_step(test::step_report(9));
@@ -90,7 +88,7 @@ TEST(MetricsFile, EveryLineIsThereAtOnce) {
 }
 
 TEST(MetricsFile, KilledAndResumedEqualsUndisturbed) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   const fs::path whole = directory.path() / "whole.jsonl", cut = directory.path() / "cut.jsonl";
   {
     MetricsFile file(whole);
@@ -112,7 +110,7 @@ TEST(MetricsFile, KilledAndResumedEqualsUndisturbed) {
 }
 
 TEST(MetricsFile, FreshRunBeginsAnew) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   const fs::path path = directory.path() / "metrics.jsonl";
   write_text(path, metrics_line(test::step_report(10)) + "\n");
   MetricsFile file(path);
@@ -129,7 +127,7 @@ TEST(MetricsFile, ForeignLinesDoNotDisturb) {
 }
 
 TEST(MetricsFile, UnwritablePlaceIsNamed) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   const fs::path missing = directory.path() / "gone" / "metrics.jsonl";
   MetricsFile file(missing);
   try {
@@ -142,7 +140,7 @@ TEST(MetricsFile, UnwritablePlaceIsNamed) {
 }
 
 TEST(MetricsFile, ReadOnlyDirectoryIsAClearError) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   fs::permissions(directory.path(), fs::perms::owner_read | fs::perms::owner_exec);
   MetricsFile file(directory.path() / "metrics.jsonl");
   const test::NotRoot plain_user;
@@ -176,7 +174,7 @@ class FileLimit {
 };
 
 TEST(MetricsFile, AFullDiskTearsNoLine) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   const fs::path path = directory.path() / "metrics.jsonl";
   MetricsFile file(path);
   file.on_start(test::small_start());

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "watch/chart.h"
 #include "watch/html_text.h"
 #include "watch/observers.h"
@@ -15,7 +16,6 @@
 namespace stoa::watch {
 namespace {
 
-using test::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -100,7 +100,7 @@ TEST(Chart, TicksAndThinning) {
 }
 
 TEST(Report, SectionsInTheOrderOfTheContract) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   QuietConsole quiet;
   const auto observers = make_observers(directory.path(), quiet.console);
   for (const auto& o : observers) o->on_start(test::small_start());
@@ -135,7 +135,7 @@ TEST(Report, SectionsInTheOrderOfTheContract) {
 }
 
 TEST(Report, ResumedRunShowsTheWholeStory) {
-  TemporaryDirectory temporary;
+  TestFolder temporary;
   const char* keep =
       std::getenv("STOA_WATCH_RUN");  // for tests/oracle/check_tensorboard.py, and to look at the page
   const fs::path directory = keep ? fs::path(keep) : temporary.path();
@@ -167,7 +167,7 @@ TEST(Report, ResumedRunShowsTheWholeStory) {
 }
 
 TEST(Report, WrittenOnceForAValidationAndItsSamples) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   const fs::path path = directory.path() / "report.html";
   QuietConsole quiet;
   ReportFile report(directory.path(), quiet.console);
@@ -331,7 +331,7 @@ TEST(Report, DamagedPageIsNoObstacle) {
 }
 
 TEST(Report, ErrorsAreShownAndNotReplaced) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   QuietConsole quiet;
   const auto observers =
       make_observers(directory.path(), quiet.console, {.tensorboard = false, .report = true});
@@ -353,7 +353,7 @@ TEST(Report, ErrorsAreShownAndNotReplaced) {
 }
 
 TEST(Report, ThatCannotBeWrittenEndsNoRun) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   std::FILE* file = std::tmpfile();
   Console console(Console::Level::kNormal, file);
   ReportFile report(directory.path(), console);
@@ -374,7 +374,7 @@ TEST(Report, ThatCannotBeWrittenEndsNoRun) {
 }
 
 TEST(Observers, ReadOnlyRunDirectoryIsAClearError) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   fs::permissions(directory.path(), fs::perms::owner_read | fs::perms::owner_exec);
   QuietConsole quiet;
   const auto observers = make_observers(directory.path(), quiet.console);

@@ -10,13 +10,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "watch/crc32c.h"
 #include "watch/test_run.h"
 
 namespace stoa::watch {
 namespace {
-
-using test::TemporaryDirectory;
 
 // A decoder that knows wire types only, written apart from the encoder.
 struct Field {
@@ -109,7 +108,7 @@ TEST(TensorboardFile, BytesOfTheFirstRecord) {
 }
 
 TEST(TensorboardFile, ScalarsDecode) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   TensorboardFile file(directory.path());
   file.on_start(test::small_start());
   EXPECT_THAT(file.path().filename().string(),
@@ -137,7 +136,7 @@ TEST(TensorboardFile, ScalarsDecode) {
 }
 
 TEST(TensorboardFile, ResumeWritesItsOwnFileAndForgetsLaterSteps) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   TensorboardFile first(directory.path()), second(directory.path());
   first.on_start(test::small_start());
   second.on_start(test::resumed_start(400));
@@ -150,7 +149,7 @@ TEST(TensorboardFile, ResumeWritesItsOwnFileAndForgetsLaterSteps) {
 }
 
 TEST(TensorboardFile, ReadOnlyDirectoryIsAClearError) {
-  TemporaryDirectory directory;
+  TestFolder directory;
   fs::permissions(directory.path(), fs::perms::owner_read | fs::perms::owner_exec);
   TensorboardFile file(directory.path());
   const test::NotRoot plain_user;

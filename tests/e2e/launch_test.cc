@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <random>
 
 #include "base/file.h"
 #include "base/test_paths.h"
@@ -19,15 +21,19 @@ namespace {
 
 using ::testing::AllOf, ::testing::HasSubstr;
 
+// Below the ports that the system gives to connections: nobody's connection takes it before the rank listens there.
 std::string free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), length), 0);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  ::close(fd);
-  return std::to_string(ntohs(address.sin_port));
+  std::random_device random;
+  for (;;) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    const auto port = static_cast<std::uint16_t>(20000 + random() % 12000);
+    address.sin_port = htons(port);
+    const bool free = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::close(fd);
+    if (free) return std::to_string(port);
+  }
 }
 
 class LaunchedRanks : public Workplace {

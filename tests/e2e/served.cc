@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 
 namespace stoa::e2e {
 namespace {
@@ -15,18 +16,11 @@ constexpr const char* kTemplate =
 
 const fs::path& trained_model(const std::function<fs::path()>& train) {
   struct Kept {
-    explicit Kept(const fs::path& from)
-        : path(fs::temp_directory_path() / ("stoa-served-" + std::to_string(::getpid()))) {
-      fs::copy(from, path, fs::copy_options::recursive);
-    }
-    ~Kept() {
-      std::error_code ignored;
-      fs::remove_all(path, ignored);
-    }
-    fs::path path;
+    explicit Kept(const fs::path& from) { fs::copy(from, folder.path(), fs::copy_options::recursive); }
+    TestFolder folder;
   };
   static const Kept kept(train());
-  return kept.path;
+  return kept.folder.path();
 }
 
 }  // namespace

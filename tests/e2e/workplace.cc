@@ -8,16 +8,6 @@
 #include "base/file.h"
 
 namespace stoa::e2e {
-namespace {
-
-fs::path new_directory() {
-  std::string name = (fs::temp_directory_path() / "stoa-e2e-dir-XXXXXX").string();
-  if (!::mkdtemp(name.data())) ADD_FAILURE() << "cannot create " << name;
-  return name;
-}
-
-}  // namespace
-
 std::string pseudo_prose(std::uint64_t seed, int words) {
   static constexpr std::array<const char*, 32> kWords{
       "the",    "of",   "and",  "stone", "column",  "roof",    "light", "walks", "under", "porch", "learner",
@@ -36,7 +26,6 @@ std::string pseudo_prose(std::uint64_t seed, int words) {
 }
 
 void Workplace::SetUp() {
-  directory_ = new_directory();
   std::string lines;
   for (int d = 0; d < 120; ++d)
     lines +=
@@ -63,14 +52,13 @@ void Workplace::write_sentences() const {
 }
 
 void Workplace::TearDown() {
-  std::error_code ignored;
-  if (!HasFailure() || !std::getenv("STOA_E2E_KEEP")) fs::remove_all(directory_, ignored);
+  if (HasFailure() && std::getenv("STOA_E2E_KEEP")) directory_.keep();
 }
 
 Outcome Workplace::stoa(const Arguments& arguments) const { return stoa(arguments, {}); }
 
 Outcome Workplace::stoa(const Arguments& arguments, ProgramOptions options) const {
-  if (options.directory.empty()) options.directory = directory_;
+  if (options.directory.empty()) options.directory = directory();
   return Program(arguments, options).wait();
 }
 

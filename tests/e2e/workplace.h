@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/test_folder.h"
 #include "program.h"
 
 namespace stoa::e2e {
@@ -18,15 +19,14 @@ std::string pseudo_prose(std::uint64_t seed, int words);
 
 class Workplace : public ::testing::Test {
  protected:
-  // text.jsonl (120 documents), tok/ (300 tokens), data.bin, data.idx. Made once per process, copied per
-  // test.
+  // text.jsonl (120 documents), tok/ (300 tokens), data.bin, data.idx. Of this test alone.
   void SetUp() override;
   void TearDown() override;
 
   // sentences.jsonl: text.jsonl with sentences that a splitter sees, a capital letter after each full stop.
   void write_sentences() const;
 
-  const fs::path& directory() const { return directory_; }
+  const fs::path& directory() const { return directory_.path(); }
   fs::path path(const std::string& name) const { return directory_ / name; }
 
   Outcome stoa(const Arguments& arguments) const;
@@ -51,7 +51,7 @@ class Workplace : public ::testing::Test {
   void expect_same(const std::string& a, const std::string& b) const;
 
  private:
-  fs::path directory_;
+  TestFolder directory_;
 };
 
 }  // namespace stoa::e2e

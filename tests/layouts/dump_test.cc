@@ -1,10 +1,10 @@
 // Dumps of any layout can be compared with those of any other, and name the rank that went wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstring>
 
+#include "base/test_folder.h"
 #include "eval/locate.h"
 #include "layout_run.h"
 
@@ -17,15 +17,6 @@ namespace fs = std::filesystem;
 
 class Dumps : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "stoa-dumps-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    fs::remove_all(directory_, ignored);
-  }
   fs::path dump(const std::string& name, const run::Layout& layout,
                 std::function<void(int, run::TrainingRank&)> before = {}, DType type = DType::kF64) {
     TestRun run = tiny_run();
@@ -42,7 +33,7 @@ class Dumps : public ::testing::Test {
     return eval::locate(left, right);
   }
 
-  fs::path directory_;
+  const TestFolder directory_;
 };
 
 TEST_F(Dumps, AnyLayoutIsTheSameStep) {

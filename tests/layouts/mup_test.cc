@@ -1,11 +1,11 @@
 // muP: what a model's activations do with its width, and the same training in every layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cmath>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "ckpt/tensor_dump.h"
 #include "layout_run.h"
 
@@ -82,16 +82,6 @@ TEST(Mup, OptimizersWithoutRulesAreRefused) {
 
 class Coordinates : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "stoa-mup-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    fs::remove_all(directory_, ignored);
-  }
-
   // Root mean square of the logits in the fifth step.
   double logits(std::int64_t width, bool scaled) {
     TestRun run = tiny_run();
@@ -125,7 +115,7 @@ class Coordinates : public ::testing::Test {
     return std::sqrt(squares / static_cast<double>(tokens));
   }
 
-  fs::path directory_;
+  const TestFolder directory_;
 };
 
 // The coordinate check of Tensor Programs V, figure 5.

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
+#include "base/test_folder.h"
 #include "data/numpy_random.h"
 #include "layout_run.h"
 #include "train/objective_pass.h"
@@ -134,12 +134,7 @@ struct Compared {
 // One pass per rank, made before the first step and used in all of them.
 struct Passes {
   Passes(const tune::ObjectiveConfig& objective_config, std::shared_ptr<const ChatDataset> pairs_or_judged)
-      : config(objective_config), data(std::move(pairs_or_judged)) {
-    std::string name = (std::filesystem::temp_directory_path() / "stoa-tuning-XXXXXX").string();
-    if (!::mkdtemp(name.data())) ADD_FAILURE() << "no directory " << name;
-    directory = name;
-  }
-  ~Passes() { std::filesystem::remove_all(directory); }
+      : config(objective_config), data(std::move(pairs_or_judged)) {}
 
   TestRun add_to(TestRun run, int ranks) {
     passes.clear();
@@ -148,7 +143,7 @@ struct Passes {
       auto& pass = passes[static_cast<std::size_t>(number)];
       pass = std::make_unique<train::ObjectivePass>(rank, config,
                                                     train::ObjectivePass::Data{data.get(), data.get()});
-      EXPECT_TRUE(pass->refer(directory, false, [] { return false; }));
+      EXPECT_TRUE(pass->refer(directory.path(), false, [] { return false; }));
       if (then) then(number, rank);
     };
     run.weigh = [this](int number, data::Batch& batch) {
@@ -160,7 +155,7 @@ struct Passes {
 
   const tune::ObjectiveConfig config;
   const std::shared_ptr<const ChatDataset> data;
-  std::filesystem::path directory;
+  const TestFolder directory;
   std::vector<std::unique_ptr<train::ObjectivePass>> passes;
   std::vector<double> measures;  // loss of every step
 };

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/file.h"
-#include "ckpt/test_directory.h"
+#include "base/test_folder.h"
 #include "emulated_gpu.h"
 #include "infer/decoder_rank.h"
 #include "infer/encoder_decoder_rank.h"
@@ -127,7 +127,7 @@ class Files {
   const fs::path& path() const { return directory_.path(); }
 
  private:
-  ckpt::TestDirectory directory_;
+  TestFolder directory_;
 };
 
 using Answers = std::vector<float>;

@@ -4,7 +4,19 @@
 set -u
 export WORLD_SIZE=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT
 shift
-MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+# Below the ports that the system gives to connections: nobody's connection takes it before rank 0 listens there.
+MASTER_PORT=$(python3 - <<'END'
+import random, socket
+while True:
+    port = random.randrange(20000, 32000)
+    try:
+        socket.socket().bind(("", port))
+        break
+    except OSError:
+        pass
+print(port)
+END
+)
 ranks=()
 for ((r = 0; r < WORLD_SIZE; ++r)); do
   RANK=$r LOCAL_RANK=$r "$@" &

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "ckpt/tensor_directory.h"
-#include "ckpt/test_directory.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -46,7 +46,7 @@ TEST(QuantisedSource, ValuesAreThoseOfTheReference) {
 
 // The same files with one tensor of another shape, or without it.
 TEST(QuantisedSource, SaysWhatDoesNotFit) {
-  const TestDirectory directory;
+  const TestFolder directory;
   const auto message = [&](const char* kind, const std::string& changed,
                            std::vector<std::int64_t> shape) -> std::string {
     const TensorDirectory from(quantised_fixtures(), kind);

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
-#include "ckpt/test_directory.h"
 
 namespace stoa::ckpt::torch {
 namespace {
@@ -58,7 +58,7 @@ TEST(DistributedCheckpoint, OfMegatronHasLayersInFront) {
 }
 
 TEST(DistributedCheckpoint, SaysWhatIsMissingOrDamaged) {
-  TestDirectory directory;
+  TestFolder directory;
   const fs::path path = directory.path() / "step-1";
   const auto refused = [&](const std::string& message) {
     EXPECT_THAT([&] { DistributedCheckpoint{path}; }, ThrowsMessage<Error>(HasSubstr(message)));

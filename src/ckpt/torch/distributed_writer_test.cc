@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/tensor_directory.h"
-#include "ckpt/test_directory.h"
 #include "ckpt/torch/distributed_checkpoint.h"
 #include "ckpt/torch/torch_tree.h"
 #include "ckpt/torch/torch_writer.h"
@@ -29,7 +29,7 @@ TEST(DistributedWriter, WritesWhatIsReadBack) {
   tensors.push_back(stacked);
   const TensorEntry& norm = model.entry("model.norm.weight");
   tensors.push_back({"norm", StorageType::kBF16, norm.shape, {{{0}, norm.shape, &model, &norm, 0}}});
-  const TestDirectory directory;
+  const TestFolder directory;
   std::uint64_t last = 0;
   write_distributed(directory.path(), tensors, {"state/shard_0_1"}, 700,
                     [&](std::uint64_t done, std::uint64_t total) {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "ckpt/tensor_directory.h"
-#include "ckpt/test_directory.h"
 
 namespace stoa::ckpt::torch {
 namespace {
@@ -45,7 +45,7 @@ class TorchWeights : public ::testing::Test {
     EXPECT_THAT([&] { TorchDirectory found(directory_.path()); }, ThrowsMessage<Error>(HasSubstr(message)));
   }
 
-  TestDirectory directory_;
+  TestFolder directory_;
 };
 
 TEST_F(TorchWeights, AreThoseOfTheSafetensorsBesideThem) {

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/test_paths.h"
 #include "ckpt/safetensors.h"
-#include "ckpt/test_directory.h"
 
 namespace stoa::ckpt::torch {
 namespace {

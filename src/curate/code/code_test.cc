@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "curate/code/licence.h"
 #include "curate/code/source_language.h"
 #include "curate/filters/code_quality.h"
@@ -45,7 +46,7 @@ TEST(SourceCode, LicencesOfTheNearestFolder) {
           "                    GNU GENERAL PUBLIC LICENSE\n                       Version 3, 29 June 2007"),
       "GPL-3.0");
   EXPECT_EQ(licence_named("All rights reserved."), "");
-  const data::TestFolder folder;
+  const TestFolder folder;
   fs::create_directories(folder / "repo/.git");
   fs::create_directories(folder / "repo/src/vendor");
   write_text(folder / "LICENSE", "Apache License\n Version 2.0, January 2004");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "curate/dedup/clusters.h"
 #include "curate/dedup/cutter.h"
 #include "curate/dedup/record_sorter.h"
@@ -20,7 +21,7 @@ TEST(RecordSorter, SortsWhatDoesNotFitIntoMemory) {
   std::mt19937_64 random(3);
   std::vector<KeyRecord> records(50'000);
   for (auto& r : records) r = {random() % 1000, random() % 1000};
-  const data::TestFolder folder;
+  const TestFolder folder;
   for (const std::size_t memory : {std::size_t{1} << 24, std::size_t{1} << 10}) {
     RecordSorter sorter(folder.path(), memory);
     for (const auto& r : records) sorter.add(r);
@@ -73,7 +74,7 @@ TEST(CcnetForm, AsCcnetNormalizesForDeduplication) {
 }
 
 TEST(UnitCutter, TheFirstCopiesStay) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const auto run = [&](Unit unit, UnitCut options, const Texts& texts) {
     fs::remove_all(folder / "own");
     fs::create_directories(folder / "own");
@@ -118,7 +119,7 @@ Texts random_texts(std::mt19937_64& random, int count) {
 TEST(SubstringCutter, CutsWhatOccurredBeforeInWholeWords) {
   std::mt19937_64 random(11);
   constexpr std::size_t kLength = 40;
-  const data::TestFolder folder;
+  const TestFolder folder;
   for (int round = 0; round < 20; ++round) {
     Texts texts = random_texts(random, 12);
     if (round % 4 == 0) texts.push_back(std::string(500, 'a'));
@@ -162,7 +163,7 @@ TEST(SubstringCutter, CutsWhatOccurredBeforeInWholeWords) {
 // BFF's rule with a set instead of a filter: a paragraph begins with the line end before it.
 TEST(BloomCutter, AsBffAndDolmaDecide) {
   std::mt19937_64 random(5);
-  const data::TestFolder folder;
+  const TestFolder folder;
   Texts texts = random_texts(random, 60);
   const auto cutter = make_bloom_cutter(
       {.false_positive_rate = 1e-9, .min_ngram_size = 3, .max_ngram_size = 5}, {folder.path(), 1 << 24});

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "curate/filters/datatrove.h"
 #include "curate/filters/dclm.h"
 #include "curate/filters/decontaminate.h"
@@ -70,7 +71,7 @@ std::map<std::string, double> values_of(const Stage& stage, const std::string& t
 }
 
 TEST(DolmaTaggers, SameScoresAndLines) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   write_text(folder / "naughty", "harbour\nof the ferry\n");
   DolmaTaggers options;
   options.naughty_words = (folder / "naughty").string();
@@ -132,7 +133,7 @@ TEST(DclmHeuristics, SamePagesForTheSameReasonAndTheSameLines) {
 }
 
 TEST(RedPajamaSignals, SameSignals) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   write_text(folder / "bad", "harbour\nof the ferry\n");
   write_text(folder / "stop", "the\nof\nand\nto\na\nin\nis\n");
   RedPajamaSignals options;
@@ -158,7 +159,7 @@ TEST(RedPajamaSignals, SameSignals) {
 }
 
 TEST(C4BadWords, StandAloneOrAnywhere) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   write_text(folder / "bad", "harbour\nRed Boat\n\xe6\x82\xaa\n");
   C4BadWords options;
   options.words = (folder / "bad").string();
@@ -296,7 +297,7 @@ TEST(Pii, TheSameAddressAlwaysBecomesTheSame) {
 }
 
 TEST(Roots, MeasuresWhatItsOwnFiltersMeasure) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   write_text(folder / "stop", "the\nof\nand\nto\nin\na\nis\n");
   write_text(folder / "flagged", "files\nblue\n");
   RootsFilter options;
@@ -315,7 +316,7 @@ TEST(Roots, MeasuresWhatItsOwnFiltersMeasure) {
 }
 
 TEST(UrlFilter, ListsDecideInOrder) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   write_text(folder / "domains", "# comment\nbad.org\nsub.fine.org\n");
   write_text(folder / "urls", "http://fine.org/page\n");
   write_text(folder / "words", "casino\n");
@@ -379,7 +380,7 @@ TEST(Decontaminate, CutsAndDropsWhatJanitorAndDatatroveDo) {
 }
 
 TEST(Decontaminate, ParagraphsOfTestsDropDocuments) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   write_text(
       folder / "tests.txt",
       "one two three four five six seven eight nine ten eleven twelve thirteen\n\ntoo short to be found\n");
@@ -397,7 +398,7 @@ TEST(Decontaminate, ParagraphsOfTestsDropDocuments) {
 }
 
 TEST(Decontaminate, MistakesAreNamed) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const auto said = [&](const std::string& name, const std::string& content) {
     write_text(folder / name, content);
     try {

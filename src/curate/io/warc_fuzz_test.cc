@@ -1,4 +1,5 @@
 // Headers of archives from anywhere: read or refused, with views inside the text.
+#include "base/test_folder.h"
 #include "curate/io/http.h"
 #include "curate/io/warc.h"
 
@@ -59,7 +60,7 @@ std::string warc_record(const std::string& type, const std::string& uri, const s
 }
 
 TEST(Warc, RecordsFollowOneAnother) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const std::string big(300'000, 'x');
   write_text(folder / "a.wet", warc_record("warcinfo", "", "a: b") +
                                    warc_record("conversion", "http://a", "text\n") +
@@ -79,7 +80,7 @@ TEST(Warc, RecordsFollowOneAnother) {
 }
 
 TEST(Warc, LiesAreRefused) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const auto said = [&](const std::string& text) {
     write_text(folder / "a.wet", text);
     WarcReader reader(folder / "a.wet");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/test_folder.h"
 #include "data/test_files.h"
 
 namespace stoa::curate {
@@ -31,7 +32,7 @@ FastTextTrainer trainer_of(const ClassifierOptions& options) {
 }
 
 TEST(FastTextTrainer, LearnsAndWritesWhatTheReaderReads) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   for (const std::int32_t maxn : {0, 3}) {
     ClassifierOptions options;
     options.buckets = 2000;
@@ -64,7 +65,7 @@ TEST(FastTextTrainer, RareWordsShareRowsAndOneLabelIsRefused) {
   ClassifierOptions options;
   options.word_ngrams = 1;
   options.min_count = 1000;
-  const data::TestFolder folder;
+  const TestFolder folder;
   FastTextTrainer::write(trainer_of(options).train(), folder / "m.bin");
   EXPECT_LT(fs::file_size(folder / "m.bin"), 2000u);  // hardly a word, and no buckets that nothing would use
   FastTextTrainer one(options);

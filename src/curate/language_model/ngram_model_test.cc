@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "curate/language_model/kneser_ney.h"
 #include "curate/language_model/model_words.h"
@@ -58,7 +59,7 @@ std::multiset<std::string> rounded_lines(const fs::path& path) {
 }
 
 TEST(KneserNey, EstimatesAreThoseOfTheFormulas) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   train_on(kNgramFolder / "corpus.txt", 5, folder / "m.arpa");
   const auto expected = rounded_lines(kNgramFolder / "model.arpa"), made = rounded_lines(folder / "m.arpa");
   std::vector<std::string> missing, extra;
@@ -95,7 +96,7 @@ TEST(NgramModel, ScoresAreThoseOfKenLm) {
 
 // After every context, also those that the text does not have.
 TEST(NgramModel, ProbabilitiesSumUpToOne) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   train_on(kNgramFolder / "corpus.txt", 4, folder / "m.arpa");
   const NgramModel model(folder / "m.arpa");
   std::set<std::string> vocabulary{"<unk>"};
@@ -116,7 +117,7 @@ TEST(NgramModel, ProbabilitiesSumUpToOne) {
 }
 
 TEST(NgramModel, FilesThatAreWrongAreNamedWithTheLine) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const std::string good =
       "\\data\\\nngram 1=3\nngram "
       "2=1\n\n\\1-grams:\n-1\t<s>\t-0.3\n-1\t</s>\n-0.5\ta\t-0.2\n\n\\2-grams:\n-0.1\t<s> a\n\n\\end\\\n";

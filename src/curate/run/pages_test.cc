@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "curate/run/run.h"
 #include "data/test_files.h"
 
@@ -83,7 +84,7 @@ class Pages : public ::testing::Test {
     return documents;
   }
 
-  data::TestFolder folder_;
+  TestFolder folder_;
   RunResult result_;
   std::string all_;
   std::map<std::string, nlohmann::json> rows_;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "curate/run/stage_kinds.h"
 #include "data/test_files.h"
 
@@ -66,7 +67,7 @@ class Run : public ::testing::Test {
     return contents;
   }
 
-  data::TestFolder folder_;
+  TestFolder folder_;
 };
 
 TEST_F(Run, EveryDocumentIsKeptDroppedOrInQuarantineInOrder) {
@@ -349,7 +350,7 @@ TEST(Pipeline, ShippedPipelinesAreRead) {
 }
 
 TEST(Pipeline, MistakesAreNamedWithTheirPlace) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const auto said = [&](const std::string& yaml) {
     write_text(folder / "p.yaml", yaml);
     return error_of([&] { read_pipeline(folder / "p.yaml"); });

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "curate/io/document_reader.h"
 #include "curate/text/character.h"
@@ -132,7 +133,7 @@ TEST(Wiki, RealPagesHaveTheWordsThatMwparserfromhellLeaves) {
 }
 
 TEST(Wiki, TruncatedExportsAreFaultsAfterTheirLastPage) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const std::string whole = read_text(test::source_dir() / "tests/fixtures/curate/wiki/en/pages.xml.bz2");
   const auto read = [&](std::string_view bytes, const char* name) {
     write_text(folder / name, bytes);

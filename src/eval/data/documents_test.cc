@@ -1,11 +1,10 @@
 #include "eval/data/documents.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "eval/data/find_data.h"
 
@@ -41,7 +40,7 @@ TEST(Documents, SplitsAreFoundWhereDatasetsSavedOrCachedThem) {
 }
 
 TEST(Documents, SplitsAreFoundInSnapshotsOfTheHub) {
-  const fs::path cache = fs::temp_directory_path() / fmt::format("stoa_documents_test_{}", ::getpid());
+  const TestFolder cache;
   const fs::path top = cache / "hub/datasets--baber--piqa";
   const auto place = [&](const std::string& commit, const std::string& file, const std::string& goal) {
     const fs::path path = top / "snapshots" / commit / file;
@@ -57,12 +56,11 @@ TEST(Documents, SplitsAreFoundInSnapshotsOfTheHub) {
   task.source = "piqa.yaml";
   task.dataset_path = "baber/piqa";
   const auto goal = [&](const std::string& split) {
-    return read_documents(find_split(task, split, {cache}).files).at(0).at("goal").get<std::string>();
+    return read_documents(find_split(task, split, {cache.path()}).files).at(0).at("goal").get<std::string>();
   };
   EXPECT_EQ(goal("validation"), "new");
   task.dataset_name = "plain";
   EXPECT_EQ(goal("train"), "of a configuration");
-  fs::remove_all(cache);
 }
 
 }  // namespace

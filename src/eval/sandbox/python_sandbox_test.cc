@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 
 namespace stoa::eval {
 namespace {
@@ -40,7 +41,8 @@ TEST(PythonSandbox, ProgramsPassOrFailByTheirOwnTests) {
 }
 
 TEST(PythonSandbox, FilesAreNotWrittenAndOnlyPythonsOwnAreRead) {
-  const fs::path file = fs::temp_directory_path() / fmt::format("stoa_sandbox_{}", ::getpid());
+  const TestFolder folder;
+  const fs::path file = folder / "file";
   write_text(file, "secret");
   const std::string name = "'" + file.string() + "'";
   for (const std::string& attempt : std::vector<std::string>{
@@ -57,7 +59,6 @@ TEST(PythonSandbox, FilesAreNotWrittenAndOnlyPythonsOwnAreRead) {
   // Landlock, which this kernel may not have.
   const std::string read = failure_of("open(" + name + ").read()");
   EXPECT_TRUE(read == "did not fail" || read.find("PermissionError") != std::string::npos) << read;
-  fs::remove(file);
 }
 
 TEST(PythonSandbox, ThereIsNoNetwork) {

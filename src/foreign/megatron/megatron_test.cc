@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "foreign/megatron/command_line.h"
 #include "foreign/megatron/current.h"
@@ -229,11 +230,11 @@ TEST(MegatronArguments, TheVocabularyIsSaid) {
       read_megatron_arguments(rest + "--tokenizer-type HuggingFaceTokenizer --tokenizer-model a/b").notes,
       "--tokenizer-model a/b is not here"));
   EXPECT_TRUE(any_with(read_megatron_arguments(rest + "--tokenizer-type BertWordPieceCase").notes, "28996"));
-  const fs::path file = fs::path(::testing::TempDir()) / "megatron_vocabulary.txt";
+  const TestFolder folder;
+  const fs::path file = folder / "vocabulary.txt";
   write_text(file, "a\nb\nc\n");
   EXPECT_THAT(read_megatron_arguments(rest + "--vocab-file " + file.string()).overrides,
               Contains("model.vocab_size=3"));
-  fs::remove(file);
 }
 
 TEST(MegatronArguments, LatentAttentionHasMegatronsWidths) {
@@ -287,12 +288,7 @@ TEST(MegatronArguments, OldNamesOfRecomputationAndZero) {
 // A run: what it needs besides, or what to give instead.
 class MegatronRun : public ::testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = fs::path(::testing::TempDir()) /
-                 fmt::format("megatron_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(directory_ / "tok");
-  }
-  void TearDown() override { fs::remove_all(directory_); }
+  void SetUp() override { fs::create_directories(directory_ / "tok"); }
   std::string at(const std::string& name) const { return (directory_ / name).string(); }
   static MegatronOptions options(std::vector<std::string> changes = {}) {
     return {{}, {}, Purpose::kTrain, std::move(changes)};
@@ -310,7 +306,7 @@ class MegatronRun : public ::testing::Test {
       if (name != without) text += " " + part;
     return text + " ";
   }
-  fs::path directory_;
+  const TestFolder directory_;
 };
 
 TEST_F(MegatronRun, TakesDataTokenizerAndEnds) {
@@ -478,7 +474,8 @@ TEST(MegatronCurrent, TokensAreCountedInSamplesOrSteps) {
 }
 
 TEST(MegatronYaml, ReadsModelArguments) {
-  const fs::path file = fs::path(::testing::TempDir()) / "megatron_model.yaml";
+  const TestFolder folder;
+  const fs::path file = folder / "model.yaml";
   write_text(file,
              "MODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  --num-attention-heads: 8\n"
              "  --seq-length: 1024\n  --bf16: true\n  --fp16: false\n  --data-path: ${DATA}/x\n  "
@@ -510,7 +507,6 @@ TEST(MegatronYaml, ReadsModelArguments) {
   const MegatronText vision =
       megatron_text(MegatronText::Kind::kYaml, twice, "test_cases/multimodal-llava/a/model_config.yaml");
   EXPECT_THROW(read_megatron(vision), UsageError);
-  fs::remove(file);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "foreign/megatron/command_line.h"
 #include "foreign/megatron/shell_arithmetic.h"
 #include "foreign/megatron_arguments.h"
@@ -84,7 +84,8 @@ TEST(MegatronScript, FindsTheCommandInsideOthers) {
 }
 
 TEST(MegatronScript, WhatIsNotConstantIsNamed) {
-  const fs::path file = fs::path(::testing::TempDir()) / "megatron_open.sh";
+  const TestFolder folder;
+  const fs::path file = folder / "open.sh";
   const auto with = [&](const std::string& micro) {
     write_text(
         file,
@@ -103,7 +104,6 @@ TEST(MegatronScript, WhatIsNotConstantIsNamed) {
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("the script does not set $MBS of --micro-batch-size $MBS"));
   }
-  fs::remove(file);
 }
 
 TEST(MegatronScript, FollowsCases) {
@@ -147,19 +147,12 @@ TEST(MegatronScript, WhatNobodyCanDecideIsLeftOutWithItsElse) {
 
 class MegatronScripts : public ::testing::Test {
  protected:
-  void SetUp() override {
-    // Of this test: others of the fixture may run at the same time.
-    std::string name = (fs::path(::testing::TempDir()) / "megatron_scripts.XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    fs::create_directories(folder_ / "parts");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directories(folder_ / "parts"); }
   std::string write(const std::string& name, const std::string& text) const {
     write_text(folder_ / name, text);
     return (folder_ / name).string();
   }
-  fs::path folder_;
+  const TestFolder folder_;
 };
 
 // As SC21's run_table_1.sh, which is in several files.

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "formats/gguf/gguf_writer.h"
 
@@ -103,8 +104,7 @@ TEST(GgufFile, SaysWhatIsWrong) {
 
 // Parts of a split file.
 TEST(GgufFile, SplitFilesAreOne) {
-  const fs::path folder = fs::temp_directory_path() / ("stoa-gguf-" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+  const TestFolder folder;
   const std::vector<float> numbers(32, 2.0f);
   const auto& f32 = quant::format_of(quant::BlockType::kF32);
   const auto part = [&](const char* name, std::uint32_t number, const char* tensor) {
@@ -125,7 +125,6 @@ TEST(GgufFile, SplitFilesAreOne) {
               ThrowsMessage<DataError>(HasSubstr("name its first part")));
   part("m-00002-of-00002.gguf", 1, "a");
   EXPECT_THAT([&] { File(folder / "m-00001-of-00002.gguf"); }, ThrowsMessage<DataError>(HasSubstr("twice")));
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -292,7 +292,11 @@ void Session::watch() {
     self->watching_ = false;
     self->buffer_.commit(bytes);
     if (self->phase_ == Phase::kClosed) return;
-    if (self->phase_ == Phase::kEnding) return self->answered();
+    if (self->phase_ == Phase::kEnding) {
+      // The end of what the client says comes once: a later read would wait for it until its time is over.
+      if (error && error != asio::error::operation_aborted) self->keep_alive_ = false;
+      return self->answered();
+    }
     if (error) return self->abandon();
     self->watch();
   });
