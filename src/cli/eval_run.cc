@@ -285,8 +285,9 @@ void add_eval_run(CLI::App& eval, Context& context) {
                                     "~/eval-data --output_path results");
   a->model.add_to(*c);
   c->add_option("--tasks", a->tasks, "Tasks, groups, tags or YAML files, separated by commas")->required();
-  c->add_option("--api", a->api,
-                "Evaluate the model MODEL of an OpenAI-compatible server: http://HOST:PORT/v1");
+  c->add_option(
+      "--api", a->api,
+      "Evaluate the model MODEL of an OpenAI-compatible server: http://HOST:PORT/v1 or https://HOST/v1");
   c->add_option("--tokenizer", a->tokenizer, "With --api: directory with that model's tokenizer");
   c->add_flag("--api-chat", a->api_chat,
               "With --api: ask /chat/completions, for tasks whose answers are generated");

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "served.h"
 
 namespace stoa::e2e {
@@ -90,6 +91,34 @@ TEST_F(EvalApi, AnswersEqualThoseOfTheModelInFiles) {
   expect_equal("files-chat", "served-chat", "tell");
 }
 
+// The connection is encrypted, and the server's certificate is looked at.
+TEST_F(EvalApi, EncryptedServers) {
+  const auto file = [](const char* name) {
+    return (test::source_dir() / "tests/fixtures/tls" / name).string();
+  };
+  serve({"--ssl-certfile", file("certificate.pem"), "--ssl-keyfile", file("key.pem")});
+  const auto ask = [&](const std::string& host, const Arguments& environment) {
+    ProgramOptions options;
+    options.directory = directory();
+    options.program = "/usr/bin/env";
+    return Program(environment + Arguments{test::program().string()} +
+                       evaluate("tell", {"--api", "https://" + host + ":" + std::to_string(port()) + "/v1",
+                                         "--tokenizer", "chat"}),
+                   options)
+        .wait();
+  };
+  const Arguments trusted{"SSL_CERT_FILE=" + file("certificate.pem")};
+  for (const char* host : {"localhost", "127.0.0.1"}) {
+    const Outcome outcome = ask(host, trusted);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
+  }
+  const Outcome nobody = ask("localhost", {});
+  EXPECT_EQ(nobody.exit_code, 1) << nobody.text();
+  EXPECT_THAT(nobody.err, HasSubstr("certificate verify failed"));
+  const Outcome another = ask("127.0.0.2", trusted);
+  EXPECT_EQ(another.exit_code, 1) << another.text();
+}
+
 TEST_F(EvalApi, WhatCannotBeAskedIsNamed) {
   serve();
   const auto refuse = [&](const Arguments& arguments, const std::string& words) {
@@ -101,7 +130,6 @@ TEST_F(EvalApi, WhatCannotBeAskedIsNamed) {
   refuse(evaluate("pick", api({"--api-chat"})), "a chat gives no log-likelihoods");
   refuse(evaluate("pick", {"--api-chat"}), "--api-chat is for --api");
   refuse(evaluate("pick", api({"--ranks", "2"})), "give --api-requests instead");
-  refuse(evaluate("pick", {"--api", "https://somewhere/v1"}), "secure connections are not supported");
   refuse(evaluate("pick", {"--api", "somewhere"}), "expected http://HOST:PORT/v1");
   refuse(evaluate("tell", api({"--api-chat", "--gen_kwargs", "max_gen_toks=100000"})), "status 400");
   Arguments nobody = evaluate("tell", api({"--api-chat"}));

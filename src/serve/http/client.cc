@@ -3,8 +3,9 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -12,6 +13,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "serve/http/transport.h"
 
 namespace stoa::serve::http {
 
@@ -20,15 +22,21 @@ namespace beast = boost::beast;
 
 // The socket, and the loop that its operations run in until they end or their time is up.
 struct Client::Connection {
+  explicit Connection(bool encrypted) {
+    if (encrypted) tls.emplace(client_tls_context());
+    stream.emplace(asio::ip::tcp::socket(loop), tls ? &*tls : nullptr);
+  }
+
   asio::io_context loop;
-  beast::tcp_stream stream{loop};
+  std::optional<asio::ssl::context> tls;
+  std::optional<Transport> stream;
   beast::flat_buffer buffer;
 
   // Starts an operation and waits for its end.
   template <class Start>
   boost::system::error_code wait(std::chrono::milliseconds timeout, Start&& start) {
     boost::system::error_code result = asio::error::operation_aborted;
-    stream.expires_after(timeout);
+    stream->tcp().expires_after(timeout);
     start([&result](boost::system::error_code error, auto&&...) { result = error; });
     loop.restart();
     loop.run();
@@ -37,28 +45,24 @@ struct Client::Connection {
 };
 
 Address parse_address(const std::string& url) {
-  constexpr std::string_view kScheme = "http://";
-  require<ConfigError>(
-      !url.starts_with("https://"),
-      "'{}': secure connections are not supported: expected http://HOST:PORT/v1, for example "
-      "of a proxy on this machine",
-      url);
-  require<ConfigError>(url.starts_with(kScheme), "'{}' is no address: expected http://HOST:PORT/v1", url);
-  const std::string rest = url.substr(kScheme.size());
+  constexpr std::string_view kPlain = "http://", kEncrypted = "https://";
+  constexpr const char* kExpected = "'{}' is no address: expected http://HOST:PORT/v1 or https://HOST/v1";
   Address out;
+  out.encrypted = url.starts_with(kEncrypted);
+  require<ConfigError>(out.encrypted || url.starts_with(kPlain), kExpected, url);
+  const std::string rest = url.substr((out.encrypted ? kEncrypted : kPlain).size());
   const std::string authority = rest.substr(0, rest.find('/'));
   out.path = authority.size() == rest.size() ? "" : rest.substr(authority.size());
   while (out.path.ends_with('/')) out.path.pop_back();
   const std::size_t bracket = authority.rfind(']'), colon = authority.rfind(':');
   const bool port = colon != std::string::npos && (bracket == std::string::npos || colon > bracket);
   out.host = authority.substr(0, port ? colon : std::string::npos);
-  out.port = port ? authority.substr(colon + 1) : "80";
+  out.port = port ? authority.substr(colon + 1) : out.encrypted ? "443" : "80";
   if (out.host.starts_with('[') && out.host.ends_with(']'))
     out.host = out.host.substr(1, out.host.size() - 2);
   const bool digits = !out.port.empty() && out.port.size() <= 5 &&
                       out.port.find_first_not_of("0123456789") == std::string::npos;
-  require<ConfigError>(!out.host.empty() && digits && std::stoi(out.port) <= 65535,
-                       "'{}' is no address: expected http://HOST:PORT/v1", url);
+  require<ConfigError>(!out.host.empty() && digits && std::stoi(out.port) <= 65535, kExpected, url);
   return out;
 }
 
@@ -88,17 +92,25 @@ Reply Client::exchange(const std::string& method, const std::string& path, const
   const auto check = [&](const boost::system::error_code& error) {
     if (!error) return;
     connection_.reset();
-    fail<IoError>("http://{}:{}{}{}: {}", address_.host, address_.port, address_.path, path, error.message());
+    fail<IoError>("{}://{}:{}{}{}: {}", address_.encrypted ? "https" : "http", address_.host, address_.port,
+                  address_.path, path, error.message());
   };
   if (!connection_) {
-    connection_ = std::make_unique<Connection>();
+    connection_ = std::make_unique<Connection>(address_.encrypted);
     boost::system::error_code error;
     asio::ip::tcp::resolver resolver(connection_->loop);
     const auto places = resolver.resolve(address_.host, address_.port, error);
     check(error);
-    check(connection_->wait(timeout_,
-                            [&](auto done) { connection_->stream.async_connect(places, std::move(done)); }));
-    connection_->stream.socket().set_option(asio::ip::tcp::no_delay(true), error);
+    Transport& stream = *connection_->stream;
+    check(
+        connection_->wait(timeout_, [&](auto done) { stream.tcp().async_connect(places, std::move(done)); }));
+    stream.tcp().socket().set_option(asio::ip::tcp::no_delay(true), error);
+    if (address_.encrypted) {
+      if (!stream.expect_host(address_.host)) check(asio::error::invalid_argument);
+      check(connection_->wait(timeout_, [&](auto done) {
+        stream.async_handshake(asio::ssl::stream_base::client, std::move(done));
+      }));
+    }
   }
   namespace message = beast::http;
   message::request<message::string_body> request(message::string_to_verb(method), address_.path + path, 11);
@@ -108,11 +120,11 @@ Reply Client::exchange(const std::string& method, const std::string& path, const
   request.body() = body;
   request.prepare_payload();
   check(connection_->wait(
-      timeout_, [&](auto done) { message::async_write(connection_->stream, request, std::move(done)); }));
+      timeout_, [&](auto done) { message::async_write(*connection_->stream, request, std::move(done)); }));
   message::response_parser<message::string_body> parser;
   parser.body_limit(std::uint64_t{1} << 30);
   check(connection_->wait(timeout_, [&](auto done) {
-    message::async_read(connection_->stream, connection_->buffer, parser, std::move(done));
+    message::async_read(*connection_->stream, connection_->buffer, parser, std::move(done));
   }));
   const auto& answer = parser.get();
   Reply out;

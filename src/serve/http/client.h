@@ -1,5 +1,5 @@
-// A client of HTTP/1.1 that waits for its answers. One connection, kept open between requests; not for
-// several threads.
+// A client of HTTP/1.1, also encrypted (TLS), that waits for its answers. One connection, kept open between
+// requests; not for several threads.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,12 @@
 
 namespace stoa::serve::http {
 
-// "http://host:port/v1": where a server is.
+// "https://host:port/v1": where a server is.
 struct Address {
   std::string host, port, path;  // path: without a slash at the end; "" or "/v1"
+  bool encrypted = false;
 };
-// ConfigError: no URL that begins with http:// (a secure connection is not supported).
+// ConfigError: no URL that begins with http:// or https://.
 Address parse_address(const std::string& url);
 
 class Client {
@@ -24,7 +25,8 @@ class Client {
   explicit Client(Address address, std::chrono::milliseconds timeout = std::chrono::minutes(10));
   ~Client();
 
-  // To the address's path with `path` behind it. IoError: no connection, or none until the end of the answer.
+  // To the address's path with `path` behind it. IoError: no connection, or none until the end of the answer,
+  // or to a server whose certificate no authority of this machine vouches for.
   Reply get(const std::string& path, const Headers& headers = {});
   Reply post(const std::string& path, const std::string& json, const Headers& headers = {});
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <cctype>
@@ -160,7 +161,7 @@ void Session::start() {
     if (!ignored) self->request_.client = peer.address().to_string();
     if (!self->stream_.encrypted()) return self->read_header(self->context_->options.header_time);
     self->stream_.tcp().expires_after(self->context_->options.header_time);
-    self->stream_.async_handshake([self](Error error) {
+    self->stream_.async_handshake(boost::asio::ssl::stream_base::server, [self](Error error) {
       if (self->phase_ == Phase::kClosed) return;
       self->gone_ = static_cast<bool>(error);  // it said nothing that could be answered
       if (error) return self->shut();

@@ -2,6 +2,8 @@
 
 #include <openssl/ssl.h>
 
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +14,29 @@ namespace stoa::serve::http {
 
 namespace ssl = boost::asio::ssl;
 
+namespace {
+
+constexpr auto kOptions = ssl::context::default_workarounds | ssl::context::no_sslv2 |
+                          ssl::context::no_sslv3 | ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1;
+
+}  // namespace
+
+ssl::context client_tls_context() {
+  ssl::context out(ssl::context::tls_client);
+  out.set_options(kOptions);
+  out.set_default_verify_paths();
+  out.set_verify_mode(ssl::verify_peer);
+  return out;
+}
+
+bool Transport::expect_host(const std::string& host) {
+  boost::system::error_code error;
+  boost::asio::ip::make_address(host, error);
+  const bool name = static_cast<bool>(error);
+  tls_->set_verify_callback(ssl::host_name_verification(host), error);
+  return !error && (!name || SSL_set_tlsext_host_name(tls_->native_handle(), host.c_str()) == 1);
+}
+
 ssl::context tls_context(const std::string& certificate, const std::string& key) {
   for (const auto& [option, path] :
        {std::pair{"--ssl-certfile", certificate}, std::pair{"--ssl-keyfile", key}}) {
@@ -20,8 +45,7 @@ ssl::context tls_context(const std::string& certificate, const std::string& key)
                      "{}: cannot read '{}'", option, path);
   }
   ssl::context out(ssl::context::tls_server);
-  out.set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 | ssl::context::no_sslv3 |
-                  ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1);
+  out.set_options(kOptions);
   boost::system::error_code error;
   // A key that is encrypted is not asked for at the terminal.
   out.set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); }, error);

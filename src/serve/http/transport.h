@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 
 namespace stoa::serve::http {
 
+// What TLS of a client needs: the authorities that this machine trusts (SSL_CERT_FILE names others).
+boost::asio::ssl::context client_tls_context();
 // What TLS of a server needs: PEM files of its certificate, with those of its issuers behind it, and of its
 // key. IoError: they cannot be read; ConfigError: they are none, or do not belong together.
 boost::asio::ssl::context tls_context(const std::string& certificate, const std::string& key);
@@ -43,10 +46,12 @@ class Transport {
     else
       tcp_.async_write_some(buffers, std::forward<Handler>(handler));
   }
+  // A client wants the certificate of `host`, a name or an address. False: no such name can be asked for.
+  bool expect_host(const std::string& host);
   // The first and the last messages of an encrypted connection.
   template <class Handler>
-  void async_handshake(Handler&& handler) {
-    tls_->async_handshake(boost::asio::ssl::stream_base::server, std::forward<Handler>(handler));
+  void async_handshake(boost::asio::ssl::stream_base::handshake_type side, Handler&& handler) {
+    tls_->async_handshake(side, std::forward<Handler>(handler));
   }
   template <class Handler>
   void async_shutdown(Handler&& handler) {
