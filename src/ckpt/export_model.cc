@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ckpt/convert.h"
+#include "ckpt/foreign_directory.h"
 #include "ckpt/model_checksums.h"
 
 namespace stoa::ckpt {
@@ -130,7 +131,8 @@ bool is_made_anew(const fs::path& path) {
   const std::string name = path.filename().string(), extension = path.extension().string();
   for (const char* e : {".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".ckpt"})
     if (extension == e) return true;
-  return name == "config.json" || name == kModelChecksums || name.ends_with(".index.json");
+  return name == "config.json" || name == kModelChecksums || name == kZeroTracker ||
+         name.ends_with(".index.json");
 }
 
 void write_elements_of(const TensorSource& source, ShardedWriter& writer, const ExportProgress& progress) {

@@ -21,8 +21,16 @@ inline constexpr const char* kNemoContext = "context";
 
 // In the folder of DeepSpeed's universal checkpoints: names the newest.
 inline constexpr const char* kUniversalTracker = "latest_universal";
+// In the folder of DeepSpeed's other checkpoints, likewise.
+inline constexpr const char* kZeroTracker = "latest";
+// Ends the names of the files with the partitions of its ZeRO.
+inline constexpr const char* kZeroPartition = "_optim_states.pt";
+// The folder with such partitions: the one that `latest` names, or `directory` itself; empty: there are none.
+std::filesystem::path zero_folder(const std::filesystem::path& directory);
 
-// Does `path` look like one of them? Looks at names only.
+// Does `path` look like one of them? Looks at names and trackers only.
 bool is_foreign_checkpoint(const std::filesystem::path& path);
+// The same for who wants weights: not where it holds a model of Hugging Face's form, too.
+bool holds_foreign_weights(const std::filesystem::path& path);
 
 }  // namespace stoa::ckpt

@@ -236,7 +236,7 @@ HeldParameters HeldParameters::without_adapters(const std::vector<nn::ParamSpec>
 }
 
 ModelFiles::Opened ModelFiles::open(const fs::path& directory) {
-  if (!fs::exists(directory / "config.json") && ckpt::is_foreign_checkpoint(directory)) {
+  if (ckpt::holds_foreign_weights(directory)) {
     foreign::ForeignCheckpoint checkpoint = foreign::open_foreign(directory);
     return {std::move(checkpoint.description), std::move(checkpoint.weights)};
   }

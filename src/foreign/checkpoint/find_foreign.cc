@@ -14,6 +14,7 @@
 #include "foreign/checkpoint/nemo_checkpoint.h"
 #include "foreign/checkpoint/rank_files.h"
 #include "foreign/checkpoint/torchtitan_checkpoint.h"
+#include "foreign/checkpoint/zero_partitions.h"
 
 namespace stoa::foreign {
 namespace {
@@ -45,17 +46,6 @@ fs::path newest_iteration(const fs::path& directory) {
       directory.string(), fmt::join(names, ", "));
 }
 
-// The partitions of DeepSpeed's ZeRO, in the folder or in the one that `latest` names.
-void require_no_partitions(const fs::path& directory) {
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
-    require<DataError>(
-        !it->path().filename().string().ends_with("_optim_states.pt"),
-        "'{}' holds the partitions of DeepSpeed's ZeRO ({}), which are not read: make a universal "
-        "checkpoint of them with DeepSpeed's ds_to_universal.py",
-        directory.string(), it->path().filename().string());
-}
-
 }  // namespace
 
 ForeignCheckpoint open_foreign(const fs::path& given, const ForeignOptions& options) {
@@ -64,9 +54,10 @@ ForeignCheckpoint open_foreign(const fs::path& given, const ForeignOptions& opti
   if (fs::exists(given / ckpt::kNemoConfig) || fs::is_directory(given / ckpt::kNemoContext))
     return open_nemo(given, options);
   if (const fs::path universal = newest_universal(given); !universal.empty())
-    return open_deepspeed_universal(universal, options);
-  if (fs::is_directory(given / "zero")) return open_deepspeed_universal(given, options);
-  require_no_partitions(given);
+    return open_deepspeed_universal(given, universal, options);
+  if (fs::is_directory(given / "zero")) return open_deepspeed_universal(given, given, options);
+  if (const fs::path partitions = ckpt::zero_folder(given); !partitions.empty())
+    return open_zero_partitions(given, partitions, options);
   const fs::path directory = newest_iteration(given);
   require<IoError>(fs::is_directory(directory), "'{}' names '{}', which does not exist", given.string(),
                    directory.filename().string());
@@ -86,7 +77,7 @@ ForeignCheckpoint open_foreign(const fs::path& given, const ForeignOptions& opti
 }
 
 std::unique_ptr<const ckpt::TensorSource> open_tensors(const fs::path& directory) {
-  if (!fs::exists(directory / "config.json") && ckpt::is_foreign_checkpoint(directory))
+  if (ckpt::holds_foreign_weights(directory))
     return open_foreign(directory).weights;
   return ckpt::open_weights(directory);
 }

@@ -121,6 +121,7 @@ void write_shape(Namespace& out, const model::ModelSpec& spec) {
   out.real("attention_dropout", c.attention_dropout);
   out.real("init_method_std", c.init_method_std);
   if (c.attention_sinks) out.text("softmax_type", "learnable");
+  if (c.kind == ModelKind::kBert) out.flag("bert_binary_head", c.bert.binary_head);
   out.number("vocab_size", spec.vocabulary);
   out.number("padded_vocab_size", spec.vocabulary);
 }

@@ -1,5 +1,7 @@
 #include "foreign/checkpoint/megatron_checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -21,8 +23,24 @@ std::optional<Value> member(const std::optional<Value>& value, std::string_view 
   return std::nullopt;
 }
 
-// The optimizer's own step: of its groups, or common to all parameters. A chain of optimizers has those of
-// its first.
+}  // namespace
+
+std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file, const std::optional<Value>& value) {
+  if (!value) return std::nullopt;
+  double number = -1;
+  if (value->is(ValueKind::kInt) || value->is(ValueKind::kFloat)) {
+    number = value->number();
+  } else if (value->is(ValueKind::kTensor) && value->tensor().elements() == 1 &&
+             value->tensor().type->stored == ckpt::StorageType::kF32) {
+    std::vector<std::byte> scratch;
+    float element = 0;
+    std::memcpy(&element, file.elements(value->tensor(), 0, 1, scratch).data(), sizeof element);
+    number = static_cast<double>(element);
+  }
+  constexpr double kMost = 1e15;
+  return number >= 0 && number < kMost ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
+}
+
 std::optional<std::int64_t> optimizer_step(const ckpt::torch::TorchFile& file,
                                            std::optional<Value> optimizer) {
   for (int depth = 0; depth < 4 && optimizer; ++depth) {
@@ -44,7 +62,6 @@ std::optional<std::int64_t> optimizer_step(const ckpt::torch::TorchFile& file,
   return std::nullopt;
 }
 
-// The first optimizer that has them gives them; weights that do not decay are in a group of their own.
 std::optional<AdamSettings> adam_settings(std::optional<Value> optimizer) {
   const auto number = [](const Value& group, const char* name) {
     const auto value = member(group, name);
@@ -76,24 +93,6 @@ std::optional<AdamSettings> adam_settings(std::optional<Value> optimizer) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file, const std::optional<Value>& value) {
-  if (!value) return std::nullopt;
-  double number = -1;
-  if (value->is(ValueKind::kInt) || value->is(ValueKind::kFloat)) {
-    number = value->number();
-  } else if (value->is(ValueKind::kTensor) && value->tensor().elements() == 1 &&
-             value->tensor().type->stored == ckpt::StorageType::kF32) {
-    std::vector<std::byte> scratch;
-    float element = 0;
-    std::memcpy(&element, file.elements(value->tensor(), 0, 1, scratch).data(), sizeof element);
-    number = static_cast<double>(element);
-  }
-  constexpr double kMost = 1e15;
-  return number >= 0 && number < kMost ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
-}
-
 model::ModelKind megatron_kind(const ckpt::TensorSource& source) {
   bool encoder = false, decoder = false, bert = false;
   for (const ckpt::TensorEntry* entry : source.entries()) {
@@ -107,9 +106,8 @@ model::ModelKind megatron_kind(const ckpt::TensorSource& source) {
 }
 
 MegatronSources torch_dist_sources(std::shared_ptr<const ckpt::TensorSource> source, model::ModelKind kind) {
-  const bool gpt = kind == model::ModelKind::kGpt;
   MegatronSources out{
-      {source}, MegatronTensors(gpt), MegatronTensors(gpt), MegatronTensors(gpt), MegatronTensors(gpt)};
+      {source}, MegatronTensors(kind), MegatronTensors(kind), MegatronTensors(kind), MegatronTensors(kind)};
   out.weights.add(*source);
   for (const std::string_view chain : {"", "chained_0.", "chained_1."}) {
     const auto state = [&](std::string_view key) { return fmt::format("{}optimizer.state.{}.", chain, key); };
@@ -132,6 +130,10 @@ void assemble(ForeignCheckpoint& out, const fs::path& directory, const model::Mo
                         const std::string& what) {
     return std::make_unique<ckpt::ViewedSource>(directory, from.joined(wanted, gated, what), sources.alive);
   };
+  if (config.kind != model::ModelKind::kGpt)  // their names in Megatron-LM's own models
+    for (MegatronTensors* set : {&sources.weights, &sources.master, &sources.exp_avg, &sources.exp_avg_sq})
+      for (const char* end : {"weight", "bias"})
+        set->rename(fmt::format("lm_head.{}", end), fmt::format("output_layer.{}", end));
   if (config.ties_head())  // the copy of a last pipeline stage
     for (MegatronTensors* set : {&sources.weights, &sources.master, &sources.exp_avg, &sources.exp_avg_sq})
       set->erase("output_layer.weight");

@@ -26,6 +26,12 @@ void assemble(ForeignCheckpoint& out, const fs::path& directory, const model::Mo
 // A count: an int, or a tensor of one float, in which PyTorch's optimizers count; nullopt: neither.
 std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file,
                                     const std::optional<ckpt::torch::Value>& value);
+// The optimizer's own step: of its groups, or common to all parameters. A chain of optimizers has those of
+// its first. nullopt: it says none.
+std::optional<std::int64_t> optimizer_step(const ckpt::torch::TorchFile& file,
+                                           std::optional<ckpt::torch::Value> optimizer);
+// The first optimizer that has them gives them; weights that do not decay are in a group of their own.
+std::optional<AdamSettings> adam_settings(std::optional<ckpt::torch::Value> optimizer);
 
 // Counters of a state that assemble() made, out of what every rank of Megatron-LM saves alike.
 void read_counters(ForeignCheckpoint& out, const ckpt::torch::TorchFile& common);

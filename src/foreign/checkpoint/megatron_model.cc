@@ -20,6 +20,7 @@ enum class Given : std::uint8_t {
   kNotZero,  // a value, given where it is not 0
   kLatent,   // a value, of latent attention alone
   kNotLatent,
+  kBertFalse,
   kExperts,  // of a mixture of experts alone
   kExpertsTrue,
   kRope
@@ -98,6 +99,7 @@ constexpr Attribute kAttributes[] = {
     {"moe_router_group_topk", "moe-router-group-topk", Given::kExperts},
     {"moe_router_enable_expert_bias", "moe-router-enable-expert-bias", Given::kExpertsTrue},
     {"moe_expert_capacity_factor", "moe-expert-capacity-factor", Given::kExperts},
+    {"bert_binary_head", "bert-no-binary-head", Given::kBertFalse},
     {"moe_latent_size", "moe-latent-size", Given::kExperts},
 };
 
@@ -148,13 +150,16 @@ class Arguments {
   const std::string& source_;
 };
 
-bool is_given(Given given, const std::optional<Value>& value, bool latent, bool experts, bool rope) {
+bool is_given(Given given, const std::optional<Value>& value, bool latent, bool experts, bool rope,
+              bool bert) {
   if (!value) return false;
   switch (given) {
     case Given::kTrue:
       return value->is(ValueKind::kBool) && value->boolean();
     case Given::kFalse:
       return value->is(ValueKind::kBool) && !value->boolean();
+    case Given::kBertFalse:
+      return bert && value->is(ValueKind::kBool) && !value->boolean();
     case Given::kNotZero:
       return value->number() != 0;
     case Given::kLatent:
@@ -174,7 +179,8 @@ bool is_given(Given given, const std::optional<Value>& value, bool latent, bool 
 }
 
 bool takes_value(Given given) {
-  return given != Given::kTrue && given != Given::kFalse && given != Given::kExpertsTrue;
+  return given != Given::kTrue && given != Given::kFalse && given != Given::kBertFalse &&
+         given != Given::kExpertsTrue;
 }
 
 // The list of DeepSpeed with one entry is that entry.
@@ -208,7 +214,7 @@ MegatronModel model_of_megatron(const Value& values, model::ModelKind kind,
                                                                    : "pretrain_gpt.py"};
   for (const Attribute& attribute : kAttributes) {
     const auto value = arguments.find(attribute.name);
-    if (!is_given(attribute.given, value, latent, experts, rope)) continue;
+    if (!is_given(attribute.given, value, latent, experts, rope, kind == model::ModelKind::kBert)) continue;
     words.push_back(fmt::format("--{}", attribute.argument));
     if (takes_value(attribute.given)) words.push_back(arguments.text(only_entry(*value)));
   }

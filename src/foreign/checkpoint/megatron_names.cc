@@ -17,7 +17,7 @@ using model::CanonicalTensor, model::ModelConfig;
 bool gated(const ModelConfig& c) { return model::is_gated(c.activation); }
 bool plain(const ModelConfig& c) { return !gated(c); }
 bool latent(const ModelConfig& c) { return c.latent.multi_latent_attention; }
-bool pairs(const ModelConfig& c) { return c.kind == model::ModelKind::kT5; }
+bool bert(const ModelConfig& c) { return c.kind == model::ModelKind::kBert; }
 
 using Parts = std::vector<std::string_view>;
 
@@ -60,7 +60,6 @@ std::vector<hf::NameRule> decoder_rules() {
       rule("decoder.layers.{}.mlp.shared_experts.linear_fc2", {"layers.{}.moe.shared.down"}),
       exact("decoder.layers.{}.mlp.shared_experts.gate_weight", "layers.{}.moe.shared_gate.weight"),
       rule("decoder.final_layernorm", {"final_norm"}),
-      rule("lm_head", {"head"}, pairs),
       rule("output_layer", {"head"})};
 }
 
@@ -118,10 +117,31 @@ std::vector<hf::NameRule> stack_rules() {
   };
 }
 
+// One stack, and a head of two kinds.
+std::vector<hf::NameRule> bert_rules() {
+  std::vector<hf::NameRule> rules{
+      rule("encoder.layers.{}.input_layernorm", {"layers.{}.norm1"}),
+      rule("encoder.layers.{}.self_attention.linear_qkv",
+           {"layers.{}.attention.q", "layers.{}.attention.k", "layers.{}.attention.v"}, hf::by_group),
+      rule("encoder.layers.{}.self_attention.linear_proj", {"layers.{}.attention.out"}),
+      rule("encoder.layers.{}.pre_mlp_layernorm", {"layers.{}.norm2"}),
+      rule("encoder.layers.{}.mlp.linear_fc1", {"layers.{}.mlp.up"}),
+      rule("encoder.layers.{}.mlp.linear_fc2", {"layers.{}.mlp.down"}),
+      rule("encoder.final_layernorm", {"final_norm"}),
+      rule("embedding.tokentype_embeddings", {"embedding.types"}),
+      rule("lm_head.dense", {"head.dense"}),
+      rule("lm_head.layer_norm", {"head.norm"}),
+      rule("pooler.dense", {"head.pooler"}),
+      rule("binary_head", {"head.sentence"})};
+  for (hf::NameRule& each : rules) each.when = bert;
+  return rules;
+}
+
 hf::NameMap megatron_name_map() {
   hf::NameMap names{.prefix = "", .rules = stack_rules()};
   hf::add_rules(names, decoder_rules());
   hf::add_rules(names, latent_decoder_rules());
+  hf::add_rules(names, bert_rules());
   return names;
 }
 
@@ -142,13 +162,16 @@ constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"post_attention_layernorm.", "pre_mlp_layernorm."},
     {"post_attention_norm.", "pre_mlp_layernorm."},
     {"final_norm.", "final_layernorm."},
+    {"lm_head.layernorm.", "lm_head.layer_norm."},
+    {"lm_head.output_layer.", "output_layer."},  // which T5 has twice
 };
 
 constexpr std::string_view kPrefixes[] = {"model.", "module.", "language_model."};
 
 bool is_needless(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
-  return name.ends_with("_extra_state") || has("._extra_state/") || name.ends_with("inv_freq") ||
+  return name == "position_embeddings.weight" ||  // T5's, a second time
+         name.ends_with("_extra_state") || has("._extra_state/") || name.ends_with("inv_freq") ||
          name.ends_with("local_tokens_per_expert") || has("word_embeddings_for_head") ||
          name.starts_with("optimizer") || name.starts_with("rng_state") || name.starts_with("rerun_state") ||
          name.starts_with("chained_") || name.starts_with("mtp.");

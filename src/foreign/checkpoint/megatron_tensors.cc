@@ -39,7 +39,7 @@ std::string shifted(const std::string& name, std::string_view before, std::int64
 // Rows of a vocabulary, which files pad.
 bool of_vocabulary(std::string_view name) {
   return name.starts_with("embedding.word_embeddings.") || name.starts_with("output_layer.") ||
-         name.starts_with("lm_head.");
+         name == "lm_head.weight" || name == "lm_head.bias";
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void MegatronTensors::add(const ckpt::TensorSource& source, std::string_view pre
 void MegatronTensors::add(const ckpt::TensorSource& source, const ckpt::TensorEntry& entry,
                           std::string_view name, const MegatronPlace& place, std::int64_t begin,
                           Sizes shape) {
-  const auto read = megatron_name(name, encoder_is_decoder_);
+  const auto read = megatron_name(name, kind_ == model::ModelKind::kGpt);
   if (!read) return;
   const std::size_t stacked = (read->layers ? 1u : 0u) + (read->experts ? 1u : 0u);
   require<DataError>(shape.size() >= stacked,
@@ -62,11 +62,12 @@ void MegatronTensors::add(const ckpt::TensorSource& source, const ckpt::TensorEn
                      source.directory().string(), entry.name, entry.shape_text(), stacked);
   const std::int64_t layers = read->layers ? shape[0] : 1, experts = read->experts ? shape[stacked - 1] : 1;
   const Sizes one(shape.begin() + static_cast<std::ptrdiff_t>(stacked), shape.end());
+  const char* stack = kind_ == model::ModelKind::kBert ? "encoder.layers." : "decoder.layers.";
   for (std::int64_t layer = 0; layer < layers; ++layer)
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       std::string full = read->layers ? with_number(read->name, layer) : read->name;
       if (read->experts) full = with_number(full, expert);
-      full = shifted(shifted(full, "decoder.layers.", place.first_layer), ".experts.", place.first_expert);
+      full = shifted(shifted(full, stack, place.first_layer), ".experts.", place.first_expert);
       shares_[full].push_back({&source, &entry, begin + (layer * experts + expert) * product(one), one,
                                place.order, place.tensor_rank, static_cast<int>(read->half)});
     }

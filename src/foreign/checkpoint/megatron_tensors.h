@@ -24,7 +24,7 @@ struct MegatronPlace {
 
 class MegatronTensors {
  public:
-  explicit MegatronTensors(bool encoder_is_decoder) : encoder_is_decoder_(encoder_is_decoder) {}
+  explicit MegatronTensors(model::ModelKind kind) : kind_(kind) {}
 
   // All tensors of `source` whose names begin with `prefix`, which must outlive this; others are ignored.
   void add(const ckpt::TensorSource& source, std::string_view prefix = "", const MegatronPlace& place = {});
@@ -34,6 +34,13 @@ class MegatronTensors {
 
   // Forgets a tensor that the model does not have of its own.
   void erase(const std::string& name) { shares_.erase(name); }
+  // An older name of a tensor, where it is there.
+  void rename(const std::string& from, const std::string& to) {
+    if (auto node = shares_.extract(from)) {
+      node.key() = to;
+      shares_.insert(std::move(node));
+    }
+  }
   bool has(std::string_view name) const { return shares_.contains(std::string(name)); }
   bool empty() const { return shares_.empty(); }
   // Views of all of `wanted`. DataError lists what is missing, of another shape, or that no model has; `what`
@@ -51,7 +58,7 @@ class MegatronTensors {
     int half;  // 1: the gates, 2: what they gate; 0: all
   };
 
-  bool encoder_is_decoder_;
+  model::ModelKind kind_;
   std::map<std::string, std::vector<Share>> shares_;
 };
 

@@ -206,9 +206,8 @@ void require_all_ranks(const std::vector<RankFile>& files, const fs::path& direc
 }  // namespace
 
 MegatronSources rank_file_sources(const std::vector<RankFile>& files, model::ModelKind kind) {
-  const bool gpt = kind == model::ModelKind::kGpt;
   MegatronSources out{
-      {}, MegatronTensors(gpt), MegatronTensors(gpt), MegatronTensors(gpt), MegatronTensors(gpt)};
+      {}, MegatronTensors(kind), MegatronTensors(kind), MegatronTensors(kind), MegatronTensors(kind)};
   const auto places = places_of(files);
   for (std::size_t f = 0; f < files.size(); ++f) {
     out.alive.push_back(files[f].tensors);
@@ -225,7 +224,7 @@ MegatronSources rank_file_sources(const std::vector<RankFile>& files, model::Mod
         if (name.starts_with(files[f].chunks[chunk])) of_names.emplace_back(name, places[f][chunk]);
     complete = RankOptimizer(*tree, files[f]).add(out, of_names);
   }
-  if (!complete) out.master = out.exp_avg = out.exp_avg_sq = MegatronTensors(gpt);
+  if (!complete) out.master = out.exp_avg = out.exp_avg_sq = MegatronTensors(kind);
   return out;
 }
 
