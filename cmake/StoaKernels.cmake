@@ -50,7 +50,7 @@ function(stoa_kernels folder)
     target_compile_options(${target} PRIVATE -O3 -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized
                                              ${flags_${set}})
     target_compile_definitions(${target} PRIVATE STOA_ISA=${set} STOA_ISA_LEVEL=${level_${set}})
-    if(STOA_PARSE_ONCE)  # the compiler's intrinsics are 3 MB of text
+    if(STOA_PRECOMPILE)  # the compiler's intrinsics are 3 MB of text
       target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/ops/cpu/simd_math.h)
     endif()
     target_sources(stoa_${name} PRIVATE $<TARGET_OBJECTS:${target}>)

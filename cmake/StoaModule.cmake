@@ -67,6 +67,6 @@ function(stoa_module folder)
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_TEST_DEPENDS} stoa_test_paths GTest::gtest GTest::gmock GTest::gtest_main)
     stoa_compile(${name}_test TESTS ${json})
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 600
-                         PROPERTIES TIMEOUT 1500)
+                         PROPERTIES TIMEOUT ${STOA_TEST_SECONDS})
   endif()
 endfunction()

@@ -1,13 +1,27 @@
-# Two ways to parse a header once instead of once per file: precompiled headers for what nearly every file reads, and
-# compilations of twelve files of a module, or of twelve of its tests, together. Only where no compiler cache is used: a cache keeps objects by the
-# text that was compiled, and serves other checkouts and small changes better without this. So names in unnamed
-# namespaces are unique in a module and in its tests (scripts/check_unique_names.py), or files are named in SEPARATE.
+# Two ways to parse a header once instead of once per file: units, which are many files of a module, or of its tests,
+# compiled together, and precompiled headers for what nearly every file reads. Names in unnamed namespaces are therefore
+# unique in a module and in its tests (scripts/check_unique_names.py), or files are named in SEPARATE. A unit hides what a
+# file of it forgets to include: tests/slow/separate_files.py compiles each by itself.
+option(STOA_PARSE_ONCE "Parse headers once for many files" ON)
+
+# Large units cost least in all, small ones cost less when a file changes: a third less in all from 12 files to 24, and nearly
+# half from 12 to 48. A compiler cache is there for small changes.
 if(STOA_CCACHE)
-  set(parse_once_default OFF)
+  set(unit_files 12)
 else()
-  set(parse_once_default ON)
+  set(unit_files 12)
 endif()
-option(STOA_PARSE_ONCE "Parse headers once for many files" ${parse_once_default})
+if(DEFINED ENV{STOA_UNIT_FILES})
+  set(unit_files $ENV{STOA_UNIT_FILES})
+endif()
+set(STOA_UNIT_FILES ${unit_files} CACHE STRING "Files of a unit")
+
+# A cache keeps objects by the text that was compiled, which a precompiled header is not.
+if(STOA_PARSE_ONCE AND NOT STOA_CCACHE)
+  set(STOA_PRECOMPILE ON)
+else()
+  set(STOA_PRECOMPILE OFF)
+endif()
 
 # stoa_precompile(<name> HEADERS <headers…> LIBRARIES <targets whose headers these are…> [QUICKLY | TESTS]): <name> and
 # <name>_json, which adds nlohmann's JSON.
@@ -32,7 +46,7 @@ function(stoa_precompile name)
 endfunction()
 
 # One per level of optimization: GCC 14 reads them only at the optimization at which they were made.
-if(STOA_PARSE_ONCE)
+if(STOA_PRECOMPILE)
   set(headers <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <filesystem> <functional>
       <map> <memory> <mutex> <optional> <set> <span> <stop_token> <string> <string_view> <thread> <tuple> <unordered_map>
       <utility> <variant> <vector> <fmt/format.h>)
@@ -65,10 +79,12 @@ function(stoa_compile target)
   if(ARG_JSON)
     string(APPEND which _json)
   endif()
-  # With them GCC 12 no longer knows which lines are the library's own and reports what it silences elsewhere.
+  # GCC 12 no longer knows which lines are the library's own and reports what it silences elsewhere.
   target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
-  target_precompile_headers(${target} REUSE_FROM stoa_precompiled${which})
+  if(STOA_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM stoa_precompiled${which})
+  endif()
   if(NOT ARG_ONE_BY_ONE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12 STOA_TESTS_TOGETHER "${ARG_TESTS}")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${STOA_UNIT_FILES} STOA_TESTS_TOGETHER "${ARG_TESTS}")
   endif()
 endfunction()
