@@ -1,15 +1,15 @@
 # stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…>
-#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [COLD] [JSON] [WITHOUT <files and folders…>]
+#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [COLD] [LARGE_UNITS] [JSON] [WITHOUT <files and folders…>]
 #             [SEPARATE <files and folders…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
 # *_test.cc files (and those of the object library TEST_OBJECTS). DEPENDS names the folders of the levels below that this one may include
 # (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. SEPARATE: files and
 # folders that are compiled file by file (StoaParseOnce.cmake). COLD: nobody waits for its loops (stoa_compile_quickly).
-# JSON: many of its files read or write it, with nlohmann's library.
+# LARGE_UNITS: more of its files are compiled together (StoaParseOnce.cmake). JSON: many of its files read or write it, with nlohmann's library.
 # *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
-  cmake_parse_arguments(ARG "RECURSE;COLD;JSON" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_OBJECTS;WITHOUT;SEPARATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;COLD;LARGE_UNITS;JSON" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_OBJECTS;WITHOUT;SEPARATE" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -35,6 +35,9 @@ function(stoa_module folder)
     target_link_libraries(${target} PUBLIC stoa_options ${ARG_DEPENDS} ${ARG_LIBRARIES} PRIVATE ${ARG_PRIVATE_LIBRARIES})
     if(ARG_COLD)
       set(pace QUICKLY)
+    endif()
+    if(ARG_LARGE_UNITS)
+      list(APPEND pace LARGE_UNITS)
     endif()
     stoa_compile(${target} ${pace} ${json})
     foreach(path ${ARG_SEPARATE})
