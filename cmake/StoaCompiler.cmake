@@ -31,6 +31,11 @@ endfunction()
 # stoa_compile_tests(<target>): tests are not optimised: they spend their time in the program's code.
 function(stoa_compile_tests target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_link_options(${target} PRIVATE $<TARGET_OBJECTS:stoa_test_templates>)  # base/test_templates.cc says why
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS $<TARGET_OBJECTS:stoa_test_templates>)
+  endif()
 endfunction()
 if(STOA_POISON)
   target_compile_definitions(stoa_options INTERFACE STOA_POISON=1)
