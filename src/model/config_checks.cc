@@ -13,10 +13,14 @@ void validate_decoder_options(const ModelConfig& c) {
   require<ConfigError>(
       c.kind == ModelKind::kGpt ||
           (c.embedding_multiplier == 1 && c.residual_multiplier == 1 && c.logit_scale == 1 &&
-           !c.softmax_scale && !c.lm_head_bias && c.first_position == 0),
-      "kind {} has none of embedding_multiplier, residual_multiplier, logit_scale, softmax_scale, "
-      "lm_head_bias and first_position: leave them out",
+           !c.softmax_scale && c.first_position == 0),
+      "kind {} has none of embedding_multiplier, residual_multiplier, logit_scale, softmax_scale and "
+      "first_position: leave them out",
       kind);
+  require<ConfigError>(!c.lm_head_bias || c.kind != ModelKind::kBert,
+                       "the head of kind bert has a bias as it is: leave out lm_head_bias");
+  require<ConfigError>(!c.lm_head_bias || c.kind != ModelKind::kT5 || !c.t5.scale_decoder_outputs,
+                       "lm_head_bias with t5.scale_decoder_outputs: a head has one or the other");
   require<ConfigError>(!c.softmax_scale || !c.query_pre_attn_scalar,
                        "softmax_scale and query_pre_attn_scalar have the same effect: give one of them");
   require<ConfigError>(!c.lm_head_bias || c.logit_scale == 1,

@@ -205,7 +205,7 @@ void declare(Section<ModelConfig>& s) {
   s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
       .help("Output head = token embedding (tied).");
   s.field("lm_head_bias", &C::lm_head_bias)
-      .help("The output head has a bias, added to the logits (GPT-J, Phi).");
+      .help("The output head has a bias, added to the logits (GPT-J, Phi, T5 of Megatron).");
   s.field("qk_layernorm", &C::qk_layernorm).help("Normalise q and k per head before positions are applied.");
   s.field("qk_layernorm_after_rope", &C::qk_layernorm_after_rope)
       .help("Normalise them after the rotation instead (Hunyuan).");

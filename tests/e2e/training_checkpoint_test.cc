@@ -221,6 +221,86 @@ TEST_F(Workplace, NemoExportIsReadBack) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+// An encoder-decoder that Megatron-Core wrote on two tensor ranks.
+TEST_F(Workplace, MegatronsT5AnswersAsMegatronDoes) {
+  const fs::path fixture = trainings() / "t5";
+  const auto answers = nlohmann::json::parse(read_text(fixture / "answers.json"));
+  const auto ids = [&](const char* key) {
+    std::string out;
+    for (const auto& id : answers[key]) out += fmt::format("{} ", id.get<int>());
+    return out;
+  };
+  write_text(path("pairs.txt"), ids("source") + "\t" + ids("target") + "\n");
+  stoa_ok({"checkpoint", "import", fixture, "--output", "model"});
+  for (const std::string& model : {fixture.string(), std::string("model")}) {
+    const auto found =
+        nlohmann::json::parse(stoa_ok({"score", model, "pairs.txt", "--ids", "--dtype", "fp32"}).out);
+    for (std::size_t i = 0; i < answers["target"].size(); ++i)
+      EXPECT_NEAR(found["logprobs"][i].get<double>(), answers["logprobs"][i].get<double>(), 1e-4) << i;
+  }
+  stoa_ok({"checkpoint", "import", fixture, "--with-optimizer", "--output", "state"});
+  EXPECT_TRUE(fs::exists(path("state/step-0000002/state/manifest.json")));
+}
+
+// DeepSpeed's, of a model of Hugging Face's.
+class DeepSpeedTraining : public Workplace, public ::testing::WithParamInterface<const char*> {
+ protected:
+  static fs::path all() { return test::source_dir() / "tests/fixtures/deepspeed"; }
+  fs::path fixture() const { return all() / GetParam(); }
+};
+
+TEST_P(DeepSpeedTraining, AnswersAndGoesOnAsDeepSpeedDoes) {
+  const auto answers = nlohmann::json::parse(read_text(all() / "answers.json"));
+  std::string ids;
+  for (const auto& id : answers["ids"]) ids += fmt::format("{} ", id.get<int>());
+  write_text(path("ids.txt"), ids + "\n");
+  stoa_ok({"checkpoint", "import", fixture(), "--output", "model"});
+  for (const std::string& model : {fixture().string(), std::string("model")}) {
+    const auto found =
+        nlohmann::json::parse(stoa_ok({"score", model, "ids.txt", "--ids", "--dtype", "fp32"}).out);
+    for (std::size_t i = 1; i < answers["ids"].size(); ++i)
+      EXPECT_NEAR(found["logprobs"][i].get<double>(), answers["logprobs"][i].get<double>(), 1e-4) << i;
+  }
+  EXPECT_FALSE(fs::exists(path("model/latest")));
+  EXPECT_THAT(stoa_ok({"checkpoint", "inspect", fixture()}).out, HasSubstr("model.embed_tokens.weight"));
+  for (const char* file : {"tokens.bin", "tokens.idx"}) fs::copy_file(all() / file, path(file));
+  const Outcome trained = stoa({"train",
+                                "model",
+                                "--restore",
+                                fixture(),
+                                "--output",
+                                "run",
+                                "trainer.precision=fp32",
+                                "model.data.data_prefix=tokens",
+                                "model.data.splits_string='100,0,0'",
+                                "model.encoder_seq_length=8",
+                                "model.micro_batch_size=2",
+                                "model.global_batch_size=2",
+                                "trainer.max_steps=3",
+                                "trainer.val_check_interval=0",
+                                "model.optim.lr=0.01",
+
+                                "model.optim.sched.name=Constant",
+                                "model.optim.weight_decay=0.1",
+                                "model.optim.betas=[0.9,0.95]",
+                                "model.optim.eps=1e-4",
+                                "trainer.gradient_clip_val=1.0"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.text();
+  EXPECT_THAT(trained.text(), HasSubstr("step-0000002"));
+  stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "after"});
+  fs::copy(all() / "expected/zero2_after", path("expected"));
+  fs::copy_file(all() / "zero2/config.json", path("expected/config.json"));
+  const auto compared =
+      nlohmann::json::parse(stoa({"compare", "after", "expected", "--tolerance", "1e-4", "--json"}).out);
+  EXPECT_EQ(compared["tensors"], 21);
+  for (const auto& tensor : compared["different_tensors"])  // moments, which an export has not
+    EXPECT_THAT(tensor["name"].get<std::string>(), HasSubstr("model/adam."));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, DeepSpeedTraining,
+                         ::testing::Values("zero2", "zero3", "universal_zero2", "universal_zero3"),
+                         [](const auto& of) { return std::string(of.param); });
+
 INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,
                          ::testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe",
                                            "mla", "llama3"),

@@ -138,6 +138,7 @@ TestRun t5_of_learned_positions() {
   run.config.share_embeddings_and_output_weights = true;
   run.config.t5.scale_attention = true;
   run.config.t5.encoder_layers = 1;
+  run.config.lm_head_bias = true;
   return run;
 }
 

@@ -47,10 +47,14 @@ MODELS = {
                 multi_latent_attention=True, q_lora_rank=8, kv_lora_rank=8, qk_head_dim=4, qk_pos_emb_head_dim=4, v_head_dim=4,
                 rope_type="yarn", rotary_scaling_factor=4, mscale=1.0, mscale_all_dim=1.0, qk_layernorm=True, rotary_base=10000,
                 rotary_percent=1.0, position_embedding_type="rope"),
+    "t5": dict(COMMON, hidden_size=8, ffn_hidden_size=16, vocab_size=24, padded_vocab_size=32, max_position_embeddings=16,
+               encoder_num_layers=2, decoder_num_layers=3, encoder_seq_length=16, decoder_seq_length=16, normalization="LayerNorm",
+               position_embedding_type="learned_absolute", add_bias_linear=True, swiglu=False, bias_gelu_fusion=False,
+               untie_embeddings_and_output_weights=False),
     "llama3": dict(LLAMA, use_rope_scaling=True, rope_scaling_factor=8.0),
 }
 # tensor, pipeline, expert parallel
-LAYOUTS = {"gpt": (2, 2, 1), "gpt_distributed": (1, 1, 1), "moe": (1, 1, 1), "mla": (2, 1, 1), "llama3": (1, 1, 1)}
+LAYOUTS = {"gpt": (2, 2, 1), "gpt_distributed": (1, 1, 1), "t5": (2, 1, 1), "moe": (1, 1, 1), "mla": (2, 1, 1), "llama3": (1, 1, 1)}
 
 
 def on_cpu(function):
@@ -142,6 +146,15 @@ def build(a, layout):
                     self.hidden_size_per_attention_head = k_channels
                     self.hidden_size_per_partition = v_channels * self.num_attention_heads_per_partition
         spec.submodules.self_attention.submodules.core_attention = TwoSizes
+    if "decoder_num_layers" in a:
+        import copy
+        from megatron.core.models.T5 import t5_model, t5_spec
+        encoder, config.num_layers = copy.copy(config), a["decoder_num_layers"]
+        stacks = (t5_spec.get_t5_encoder_with_local_block_spec(a["encoder_num_layers"]),
+                  t5_spec.get_t5_decoder_with_local_block_spec(a["decoder_num_layers"]))
+        for stack in stacks:  # which the specifications for Transformer Engine have
+            stack.layer_norm = t5_spec.LNImpl
+        return t5_model.T5Model(config, encoder, *stacks, a["padded_vocab_size"], a["max_position_embeddings"], parallel_output=False, share_embeddings_and_output_weights=True)
     return GPTModel(config, spec, vocab_size=a["padded_vocab_size"], max_sequence_length=a["max_position_embeddings"],
                     pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
                     share_embeddings_and_output_weights=not a["untie_embeddings_and_output_weights"],
@@ -184,6 +197,32 @@ def inputs():
     return ids, torch.arange(len(TOKENS))[None].expand(2, -1), torch.ones(1, 1, len(TOKENS), len(TOKENS), dtype=torch.bool).triu(1)
 
 
+class T5:
+    """What differs where the model is an encoder-decoder."""
+    source = torch.tensor([[5, 9, 23, 2, 17, 19, 3]] * 2)
+    target = [4, 11, 7, 20, 1]
+    START = 0
+
+    @classmethod
+    def forward(cls, model):
+        n, m = cls.source.shape[1], len(cls.target)
+        decoder = torch.tensor([[cls.START] + cls.target[:-1]] * 2)
+        def seen(*shape):
+            return torch.zeros(2, 1, *shape, dtype=torch.bool)
+        return model(cls.source, decoder, seen(n, n), seen(m, m) | torch.ones(m, m, dtype=torch.bool).triu(1), seen(m, n))
+
+    @classmethod
+    def loss(cls, model):
+        return F.cross_entropy(cls.forward(model).float().reshape(-1, 32), torch.tensor(cls.target * 2))
+
+    @classmethod
+    def save(cls, model, optimizer, a, folder):
+        with torch.no_grad():
+            logprobs = cls.forward(model)[0].double()[:, :a["vocab_size"]].log_softmax(-1)
+        (folder / "answers.json").write_text(json.dumps({"source": cls.source[0].tolist(), "target": cls.target, "start": cls.START, "logprobs": [
+            logprobs[i, t].item() for i, t in enumerate(cls.target)]}) + "\n")
+
+
 def train(_, name, whole):
     start(0, 1, (1, 1, 1))
     a = MODELS[name]
@@ -196,6 +235,17 @@ def train(_, name, whole):
             if key.endswith("expert_bias"):
                 buffer.uniform_(-0.1, 0.1)
     model, optimizer = with_optimizer(model, name.endswith("_distributed"))
+    if name == "t5":
+        for _ in range(2):
+            model.zero_grad_buffer()
+            optimizer.zero_grad()
+            loss = T5.loss(model)
+            loss.backward()
+            model.finish_grad_sync()
+            optimizer.step()
+            print(name, "loss", loss.item(), flush=True)
+        save(whole, a, 2, model, optimizer)
+        return T5.save(model, optimizer, a, OUTPUT / name)
     ids, positions, mask = inputs()
     labels = torch.roll(ids, -1, 1)  # the sample goes on where the document begins again
     for step in range(3):

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "config/reader.h"
@@ -223,8 +224,10 @@ MegatronModel model_of_megatron(const Value& values, model::ModelKind kind,
       words.insert(words.end(), {"--num-query-groups", std::to_string(*groups)});
   if (!arguments.flag("bias_gelu_fusion")) words.emplace_back("--no-bias-gelu-fusion");
   if (pairs)
-    if (const auto layers = arguments.number("decoder_num_layers"))
-      words.insert(words.end(), {"--decoder-num-layers", std::to_string(*layers)});
+    for (const auto& [name, argument] : {std::pair("decoder_num_layers", "--decoder-num-layers"),
+                                         {"decoder_seq_length", "--decoder-seq-length"}})
+      if (const auto count_of = arguments.number(name))
+        words.insert(words.end(), {argument, std::to_string(*count_of)});
   const auto length = arguments.number(pairs ? "encoder_seq_length" : "seq_length");
   words.insert(words.end(),
                {"--seq-length",

@@ -170,8 +170,7 @@ constexpr std::string_view kPrefixes[] = {"model.", "module.", "language_model."
 
 bool is_needless(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
-  return name == "position_embeddings.weight" ||  // T5's, a second time
-         name.ends_with("_extra_state") || has("._extra_state/") || name.ends_with("inv_freq") ||
+  return name.ends_with("_extra_state") || has("._extra_state/") || name.ends_with("inv_freq") ||
          name.ends_with("local_tokens_per_expert") || has("word_embeddings_for_head") ||
          name.starts_with("optimizer") || name.starts_with("rng_state") || name.starts_with("rerun_state") ||
          name.starts_with("chained_") || name.starts_with("mtp.");
@@ -223,6 +222,7 @@ std::optional<MegatronName> megatron_name(std::string_view stored, bool encoder_
   if (is_needless(stored)) return std::nullopt;
   MegatronName out;
   std::string text(stored);
+  if (text == "position_embeddings.weight") text = "embedding." + text;  // T5's, under another of its names
   for (const auto& [end, half] :
        {std::pair("_w", MegatronName::Half::kGate), std::pair("_v", MegatronName::Half::kUp)})
     if (text.ends_with(end) && text.find("linear_fc1.") != text.npos) {

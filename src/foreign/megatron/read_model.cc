@@ -152,6 +152,8 @@ void MegatronReading::kind() {
                      kind_ == Kind::kT5 ? "--decoder-seq-length" : "--tokenizer-type"));
   if (kind_ == Kind::kT5) {
     set("model.t5.scale_attention", "true");
+    // Its head has a bias where it is tied.
+    if (!has("untie-embeddings-and-output-weights")) set("model.lm_head_bias", "true");
     set("model.data.dataset_type", "t5_sentences");
   } else {
     set("model.bert.pre_norm", "true");

@@ -112,16 +112,8 @@ void NemoTranslation::encoder_decoder() {
   erase("model.share_token_embeddings");
   if (find("model.share_decoder_tokens_head_embeddings"))
     move("model.share_decoder_tokens_head_embeddings", "model.share_embeddings_and_output_weights");
-  // A number per id of the head: left out of plans, where it is one of thousands; a run would be another
-  // model.
-  if (text("model.tokens_head_bias") != "false") {
-    if (purpose_ == Purpose::kTrain)
-      problems.emplace_back(
-          "model.tokens_head_bias: NeMo's T5 has a bias of the output head, Stoa's has none: give "
-          "model.tokens_head_bias=false");
-    else
-      notes.emplace_back("NeMo's T5 has a bias of the output head (a number per id), Stoa's has none");
-  }
+  if (text("model.tokens_head_bias") != "false")
+    put("model.lm_head_bias", "true", "model.tokens_head_bias");
   erase("model.tokens_head_bias");
 }
 
