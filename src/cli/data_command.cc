@@ -214,8 +214,10 @@ void add_data_command(CLI::App& app, Context& context) {
   add_data_tag(*data, context);
   add_data_decide(*data, context);
   add_data_blend(*data, context);
+  add_data_mix(*data, context);
   add_data_train_classifier(*data, context);
   add_data_train_lm(*data, context);
+  add_data_browse(*data, context);
   add_data_stages(*data, context);
   add_data_show(*data, context);
 }

@@ -11,6 +11,8 @@ void add_data_decide(CLI::App& data, Context& context);
 void add_data_blend(CLI::App& data, Context& context);
 void add_data_train_classifier(CLI::App& data, Context& context);
 void add_data_train_lm(CLI::App& data, Context& context);
+void add_data_browse(CLI::App& data, Context& context);
+void add_data_mix(CLI::App& data, Context& context);
 void add_data_stages(CLI::App& data, Context& context);
 
 }  // namespace stoa::cli

@@ -1,8 +1,11 @@
 // `stoa data run`: a pipeline of the data factory over files.
 #include <fmt/ranges.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -48,6 +51,8 @@ void print_forecast(const curate::Pipeline& pipeline, const RunArguments& a) {
   const double scale =
       f.sampled_bytes > 0 ? static_cast<double>(f.input_bytes) / static_cast<double>(f.sampled_bytes) : 0;
   const double seconds = f.seconds * scale / a.options.workers;
+  const double memory = 2 * scale * static_cast<double>(f.flow.kept.documents) *
+                        static_cast<double>(f.bytes_per_document);  // half of it is for sorting
   const double disk = scale * static_cast<double>(f.flow.kept.bytes + f.flow.dropped_in_all().bytes +
                                                   f.flow.quarantined.bytes);
   if (a.json) {
@@ -55,14 +60,18 @@ void print_forecast(const curate::Pipeline& pipeline, const RunArguments& a) {
                          {"sampled_bytes", f.sampled_bytes},
                          {"input_bytes", f.input_bytes},
                          {"seconds", seconds},
-                         {"output_bytes", disk}});
+                         {"output_bytes", disk},
+                         {"least_memory", memory}});
     return;
   }
   print(fmt::format("sample: {} of {}\n{}", format_bytes(static_cast<double>(f.sampled_bytes)),
                     format_bytes(static_cast<double>(f.input_bytes)),
                     curate::flow_table(f.flow, names_of(pipeline))));
-  print(fmt::format("the whole, with {} workers: about {}, {} of output\n", a.options.workers,
-                    format_duration(seconds), format_bytes(disk)));
+  print(fmt::format("the whole, with {} workers: about {}, {} of output{}\n", a.options.workers,
+                    format_duration(seconds), format_bytes(disk),
+                    memory > 0
+                        ? fmt::format(", --memory of at least {:.2g} (GB)", std::max(memory * 1e-9, 0.01))
+                        : std::string()));
 }
 
 // A file, or the name of one in configs/pipelines.
@@ -86,10 +95,49 @@ void require_whole_inputs(const curate::Flow& flow, const std::string& output) {
                      flow.damaged_inputs, (fs::path(output) / "quarantine").string());
 }
 
+// Whether a launcher started this process as one of several: a Slurm array or step, MPI, an indexed job of
+// Kubernetes.
+bool is_one_of_several() {
+  const auto number = [](const char* name) {
+    const char* const text = std::getenv(name);
+    return text != nullptr ? std::atol(text) : 0;
+  };
+  for (const char* name :
+       {"SLURM_ARRAY_TASK_COUNT", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (number(name) > 1) return true;
+  return std::getenv("JOB_COMPLETION_INDEX") != nullptr;
+}
+
+// This command again, in place of this process.
+class Restart {
+ public:
+  Restart() {
+    const std::string line = read_text("/proc/self/cmdline");
+    for (std::size_t at = 0; at < line.size(); at = line.find('\0', at) + 1)
+      words_.emplace_back(line.c_str() + at);
+    for (std::string& word : words_) pointers_.push_back(word.data());
+    pointers_.push_back(nullptr);
+  }
+  // In a signal handler, too.
+  void now() const {
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+    ::execv("/proc/self/exe", pointers_.data());
+    ::_exit(1);
+  }
+
+ private:
+  std::vector<std::string> words_;
+  std::vector<char*> pointers_;
+};
+
 void run(RunArguments& a, Context& context) {
   const curate::Pipeline pipeline = curate::read_pipeline(find_pipeline(a.pipeline));
   a.options.inputs.assign(a.inputs.begin(), a.inputs.end());
   a.options.output = a.output;
+  a.options.shared |= is_one_of_several();
+  a.options.restart = [again = std::make_shared<Restart>()] { again->now(); };
   a.options.memory = static_cast<std::size_t>(a.memory * 1e9);
   if (a.dry_run) return print_forecast(pipeline, a);
   require<UsageError>(!a.output.empty(), "--output is required");
@@ -129,6 +177,9 @@ void add_run_arguments(CLI::App& c, RunArguments& a, const std::string& output) 
       ->capture_default_str();
   c.add_flag("--strict", a.options.strict,
              "end the run at an input that is truncated, corrupt or not text; else it goes to quarantine");
+  c.add_flag("--shared", a.options.shared,
+             "several processes, on any machines that see the output, give this command to do it together "
+             "(by itself in Slurm arrays and steps, under MPI and in indexed jobs of Kubernetes)");
   c.add_flag("--json", a.json, "print the result as JSON");
 }
 

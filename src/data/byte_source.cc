@@ -201,6 +201,28 @@ class ZstdSource final : public ByteSource {
   bool started_ = false, frame_complete_ = false;
 };
 
+// Ends what a small file would fill a disk with.
+class GrowthLimit final : public ByteSource {
+ public:
+  GrowthLimit(std::unique_ptr<ByteSource> source, fs::path path)
+      : source_(std::move(source)), path_(std::move(path)) {}
+
+  std::size_t read(char* to, std::size_t bytes) override {
+    const std::size_t n = source_->read(to, bytes);
+    out_ += n;
+    require<DataError>(out_ <= kFreeGrowth || out_ / kMostGrowth <= source_->position(),
+                       "'{}' decompresses to more than {} times its size near byte {}: not text, and refused",
+                       path_.string(), kMostGrowth, source_->position());
+    return n;
+  }
+  std::uint64_t position() const override { return source_->position(); }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  const fs::path path_;
+  std::uint64_t out_ = 0;
+};
+
 // The rows of a table in a file, as lines of JSON.
 template <class RowReader>
 class TableSource final : public ByteSource {
@@ -240,17 +262,21 @@ Compression compression_of(const fs::path& path) {
 std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
   if (path.extension() == ".parquet") return std::make_unique<TableSource<parquet::RowReader>>(path);
   if (path.extension() == ".arrow") return std::make_unique<TableSource<arrow::RowReader>>(path);
+  std::unique_ptr<ByteSource> source;
   switch (compression_of(path)) {
     case Compression::kGzip:
-      return std::make_unique<GzipSource>(path);
-    case Compression::kBzip2:
-      return std::make_unique<Bzip2Source>(path);
-    case Compression::kZstd:
-      return std::make_unique<ZstdSource>(path);
-    case Compression::kNone:
+      source = std::make_unique<GzipSource>(path);
       break;
+    case Compression::kBzip2:
+      source = std::make_unique<Bzip2Source>(path);
+      break;
+    case Compression::kZstd:
+      source = std::make_unique<ZstdSource>(path);
+      break;
+    case Compression::kNone:
+      return std::make_unique<PlainSource>(path);
   }
-  return std::make_unique<PlainSource>(path);
+  return std::make_unique<GrowthLimit>(std::move(source), path);
 }
 
 }  // namespace stoa::data

@@ -14,11 +14,14 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
   // Up to `bytes` (> 0) further bytes of content; 0 at the end. IoError when the file cannot be read,
-  // DataError when compressed data is invalid or ends too soon.
+  // DataError when compressed data is invalid, ends too soon or grows as no text does.
   virtual std::size_t read(char* to, std::size_t bytes) = 0;
   virtual std::uint64_t position()
       const = 0;  // bytes of the file consumed so far (compressed ones), for progress
 };
+
+// Compressed data that has grown to more than kFreeGrowth bytes must not have grown more than so many times.
+inline constexpr std::uint64_t kFreeGrowth = std::uint64_t{64} << 20, kMostGrowth = 800;
 
 enum class Compression { kNone, kGzip, kBzip2, kZstd };
 Compression compression_of(const fs::path& path);  // by extension

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iconv.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include "base/error.h"
 #include "base/test_folder.h"
+#include "data/byte_source.h"
 #include "data/detect_encoding.h"
 #include "data/test_files.h"
 #include "data/utf8_scan.h"
@@ -139,6 +142,29 @@ TEST(Utf8Scan, FollowsTheTableOfTheStandard) {
     EXPECT_FALSE(scan_utf8(wrong).truncated);
   }
   EXPECT_TRUE(scan_utf8("ab\xf0\x9f\x99").truncated);
+}
+
+// 100 MB of blanks in some KB.
+TEST_F(TextSource, CompressedDataThatGrowsAsNoTextDoesIsRefused) {
+  const std::string blanks(100'000'000, ' ');
+  std::string zstd(::ZSTD_compressBound(blanks.size()), '\0');
+  zstd.resize(::ZSTD_compress(zstd.data(), zstd.size(), blanks.data(), blanks.size(), 1));
+  write_text(folder_ / "bomb.txt.zst", zstd);
+  const gzFile gzip = ::gzopen((folder_ / "bomb.txt.gz").c_str(), "wb6");
+  ASSERT_EQ(::gzwrite(gzip, blanks.data(), static_cast<unsigned>(blanks.size())), std::ssize(blanks));
+  ::gzclose(gzip);
+  for (const char* name : {"bomb.txt.zst", "bomb.txt.gz"}) {
+    const auto source = open_bytes(folder_ / name);
+    std::string buffer(1 << 20, '\0');
+    std::size_t read = 0;
+    try {
+      while (const std::size_t n = source->read(buffer.data(), buffer.size())) read += n;
+      ADD_FAILURE() << name;
+    } catch (const DataError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("more than 800 times"));
+    }
+    EXPECT_LE(read, kFreeGrowth) << name;
+  }
 }
 
 }  // namespace

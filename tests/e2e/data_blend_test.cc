@@ -1,6 +1,7 @@
 // Sources blended into token files: weights, epochs, caps, splits, and the same bytes from the manifest.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -97,6 +98,46 @@ TEST_F(DataBlend, WeightsEpochsSplitsAndReplay) {
   refuse(blend("recipe.yaml", "four"), "sum to 0.5");
   write_text(path("recipe.yaml"), "sources: []");
   refuse(blend("recipe.yaml", "four"), "sources");
+}
+
+// The target is like one of two sources: its weight comes out large, and the loss is below that of the mean
+// trial. Trials that were done are not run again.
+TEST_F(DataBlend, MixFindsTheSourceThatIsLikeTheTarget) {
+  std::ofstream like(path("like.jsonl")), other(path("other.jsonl")), target(path("target.jsonl"));
+  for (int i = 0; i < 60; ++i) {
+    std::string letters, digits;
+    for (int k = 0; k < 60; ++k) {
+      letters += std::string(i * k % 7 < 3 ? "the stone walks " : "bread and water ");
+      digits += std::to_string(i * 7919 + k * 104729) + " ";
+    }
+    (i < 50 ? like : target) << nlohmann::json{{"text", letters}}.dump() << '\n';
+    other << nlohmann::json{{"text", digits}}.dump() << '\n';
+  }
+  like.close();
+  other.close();
+  target.close();
+  write_text(path("two.yaml"),
+             "sources:\n  - {name: like, path: like.jsonl}\n  - {name: other, path: other.jsonl}\n");
+  const Arguments mix{"data",        "mix",     "two.yaml",   "--target", "target.jsonl",
+                      "--tokenizer", "tok",     "--output",   "mix",      "--trials",
+                      "7",           "--steps", "40",         "--layers", "1",
+                      "--hidden",    "16",      "--sequence", "32",       "--json"};
+  const auto result = json_of(mix);
+  EXPECT_GT(result["weights"]["like"], 0.6) << result;
+  EXPECT_LT(result["loss"], result["trials"]["mean_loss"]) << result;
+  EXPECT_TRUE(result["fit"].contains("rank_correlation"));
+  const std::string trials = read_text(path("mix/trials.jsonl"));
+  EXPECT_EQ(std::count(trials.begin(), trials.end(), '\n'), 7);
+  stoa_ok({"data", "blend", "mix/recipe.yaml", "--tokenizer", "tok", "--output", "mixed"});
+  EXPECT_EQ(json_of(mix)["weights"], result["weights"]);
+  EXPECT_EQ(read_text(path("mix/trials.jsonl")), trials);
+  const Outcome few = stoa({"data", "mix", "two.yaml", "--target", "target.jsonl", "--tokenizer", "tok",
+                            "--output", "few", "--trials", "5"});
+  EXPECT_EQ(few.exit_code, 2) << few.text();
+  EXPECT_THAT(few.err, HasSubstr("at least 6"));
+  const Outcome changed = stoa({"data", "mix", "two.yaml", "--target", "like.jsonl", "--tokenizer", "tok",
+                                "--output", "mix", "--trials", "7"});
+  EXPECT_THAT(changed.err, HasSubstr("another recipe, target or model"));
 }
 
 }  // namespace

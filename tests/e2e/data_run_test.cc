@@ -4,10 +4,12 @@
 #include <signal.h>
 
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "base/file.h"
 #include "base/test_paths.h"
+#include "http_client.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -74,6 +76,76 @@ TEST_F(DataRun, SameBytesForAnyWorkersAndAfterKills) {
   stoa_ok(run("killed", {"--workers", "2"}));
   EXPECT_EQ(files("killed"), one);
   EXPECT_THAT(stoa_ok(run("killed")).err, HasSubstr("is complete"));
+}
+
+// Processes that share a run, one of which is killed and comes back, write what one writes.
+TEST_F(DataRun, ProcessesShareARun) {
+  fs::create_directories(path("in"));
+  for (int i = 0; i < 8; ++i) fs::copy_file(path("corpus.jsonl"), path("in/" + std::to_string(i) + ".jsonl"));
+  const auto shared = [&](const std::string& output) {
+    return Arguments{"data", "run", "pipeline.yaml", "--input", "in", "--output", output, "--workers", "1"};
+  };
+  stoa_ok(shared("alone"));
+  const auto one = files("alone");
+  ProgramOptions options;
+  options.directory = directory();
+  {
+    Program killed(shared("several") + Arguments{"--shared"}, options);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    killed.signal(SIGKILL);
+    killed.wait();
+  }
+  std::vector<std::unique_ptr<Program>> processes;
+  for (int i = 0; i < 3; ++i)
+    processes.push_back(std::make_unique<Program>(shared("several") + Arguments{"--shared"}, options));
+  for (auto& process : processes) {
+    const Outcome outcome = process->wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
+  }
+  EXPECT_EQ(files("several"), one);
+}
+
+// One document takes long; the run starts again without it.
+TEST_F(DataRun, ADocumentThatTakesTooLongGoesToQuarantine) {
+  const std::string piece = pseudo_prose(1, 20'000);
+  std::string text;
+  for (int i = 0; i < 150; ++i) text += piece + std::to_string(i);
+  std::ofstream(path("corpus.jsonl"), std::ios::app)
+      << nlohmann::json{{"id", "long"}, {"text", text}}.dump() << '\n';
+  write_text(path("pipeline.yaml"),
+             "document_seconds: 0.2\nstages: [{gopher_quality: {min_doc_words: 30, min_stop_words: 0, "
+             "max_avg_word_length: 20, max_doc_words: 0}}, {rpv2_signals: {}}]\nallow_empty: true\n");
+  const auto result = json_of(run("out", {"--workers", "2", "--json"}));
+  EXPECT_EQ(result["flow"]["quarantined"]["documents"], 1);
+  EXPECT_EQ(result["flow"]["read"]["documents"], 601);
+  EXPECT_THAT(files("out").at("quarantine/00000.jsonl"), HasSubstr("it took more than 0.2 s"));
+}
+
+TEST_F(DataRun, TheOutputIsShownInABrowser) {
+  stoa_ok(run("out"));
+  write_text(path("said.txt"), "");
+  ProgramOptions options;
+  options.directory = directory();
+  options.output = path("said.txt");
+  Program server({"data", "browse", "out", "--port", "0"}, options);
+  ASSERT_TRUE(server.wait_until([&] { return read_text(path("said.txt")).find('\n') != std::string::npos; }));
+  const std::string said = read_text(path("said.txt"));
+  const auto port = static_cast<std::uint16_t>(std::stoi(said.substr(said.rfind(':') + 1)));
+  HttpConnection connection(port);
+  const auto get = [&](const std::string& address, const std::string& headers = {}) {
+    connection.send(http_request("GET", address, {}, headers));
+    return connection.read();
+  };
+  EXPECT_THAT(get("/").body, HasSubstr("<h1>Data run</h1>"));
+  EXPECT_THAT(get("/search/dropped/gopher_short_doc").body,
+              HasSubstr("dropped: gopher_quality/gopher_short_doc"));
+  EXPECT_THAT(get("/document/3").body, HasSubstr("<h1>3</h1>"));
+  EXPECT_EQ(get("/document/nobody").status, 404);
+  connection.send("GET / HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n");
+  EXPECT_EQ(connection.read().status, 403);
+  server.signal(SIGTERM);
+  server.wait();
+  refuse({"data", "browse", "corpus.jsonl"}, "holds no complete output");
 }
 
 // Decisions about tags are those of a run, with any limits; the tags have the same bytes for any number of

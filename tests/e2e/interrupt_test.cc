@@ -120,7 +120,8 @@ TEST_F(Interrupt, WhatTakesTooLongIsEnded) {
   EXPECT_THAT(
       outcome.err,
       HasSubstr("SIGTERM: saving and exiting after this step, for at most 3s (again: exit immediately)"));
-  EXPECT_THAT(outcome.err, HasSubstr("SIGTERM: exiting, not finished within 3s; there is no complete checkpoint"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("SIGTERM: exiting, not finished within 3s; there is no complete checkpoint"));
 }
 
 TEST_F(Interrupt, TheFirstIsSaidAndAllRanksEndAlike) {

@@ -60,9 +60,13 @@ Commands about_text() {
           {"data", "text", "text.txt"},
           {"data", "stages"},
           {"data", "run", "quickstart", "--input", "text.jsonl", "--output", "kept", "--json"},
+          {"data", "browse", "kept", "--port", "0"},
           {"data", "tag", "quickstart", "--input", "text.jsonl", "--output", "tagged", "--json"},
           {"data", "decide", "tagged", "--json"},
           {"data", "blend", "recipe.yaml", "--output", "mixed", "--json"},
+          {"data",     "mix",      "two.yaml", "--target",   "text.txt", "--tokenizer", "tok",
+           "--output", "mix",      "--trials", "6",          "--steps",  "1",           "--layers",
+           "1",        "--hidden", "8",        "--sequence", "16",       "--json"},
           {"data", "train-lm", "text.txt", "--output", "lm.arpa", "--json"},
           {"data", "train-classifier", "--label", "a=text.jsonl", "--label", "b=text.txt", "--output",
            "ab.bin", "--json"},
@@ -160,6 +164,7 @@ class StandardOutput : public Workplace {
                "{\"doc_id\": 0, \"target\": \"x\", \"arguments\": {\"gen_args_0\": {\"arg_0\": \"q\"}}, "
                "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
     write_text(path("recipe.yaml"), "sources: [{path: data}]\n");
+    write_text(path("two.yaml"), "sources: [{path: data}, {path: text.jsonl}]\n");
     write_text(path("lines.yaml"),
                "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: "
                "lines.jsonl}}\ntest_split: test\n"

@@ -151,7 +151,7 @@ TEST(ArgumentValues, OptionsWithoutEffectAreRefused) {
 
 // Commands that measure for minutes, or wait for people.
 bool only_parsed(const std::string& command) {
-  if (command == "serve") return true;
+  if (command == "serve" || command == "data browse" || command == "data mix") return true;
   return command.starts_with("bench ") && command != "bench train" && command != "bench decode";
 }
 
@@ -194,6 +194,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"data tag", {"quickstart", "--input", "text.jsonl", "--output", "made"}},
         {"data decide", {"tagged"}},
         {"data blend", {"recipe.yaml", "--output", "made"}},
+        {"data browse", {"made"}},
+        {"data mix", {"recipe.yaml", "--target", "lines.txt", "--tokenizer", "tok", "--output", "made"}},
         {"data train-lm", {"lines.txt", "--output", "made.arpa"}},
         {"data train-classifier",
          {"--label", "a=text.jsonl", "--label", "b=lines.txt", "--output", "made.bin"}},

@@ -1,12 +1,14 @@
 #include "curate/dedup/clusters.h"
 
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 namespace stoa::curate {
 
 std::span<const config::EnumName<Survivor>> enum_names(Survivor) {
-  static constexpr config::EnumName<Survivor> kNames[] = {{"first", Survivor::kFirst},
-                                                          {"longest", Survivor::kLongest}};
+  static constexpr config::EnumName<Survivor> kNames[] = {
+      {"first", Survivor::kFirst}, {"longest", Survivor::kLongest}, {"best", Survivor::kBest}};
   return kNames;
 }
 
@@ -29,11 +31,17 @@ void Clusters::join(std::uint32_t a, std::uint32_t b) {
   if (b < a) parents_[a] = b;
 }
 
-std::vector<bool> find_removed(Clusters& clusters, Survivor survivor,
-                               std::span<const std::uint32_t> lengths) {
+std::uint32_t rank_of_score(double score) {
+  if (std::isnan(score)) return 0;
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(score));
+  // Floating-point numbers sort as their bits do, those below zero the other way round.
+  return bits >> 31 ? ~bits : bits | 0x8000'0000U;
+}
+
+std::vector<bool> find_removed(Clusters& clusters, std::span<const std::uint32_t> ranks) {
   const auto count = static_cast<std::uint32_t>(clusters.documents());
   std::vector<bool> removed(count);
-  if (survivor == Survivor::kFirst) {
+  if (ranks.empty()) {
     for (std::uint32_t d = 0; d < count; ++d) removed[d] = clusters.root(d) != d;
     return removed;
   }
@@ -41,7 +49,7 @@ std::vector<bool> find_removed(Clusters& clusters, Survivor survivor,
   std::iota(best.begin(), best.end(), 0U);
   for (std::uint32_t d = 0; d < count; ++d) {
     std::uint32_t& chosen = best[clusters.root(d)];
-    if (lengths[d] > lengths[chosen]) chosen = d;
+    if (ranks[d] > ranks[chosen]) chosen = d;
   }
   for (std::uint32_t d = 0; d < count; ++d) removed[d] = best[clusters.root(d)] != d;
   return removed;

@@ -9,7 +9,7 @@
 
 namespace stoa::curate {
 
-enum class Survivor { kFirst, kLongest };  // of equally long ones the first
+enum class Survivor { kFirst, kLongest, kBest };  // of equally long or good ones the first
 std::span<const config::EnumName<Survivor>> enum_names(Survivor);
 
 // Sets of documents that grow together. Four bytes per document.
@@ -25,8 +25,11 @@ class Clusters {
   std::vector<std::uint32_t> parents_;  // of smaller or equal number
 };
 
-// For every document whether another one of its cluster stays in its place. `lengths`: by document, for
-// kLongest.
-std::vector<bool> find_removed(Clusters& clusters, Survivor survivor, std::span<const std::uint32_t> lengths);
+// A number that is larger for the better of two scores; of what is no number, smaller than of any number.
+std::uint32_t rank_of_score(double score);
+
+// For every document whether another one of its cluster stays in its place. `ranks`: by document, the largest
+// stays; empty: the first stays.
+std::vector<bool> find_removed(Clusters& clusters, std::span<const std::uint32_t> ranks);
 
 }  // namespace stoa::curate

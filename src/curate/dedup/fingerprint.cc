@@ -2,25 +2,33 @@
 
 #include <xxhash.h>
 
+#include "base/error.h"
 #include "config/reader.h"
 #include "curate/dedup/minhash.h"
 
 namespace stoa::curate {
 namespace {
 
+constexpr const char* kScoreHelp =
+    "keep: best: the member of documents, a number, of which the largest stays; one without it counts least.";
+
 struct ExactOptions {
   Survivor keep = Survivor::kFirst;
+  std::string score;
 };
 void declare_options(config::Section<ExactOptions>& s) {
   s.field("keep", &ExactOptions::keep).help("Which one of equal documents stays.");
+  s.field("score", &ExactOptions::score).help(kScoreHelp);
 }
 
 struct NearOptions {
   Survivor keep = Survivor::kFirst;
+  std::string score;
   MinHashOptions hash;
 };
 void declare_options(config::Section<NearOptions>& s) {
   s.field("keep", &NearOptions::keep).help("Which one of a cluster of near-duplicates stays.");
+  s.field("score", &NearOptions::score).help(kScoreHelp);
   s.section("", &NearOptions::hash, [](config::Section<MinHashOptions>& inner) { declare(inner); });
 }
 
@@ -62,7 +70,9 @@ DeduplicationKind dedup_kind_of(std::string_view name, std::string_view help) {
     Options options;
     config::read_object(section.schema(), keys.is_null() ? config::Node::map() : keys, &options, {});
     resolved = section.schema().print(&options);
-    return Deduplication{std::string(name), options.keep, maker(options)};
+    require<ConfigError>((options.keep == Survivor::kBest) == !options.score.empty(),
+                         "`keep: best` and `score: MEMBER` belong together");
+    return Deduplication{std::string(name), options.keep, options.score, maker(options)};
   };
   return kind;
 }

@@ -26,6 +26,7 @@ class Fingerprint {  // of one worker
 struct Deduplication {
   std::string name;
   Survivor keep = Survivor::kFirst;
+  std::string score;  // for Survivor::kBest: the member of documents that says how good they are
   std::function<std::unique_ptr<Fingerprint>()> make;
 };
 

@@ -315,6 +315,27 @@ TEST(Roots, MeasuresWhatItsOwnFiltersMeasure) {
   }
 }
 
+// In languages whose words have several pieces, groups of pieces are looked up, too.
+TEST(Roots, GroupsOfWordsAreLookedUp) {
+  const data::TestFolder folder;
+  const auto share = [&](const std::string& list, const std::string& joint, const std::string& text) {
+    write_text(folder / "stop", list);
+    RootsFilter options;
+    options.stop_words = (folder / "stop").string();
+    options.words_augmentation_group_sizes = {2};
+    options.words_augmentation_join_char = joint;
+    Verdict verdict(Verdict::Mode::kMeasure);
+    after(*make_stage(options), {"", text, "", ""}, verdict);
+    for (const Verdict::Value& value : verdict.values())
+      if (value.rule == "stopwords") return value.value;
+    return -1.0;
+  };
+  EXPECT_DOUBLE_EQ(
+      share("b\u1edfi v\u00ec\nv\u00e0\n", " ", "B\u1edfi v\u00ec tr\u1eddi v\u00e0 \u0111\u1ea5t"), 2.0 / 5);
+  EXPECT_DOUBLE_EQ(share("\u7684\n\u56e0\u4e3a\n", "", "\u56e0 \u4e3a \u6211 \u7684"), 2.0 / 4);
+  EXPECT_DOUBLE_EQ(share("a\na a\n", " ", "a a a"), 1.0);  // never more than all
+}
+
 TEST(UrlFilter, ListsDecideInOrder) {
   const TestFolder folder;
   write_text(folder / "domains", "# comment\nbad.org\nsub.fine.org\n");

@@ -151,13 +151,28 @@ class RootsStage final : public Stage {
   using Words = std::unordered_set<std::string>;
   static Words list(const std::string& file) {
     if (file.empty()) return {};
-    return WordList(file).words();
+    const WordList entries(file);
+    Words all = entries.words();
+    all.insert(entries.phrases().begin(), entries.phrases().end());  // what groups of words may be
+    return all;
   }
-  static double share(const std::vector<std::string>& words, const Words& of) {
+  // Words, and groups of words where the language has words of several pieces, that are on the list, per
+  // word.
+  double share(const std::vector<std::string>& words, const Words& of) const {
     if (words.empty()) return 0;
-    return static_cast<double>(std::count_if(words.begin(), words.end(),
-                                             [&](const std::string& word) { return of.contains(word); })) /
-           static_cast<double>(words.size());
+    std::size_t found = 0;
+    for (const std::string& word : words) found += of.contains(word);
+    std::string group;
+    for (const std::int64_t size : options_.words_augmentation_group_sizes) {
+      const auto n = static_cast<std::size_t>(size);
+      for (std::size_t begin = 0; begin + n <= words.size(); ++begin) {
+        group = words[begin];
+        for (std::size_t i = begin + 1; i < begin + n; ++i)
+          (group += options_.words_augmentation_join_char) += words[i];
+        found += of.contains(group);
+      }
+    }
+    return std::min(1.0, static_cast<double>(found) / static_cast<double>(words.size()));
   }
   static double special_characters(std::string_view text) {
     std::size_t all = 0, special = 0;
@@ -249,6 +264,11 @@ void declare(config::Section<RootsFilter>& s) {
   s.field("special_characters_max_cutoff", &RootsFilter::special_characters_max_cutoff)
       .range(0, 1)
       .help("Largest share of punctuation, digits, blanks, symbols and emoji.");
+  s.field("words_augmentation_group_sizes", &RootsFilter::words_augmentation_group_sizes)
+      .range(2, 16)
+      .help("Groups of so many words are looked up in the lists, too (vi and zh [2]).");
+  s.field("words_augmentation_join_char", &RootsFilter::words_augmentation_join_char)
+      .help("What stands between the words of such a group (vi a blank, zh nothing).");
   s.field("stop_words", &RootsFilter::stop_words).help("File of stop words, one a line; empty: no rule.");
   s.field("stopwords_min_cutoff", &RootsFilter::stopwords_min_cutoff)
       .range(0, 1)

@@ -24,6 +24,8 @@ struct RootsFilter {
   double character_repetition_max_cutoff = 0.2, word_repetition_max_cutoff = 0.3;
   double special_characters_max_cutoff = 0.4;
   std::string stop_words, flagged_words;  // files
+  std::vector<std::int64_t> words_augmentation_group_sizes;
+  std::string words_augmentation_join_char;
   double stopwords_min_cutoff = 0.1, flagged_words_max_cutoff = 0.1;
 };
 void declare(config::Section<RootsFilter>& s);

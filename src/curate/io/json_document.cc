@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
 #include "base/error.h"
 #include "base/escape.h"
 #include "data/json_lines.h"
@@ -100,6 +104,19 @@ std::string string_member(std::string_view key, std::string_view metadata) {
     return std::string(value.substr(1, value.size() - 2));
   }
   return {};
+}
+
+double number_member(std::string_view key, std::string_view metadata) {
+  double number = std::numeric_limits<double>::quiet_NaN();
+  while (!metadata.empty()) {
+    const std::string_view member = take_member(metadata);
+    if (!is_member(member, key)) continue;
+    std::string_view value = member.substr(key.size() + 3);
+    value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
+    std::from_chars(value.data(), value.data() + value.size(), number);
+    break;
+  }
+  return number;
 }
 
 void append_json_line(const Document& document, std::string_view reason, std::string& out) {

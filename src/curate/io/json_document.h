@@ -29,6 +29,8 @@ class JsonDocuments {
 void set_member(std::string_view key, std::string_view value, std::string& metadata);
 // The value of a member of a document's metadata that is a string without escapes; empty: there is none.
 std::string string_member(std::string_view key, std::string_view metadata);
+// The value of one that is a number; NaN: there is none.
+double number_member(std::string_view key, std::string_view metadata);
 // Appends a line of JSON: id, text, reason if there is one, metadata.
 void append_json_line(const Document& document, std::string_view reason, std::string& out);
 

@@ -48,8 +48,8 @@ struct DecideOptions {
   std::string what_if;  // a rule, with <= or >= where it has two limits; empty: none
 };
 
-// ConfigError: no tagging run, a rule that it did not measure (with the nearest), a limit that is not a number,
-// an output that holds something else. Interrupted: the next run continues.
+// ConfigError: no tagging run, a rule that it did not measure (with the nearest), a limit that is not a
+// number, an output that holds something else. Interrupted: the next run continues.
 Decision decide(const DecideOptions& options, Console& console, const std::stop_token& stop = {});
 
 nlohmann::ordered_json to_json(const Decision& decision);

@@ -11,6 +11,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "curate/run/measures.h"
 #include "curate/run/tags.h"
 
 namespace stoa::curate {
@@ -55,6 +56,23 @@ void check_subject(const fs::path& output, const Json& before, const Json& now) 
 
 }  // namespace
 
+void require_place_for_run(const fs::path& output) {
+  std::error_code error;
+  require<ConfigError>(
+      !fs::exists(output, error) || (fs::is_directory(output, error) && fs::is_empty(output, error)) ||
+          fs::exists(output / "journal", error),
+      "'{}' exists and holds no run; choose an --output that is new or empty", output.string());
+}
+
+void require_same_subject(const fs::path& output, const fs::path& file, const Json& subject) {
+  try {
+    check_subject(output, Json::parse(read_text(file)), subject);
+  } catch (const nlohmann::json::exception& e) {
+    fail<DataError>("'{}' is damaged ({}); remove '{}' and run again", file.string(), e.what(),
+                    output.string());
+  }
+}
+
 Json to_json(const OutputFile& file) {
   return {{"name", file.name},
           {"documents", file.documents},
@@ -65,23 +83,20 @@ Json to_json(const OutputFile& file) {
 Journal::Journal(fs::path output, const Json& subject) : directory_(output / "journal") {
   std::error_code error;
   const bool begun = fs::exists(directory_ / "run.json", error);
-  require<ConfigError>(
-      begun || !fs::exists(output, error) ||
-          (fs::is_directory(output, error) && fs::is_empty(output, error)) || fs::exists(directory_, error),
-      "'{}' exists and holds no run; choose an --output that is new or empty", output.string());
+  require_place_for_run(output);
   fs::create_directories(directory_, error);
   require<IoError>(!error, "cannot make the directory '{}': {}", directory_.string(), error.message());
   require<ConfigError>(lock_.take(directory_ / "lock"), "another run is working in '{}'", output.string());
   for (const char* folder : kFolders) remove_abandoned(output / folder);
-  remove_abandoned(output / kTagsFolder);
+  for (const char* folder : {kTagsFolder, kMeasuresFolder}) remove_abandoned(output / folder);
   remove_abandoned(directory_);
   remove_abandoned(output);
   if (!begun) {
     write_text(directory_ / "run.json", subject.dump(1) + "\n");
     return;
   }
+  require_same_subject(output, directory_ / "run.json", subject);
   try {
-    check_subject(output, Json::parse(read_text(directory_ / "run.json")), subject);
     for (;;) {
       const fs::path path = directory_ / fmt::format("{:05}.json", shards_.size());
       if (!fs::exists(path)) break;

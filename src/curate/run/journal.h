@@ -48,6 +48,12 @@ class Journal {
   std::vector<ShardRecord> shards_;
 };
 
+// ConfigError: a directory that holds something else than a run.
+void require_place_for_run(const fs::path& output);
+// ConfigError: the run that `file` of an output tells of has another subject, with the first difference.
+void require_same_subject(const fs::path& output, const fs::path& file,
+                          const nlohmann::ordered_json& subject);
+
 nlohmann::ordered_json to_json(const OutputFile& file);
 
 }  // namespace stoa::curate

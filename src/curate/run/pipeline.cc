@@ -20,6 +20,10 @@ config::Section<PipelineSettings> settings_section() {
       .unit("bytes")
       .help("Text read per pair of output files: what is lost at most when a run is killed.");
   s.field("allow_empty", &PipelineSettings::allow_empty).help("Keeping no document at all is no error.");
+  s.field("document_seconds", &PipelineSettings::document_seconds)
+      .range(0, 1e9)
+      .unit("s")
+      .help("Processor time that a document may take before it goes to quarantine; 0: any.");
   s.section(
       "input", &PipelineSettings::input, [](config::Section<InputOptions>& inner) { declare(inner); },
       "What documents are.");

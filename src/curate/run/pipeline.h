@@ -28,6 +28,7 @@ struct PipelineSettings {
   InputOptions input;
   std::int64_t shard_bytes = 64'000'000;  // of text read per pair of output files
   bool allow_empty = false;
+  double document_seconds = 300;  // of a processor
 };
 
 struct NamedStage {

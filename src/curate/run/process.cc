@@ -1,7 +1,11 @@
 #include "curate/run/process.h"
 
+#include <xxhash.h>
+
 #include "base/error.h"
-#include "curate/run/sidecar.h"
+#include "curate/io/json_document.h"
+#include "curate/run/document_watch.h"
+#include "curate/run/measures.h"
 #include "curate/run/tags.h"
 #include "data/utf8_scan.h"
 
@@ -24,11 +28,11 @@ std::string utf8_or_marks(std::string_view text) {
 
 }  // namespace
 
-Processor::Processor(const Pipeline& pipeline, bool tags)
+Processor::Processor(const Pipeline& pipeline, const ProcessorOptions& options)
     : pipeline_(pipeline),
-      tags_(tags),
+      options_(options),
       parser_(pipeline.settings.input),
-      keys_(pipeline.deduplications.size()) {
+      side_(pipeline.deduplications.size()) {
   for (const Deduplication& how : pipeline.deduplications) fingerprints_.push_back(how.make());
 }
 
@@ -56,12 +60,16 @@ void Processor::quarantine_input(const InputBlock& block, ProcessedBlock& out) {
 
 void Processor::tag(ProcessedBlock& out) {
   TagLine line(document_.id, out.tags);
-  for (const NamedStage& stage : pipeline_.stages) {
-    Verdict verdict(Verdict::Mode::kMeasure);
-    stage.stage->apply(document_, features_, verdict);
-    for (const Verdict::Value& value : verdict.values()) line.add(stage.name, value);
-  }
+  measure_stages(pipeline_, document_, features_, line);
   line.finish(document_.text.size());
+}
+
+// The document itself stays as it is.
+void Processor::measure(const InputBlock& block, ProcessedBlock& out) const {
+  if (options_.sample_every == 0 ||
+      XXH3_64bits(document_.id.data(), document_.id.size()) % options_.sample_every != 0)
+    return;
+  append_measures(pipeline_, document_, block.block.input->path, out.tags);
 }
 
 void Processor::process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out) {
@@ -81,7 +89,11 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     outcome.read_bytes = outcome.bytes = static_cast<std::int64_t>(raw.text.size());
     append_json_line(raw, outcome.reason, out.lines);
   };
+  const DocumentWatch::Document watched(options_.watch, block.block.input->path, outcome.number);
   try {
+    if (options_.bad)
+      if (const std::string* reason = options_.bad->reason(block.block.input->path, outcome.number))
+        fail<DataError>("{}", *reason);
     std::string unusable;
     if (!parser_.parse(block, index, document_, unusable)) return;
     outcome.read_bytes = static_cast<std::int64_t>(document_.text.size());
@@ -91,9 +103,9 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
       outcome.fate = Fate::kDropped;
       outcome.reason = fmt::format("{}/{}", kInputStage, unusable);
     }
-    if (tags_ && outcome.fate == Fate::kKept) tag(out);
+    if (outcome.fate == Fate::kKept) options_.tags ? tag(out) : measure(block, out);
     for (const NamedStage& stage : pipeline_.stages) {
-      if (tags_ || outcome.fate == Fate::kDropped) break;
+      if (options_.tags || outcome.fate == Fate::kDropped) break;
       stage.stage->apply(document_, features_, verdict);
       if (!verdict.dropped()) continue;
       outcome.fate = Fate::kDropped;
@@ -101,17 +113,23 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     }
     outcome.bytes = static_cast<std::int64_t>(document_.text.size());
     append_json_line(document_, outcome.reason, out.lines);
-    if (!tags_ && outcome.fate == Fate::kKept && pipeline_.has_second_pass()) {
-      for (std::size_t i = 0; i < keys_.size(); ++i) {
-        keys_[i].clear();
-        fingerprints_[i]->keys(document_.text, keys_[i]);
+    if (!options_.tags && outcome.fate == Fate::kKept && pipeline_.has_second_pass()) {
+      const auto bytes = static_cast<std::uint32_t>(document_.text.size());
+      for (std::size_t i = 0; i < side_.size(); ++i) {
+        const Deduplication& how = pipeline_.deduplications[i];
+        side_[i].rank = how.keep == Survivor::kLongest ? bytes
+                        : how.keep == Survivor::kBest
+                            ? rank_of_score(number_member(how.score, document_.metadata))
+                            : 0;
+        side_[i].keys.clear();
+        fingerprints_[i]->keys(document_.text, side_[i].keys);
       }
-      append_side(static_cast<std::uint32_t>(document_.text.size()), keys_, out.side);
+      append_side(bytes, side_, out.side);
     }
-  } catch (const Error& e) {
-    quarantine(e.what());
   } catch (const std::bad_alloc&) {
     quarantine("it needs more memory than there is");
+  } catch (const std::exception& e) {
+    quarantine(e.what());
   }
   outcome.end = out.lines.size();
   outcome.side_end = out.side.size();

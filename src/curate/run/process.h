@@ -8,6 +8,7 @@
 
 #include "curate/io/document_reader.h"
 #include "curate/run/pipeline.h"
+#include "curate/run/sidecar.h"
 
 namespace stoa::curate {
 
@@ -20,7 +21,7 @@ struct Outcome {
   Fate fate = Fate::kKept;
   std::size_t begin = 0, end = 0;            // its line in `lines`
   std::size_t side_begin = 0, side_end = 0;  // of one that is kept: in `side` (sidecar.h)
-  std::size_t tags_begin = 0, tags_end = 0;  // of one that was tagged: in `tags` (tags.h)
+  std::size_t tags_begin = 0, tags_end = 0;  // of one that was tagged or measured: in `tags`
   std::int64_t read_bytes = 0;               // text as it was read
   std::int64_t bytes = 0;                    // text as it is written
   std::int64_t number = 0;                   // of the document in its input
@@ -35,24 +36,37 @@ struct ProcessedBlock {
   std::vector<Outcome> outcomes;
 };
 
+class BadDocuments;
+class DocumentWatch;
+
+// What a processor does besides taking documents through the stages.
+struct ProcessorOptions {
+  bool tags = false;  // stages measure and drop nothing
+  std::uint64_t sample_every =
+      0;  // one of so many documents, by its id, is measured, too (measures.h); 0: none
+  const BadDocuments* bad = nullptr;  // go to quarantine at once
+  DocumentWatch* watch = nullptr;     // of the documents under way
+};
+
 class Processor {
  public:
-  // `pipeline` must outlive it. One per worker. `tags`: stages measure and drop nothing.
-  explicit Processor(const Pipeline& pipeline, bool tags = false);
+  // `pipeline` must outlive it. One per worker.
+  explicit Processor(const Pipeline& pipeline, const ProcessorOptions& options = {});
   void process(const InputBlock& block, ProcessedBlock& out);
 
  private:
   static void quarantine_input(const InputBlock& block, ProcessedBlock& out);
   void process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out);
   void tag(ProcessedBlock& out);
+  void measure(const InputBlock& block, ProcessedBlock& out) const;
 
   const Pipeline& pipeline_;
-  const bool tags_;
+  const ProcessorOptions options_;
   DocumentParser parser_;
   Features features_;
   Document document_;
   std::vector<std::unique_ptr<Fingerprint>> fingerprints_;
-  std::vector<std::vector<std::uint64_t>> keys_;  // by deduplication
+  std::vector<SideEntry> side_;  // by deduplication
 };
 
 }  // namespace stoa::curate

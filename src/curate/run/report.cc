@@ -4,12 +4,17 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <unordered_map>
 
 #include "base/console.h"
 #include "base/error.h"
 #include "curate/io/json_document.h"
+#include "curate/run/html_text.h"
+#include "curate/run/measures.h"
+#include "curate/run/report_charts.h"
 #include "curate/run/shard_lines.h"
 #include "curate/text/character.h"
 #include "curate/text/space_words.h"
@@ -18,39 +23,8 @@ namespace stoa::curate {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::size_t kSamplesPerRule = 3, kExcerptBytes = 700, kBeforeSpan = 150, kLongestSpan = 400;
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
-
-// Part of a text, cut between characters.
-std::string_view whole_characters(std::string_view text, std::size_t begin, std::size_t end) {
-  const auto inside = [&](std::size_t at) {
-    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
-  };
-  end = std::min(end, text.size());
-  while (begin > 0 && inside(begin)) --begin;
-  while (end > begin && inside(end)) --end;
-  return text.substr(begin, end - begin);
-}
+constexpr std::size_t kSamplesPerRule = 3, kBorderlinePerRule = 2, kMostClusters = 5, kCopiesPerCluster = 2,
+                      kExcerptBytes = 700, kBeforeSpan = 150, kLongestSpan = 400;
 
 // What a reader should look at first: of a rule about repetition the first line, else sequence of words, that
 // comes again; of one about a phrase the phrase. Empty: nothing in particular.
@@ -88,38 +62,91 @@ std::string_view telling_span(std::string_view rule, std::string_view text) {
   return {};
 }
 
-// The member "reason" of a line that this program wrote.
-std::string reason_of(std::string_view line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  return json.is_object() ? json.value("reason", std::string()) : std::string();
-}
-
 struct Sample {
   std::uint64_t order = 0;  // by a hash of the id: as good as random, and always the same
   std::string id, text;
 };
 
-// The samples of every reason in dropped/.
-std::map<std::string, std::vector<Sample>> collect_samples(const fs::path& output, const Journal& journal) {
-  std::map<std::string, std::vector<Sample>> samples;
+// Keeps the first `most` by their order.
+void keep_first(std::vector<Sample>& samples, Sample sample, std::size_t most) {
+  const auto place = std::upper_bound(samples.begin(), samples.end(), sample,
+                                      [](const Sample& a, const Sample& b) { return a.order < b.order; });
+  if (place == samples.end() && samples.size() == most) return;
+  samples.insert(place, std::move(sample));
+  if (samples.size() > most) samples.pop_back();
+}
+
+struct Removed {
+  std::vector<Sample> random, borderline;
+};
+struct Copies {
+  std::int64_t number = -1;
+  std::vector<Sample> documents;
+};
+struct Samples {
+  std::map<std::string, Removed> removed;  // by reason
+  std::map<std::uint64_t, Copies> copies;  // near-duplicates, by the hash of their cluster
+};
+
+// How far a measured document is from the limit of the rule that drops it, by id.
+std::map<std::string, double> distances(const std::vector<MeasuredDocument>& measured) {
+  std::map<std::string, double> out;
+  for (const MeasuredDocument& document : measured)
+    if (const Verdict::Value* first = document.first_failure(); first && first->limit != 0)
+      out[document.id] = std::abs(first->value - first->limit) / std::abs(first->limit);
+  return out;
+}
+
+// Documents that were removed, some of every reason, and near-duplicates with what stayed in their place.
+Samples collect_samples(const fs::path& output, const Journal& journal,
+                        const std::vector<MeasuredDocument>& measured) {
+  Samples samples;
+  const std::map<std::string, double> distance = distances(measured);
   JsonDocuments json("text", "id");
   Document document;
-  for (std::int64_t s = 0; s < std::ssize(journal.shards()); ++s) {
-    ShardLines lines(output / fmt::format("dropped/{:05}.jsonl", s));
-    while (!lines.at_end()) {
-      const std::string_view line = lines.next();
-      json.read(line.substr(0, line.size() - 1), lines.readable(), document);
-      const std::string reason = reason_of(line);
-      Sample sample{XXH3_64bits(document.id.data(), document.id.size()), document.id, {}};
-      auto& own = samples[reason];
-      const auto place = std::upper_bound(own.begin(), own.end(), sample,
-                                          [](const Sample& a, const Sample& b) { return a.order < b.order; });
-      if (place == own.end() && own.size() == kSamplesPerRule) continue;
-      sample.text = document.text;
-      own.insert(place, std::move(sample));
-      if (own.size() > kSamplesPerRule) own.pop_back();
+  const auto each = [&](const char* folder, auto&& visit) {
+    for (std::int64_t s = 0; s < std::ssize(journal.shards()); ++s) {
+      ShardLines lines(output / fmt::format("{}/{:05}.jsonl", folder, s));
+      while (!lines.at_end()) {
+        const std::string_view line = lines.next();
+        visit(line, [&] {
+          json.read(line.substr(0, line.size() - 1), lines.readable(), document);
+          return Sample{XXH3_64bits(document.id.data(), document.id.size()), document.id, document.text};
+        });
+      }
     }
-  }
+  };
+  each("dropped", [&](std::string_view line, auto&& read) {
+    const Sample sample = read();
+    const auto members = nlohmann::json::parse(line, nullptr, false);
+    const std::string reason = members.is_object() ? members.value("reason", std::string()) : std::string();
+    Removed& own = samples.removed[reason];
+    keep_first(own.random, sample, kSamplesPerRule);
+    if (const auto found = distance.find(sample.id); found != distance.end()) {
+      Sample near = sample;
+      near.order = static_cast<std::uint64_t>(std::min(found->second, 1e6) * 1e9);
+      keep_first(own.borderline, std::move(near), kBorderlinePerRule);
+    }
+    if (!members.is_object() || !members.contains("duplicate_cluster")) return;
+    const auto number = members["duplicate_cluster"].get<std::int64_t>();
+    const std::uint64_t order = XXH3_64bits(&number, sizeof(number));
+    if (samples.copies.size() == kMostClusters && !samples.copies.contains(order)) {
+      if (order > samples.copies.rbegin()->first) return;
+      samples.copies.erase(std::prev(samples.copies.end()));
+    }
+    Copies& copies = samples.copies[order];
+    copies.number = number;
+    keep_first(copies.documents, sample, kCopiesPerCluster);
+  });
+  if (samples.copies.empty()) return samples;
+  each("kept", [&](std::string_view line, auto&& read) {
+    const std::size_t at = line.rfind("\"duplicate_cluster\":");
+    if (at == line.npos) return;
+    const std::int64_t number = std::atoll(line.data() + at + 20);
+    const auto found = samples.copies.find(XXH3_64bits(&number, sizeof(number)));
+    if (found != samples.copies.end() && found->second.number == number)
+      found->second.documents.insert(found->second.documents.begin(), read());
+  });
   return samples;
 }
 
@@ -151,12 +178,32 @@ std::string sample_html(const Pipeline& pipeline, const std::string& reason, con
   const std::size_t begin = at > kBeforeSpan ? at - kBeforeSpan : 0;
   const std::string_view before = whole_characters(text, begin, at);
   const std::string_view after = whole_characters(text, at + span.size(), at + span.size() + kExcerptBytes);
-  std::string html = fmt::format("<p><b>{}</b> ({} bytes)", escaped(sample.id), text.size());
+  std::string html = fmt::format("<p><b>{}</b> ({} bytes)", html_escaped(sample.id), text.size());
   if (const std::string others = other_reasons(pipeline, sample, reason); !others.empty())
-    html += " would also fail " + escaped(others);
-  return html + fmt::format("</p>\n<pre>{}{}{}{}{}</pre>\n", begin > 0 ? "… " : "", escaped(before),
-                            span.empty() ? "" : "<mark>" + escaped(span) + "</mark>", escaped(after),
-                            at + span.size() + kExcerptBytes < text.size() ? " …" : "");
+    html += " would also fail " + html_escaped(others);
+  return html + fmt::format("</p>\n<pre>{}{}{}{}{}</pre>\n", begin > 0 ? "… " : "", html_escaped(before),
+                            span.empty() ? "" : "<mark>" + html_escaped(span) + "</mark>",
+                            html_escaped(after), at + span.size() + kExcerptBytes < text.size() ? " …" : "");
+}
+
+// Near-duplicates next to each other, what the two first share at their beginning and end in grey.
+std::string copies_html(const Copies& copies) {
+  std::string html = fmt::format("<h3>Cluster {}</h3>\n<div class=\"copies\">", copies.number);
+  std::size_t head = 0;
+  if (copies.documents.size() > 1) {
+    const std::string_view a = copies.documents[0].text, b = copies.documents[1].text;
+    head = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  }
+  for (const Sample& sample : copies.documents) {
+    const std::string_view text = sample.text;
+    const std::size_t begin = head > kBeforeSpan && head < text.size() ? head - kBeforeSpan : 0;
+    html += fmt::format("<div><p><b>{}</b> ({} bytes)</p><pre>{}<i>{}</i>{}{}</pre></div>",
+                        html_escaped(sample.id), text.size(), begin > 0 ? "… " : "",
+                        html_escaped(whole_characters(text, begin, std::min(head, begin + kExcerptBytes))),
+                        html_escaped(whole_characters(text, std::max(head, begin), begin + kExcerptBytes)),
+                        begin + kExcerptBytes < text.size() ? " …" : "");
+  }
+  return html + "</div>\n";
 }
 
 std::string flow_row(const std::string& name, const Amount& amount, const Amount& all) {
@@ -166,7 +213,7 @@ std::string flow_row(const std::string& name, const Amount& amount, const Amount
   return fmt::format(
       "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f} %</td><td><div "
       "style=\"width:{:.2f}%\"></div></td></tr>\n",
-      escaped(name), amount.documents, format_bytes(static_cast<double>(amount.bytes)), share, share);
+      html_escaped(name), amount.documents, format_bytes(static_cast<double>(amount.bytes)), share, share);
 }
 
 }  // namespace
@@ -180,22 +227,32 @@ void write_report(const fs::path& output, const Pipeline& pipeline, const Json& 
       ".6em;text-align:right}td:first-child,th:first-child{text-align:left}"
       "td:last-child{width:30%}td "
       "div{background:#58a;height:.8em}pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em}mark{"
-      "background:#fd6}</style>\n"
+      "background:#fd6}pre "
+      "i{color:#777;font-style:normal}.charts,.copies{display:flex;flex-wrap:wrap;gap:1em}.copies "
+      "div{flex:1 1 20em}figure{margin:0}figcaption,figure p{font-size:.8em;margin:0}rect{fill:#9bc}"
+      "polyline{fill:none;stroke:#235;stroke-width:1.5}line{stroke:#c33;stroke-width:1.5}.overlap "
+      "td:last-child{width:auto}</style>\n"
       "<h1>Data run</h1>\n<table><tr><th></th><th>documents</th><th>text</th><th>of "
       "read</th><th></th></tr>\n";
   html += flow_row("read", flow.read, flow.read) + flow_row("quarantined", flow.quarantined, flow.read);
   for (const auto& [rule, amount] : flow.dropped) html += flow_row("dropped by " + rule, amount, flow.read);
   if (flow.cut.documents > 0) html += flow_row("cut out of", flow.cut, flow.read);
+  const std::vector<MeasuredDocument> measured = read_measures(output, std::ssize(journal.shards()));
+  const Samples samples = collect_samples(output, journal, measured);
   html +=
       flow_row("kept", flow.kept, flow.read) +
       "</table>\n<p>A document is counted at the first rule that dropped it; <code>stoa data tag</code> and "
-      "<code>stoa data decide</code> count every rule that fails it.</p>\n<h2>Samples of what was "
-      "removed</h2>\n";
-  for (const auto& [reason, samples] : collect_samples(output, journal)) {
-    html += "<h3>" + escaped(reason) + "</h3>\n";
-    for (const Sample& sample : samples) html += sample_html(pipeline, reason, sample);
+      "<code>stoa data decide</code> count every rule that fails it.</p>\n" +
+      measures_html(measured) + "<h2>Samples of what was removed</h2>\n";
+  for (const auto& [reason, removed] : samples.removed) {
+    html += "<h3>" + html_escaped(reason) + "</h3>\n";
+    for (const Sample& sample : removed.random) html += sample_html(pipeline, reason, sample);
+    if (!removed.borderline.empty()) html += "<h4>Nearest to the limit</h4>\n";
+    for (const Sample& sample : removed.borderline) html += sample_html(pipeline, reason, sample);
   }
-  html += "<h2>Pipeline</h2>\n<pre>" + escaped(pipeline.resolved) + "</pre></html>\n";
+  if (!samples.copies.empty()) html += "<h2>Near-duplicates, first what stayed</h2>\n";
+  for (const auto& [order, copies] : samples.copies) html += copies_html(copies);
+  html += "<h2>Pipeline</h2>\n<pre>" + html_escaped(pipeline.resolved) + "</pre></html>\n";
   write_text(output / "report.html", html);
 
   std::string sheet = fmt::format(

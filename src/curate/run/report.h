@@ -1,5 +1,5 @@
-// What people read about a run: report.html (what became of documents, and samples of what every rule removed) and
-// DATASHEET.md. Made from the output alone: the same bytes for any number of workers.
+// What people read about a run: report.html (what became of documents, and samples of what every rule
+// removed) and DATASHEET.md. Made from the output alone: the same bytes for any number of workers.
 #pragma once
 
 #include "base/file.h"

@@ -1,16 +1,24 @@
 #include "curate/run/run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
+#include <functional>
+#include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/timing.h"
 #include "curate/run/cut_pass.h"
+#include "curate/run/document_watch.h"
 #include "curate/run/journal.h"
+#include "curate/run/measures.h"
+#include "curate/run/piece_file.h"
 #include "curate/run/process.h"
 #include "curate/run/report.h"
 #include "curate/run/second_pass.h"
 #include "curate/run/shard.h"
+#include "curate/run/shared_work.h"
 #include "data/ordered_pipeline.h"
 
 namespace stoa::curate {
@@ -18,11 +26,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr std::size_t kInFlightBytes = std::size_t{128} << 20;
+constexpr std::chrono::milliseconds kSharedPause(500);
+constexpr std::uint64_t kMeasuredBytes = 2'000'000;  // of inputs, for the report
 
 Json describe_inputs(const std::vector<data::TextInput>& inputs) {
   Json list = Json::array();
   for (const auto& input : inputs) list.push_back({{"path", input.path.string()}, {"bytes", input.bytes}});
   return list;
+}
+
+// One of so many documents is measured for the report; of a tagging run none besides.
+std::uint64_t sample_every_of(const std::vector<data::TextInput>& inputs, const RunOptions& options) {
+  std::uint64_t total = 0;
+  for (const data::TextInput& input : inputs) total += input.bytes;
+  return options.tags ? 0 : 1 + total / kMeasuredBytes;
 }
 
 void count(const Outcome& outcome, Flow& flow) {
@@ -40,8 +57,9 @@ class Writer {
       : journal_(journal),
         output_(std::move(output)),
         shard_bytes_(pipeline.settings.shard_bytes),
+        tags_folder_(tags ? kTagsFolder : kMeasuresFolder),
         with_side_(!tags && pipeline.has_second_pass()),
-        shard_(output_, std::ssize(journal_.shards()), with_side_) {}
+        shard_(next_shard()) {}
 
   void add(const ProcessedBlock& block) {
     for (const Outcome& outcome : block.outcomes) {
@@ -61,52 +79,106 @@ class Writer {
   void finish_shard(Place next) {
     journal_.add({next, flow_, shard_.commit()});
     flow_ = {};
-    shard_ = Shard(output_, std::ssize(journal_.shards()), with_side_);
+    shard_ = next_shard();
   }
+  Shard next_shard() const { return Shard(output_, std::ssize(journal_.shards()), tags_folder_, with_side_); }
 
   Journal& journal_;
   const fs::path output_;
   const std::int64_t shard_bytes_;
+  const char* const tags_folder_;
   const bool with_side_;
   Shard shard_;
   Flow flow_;
 };
 
-// Reads the inputs from where `journal` ends and takes their documents through the stages.
-void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs,
-                const RunOptions& options, const fs::path& output, Journal& journal, Console& console,
-                const std::stop_token& stop) {
+double bytes_of(const std::vector<data::TextInput>& inputs) {
+  double total = 0;
+  for (const data::TextInput& input : inputs) total += static_cast<double>(input.bytes);
+  return total;
+}
+
+// Takes the documents of inputs, from `from` on, through the stages. Calls write(block) in their order.
+void process_inputs(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs, Place from,
+                    std::uint64_t sample_every, const RunOptions& options,
+                    const std::function<void(ProcessedBlock&)>& write) {
   const int workers = options.workers;
-  const Place from = journal.shards().empty() ? Place() : journal.shards().back().next;
-  if (from.input == std::ssize(inputs)) return;
-  double total = 0, before = 0;
-  for (std::int64_t i = 0; i < std::ssize(inputs); ++i) {
-    if (i == from.input) before = total;
-    total += static_cast<double>(inputs[static_cast<std::size_t>(i)].bytes);
-  }
+  const fs::path list = options.output / "journal/bad_documents";
+  const BadDocuments bad(list);
+  std::optional<DocumentWatch> watch;
+  if (options.restart) watch.emplace(list, pipeline.settings.document_seconds, options.restart);
   std::deque<Processor> processors;
-  for (int w = 0; w < workers; ++w) processors.emplace_back(pipeline, options.tags);
-  Writer writer(journal, output, pipeline, options.tags);
+  for (int w = 0; w < workers; ++w)
+    processors.emplace_back(pipeline,
+                            ProcessorOptions{options.tags, sample_every, &bad, watch ? &*watch : nullptr});
   DocumentReader reader(inputs, pipeline.settings.input, from, options.strict);
-  Progress progress(console, "stages", total, "B");
   data::OrderedPipeline<InputBlock, ProcessedBlock> blocks(
-      workers, 2 * std::int64_t{workers} + 2, kInFlightBytes,
+      workers, 2 * std::int64_t{workers} + 2, std::min(kInFlightBytes, options.memory / 8),
       [](const InputBlock& block) { return block.block.text.size(); });
   blocks.run([&](InputBlock& block) { return reader.next(block); },
              [&](int worker, InputBlock& block, ProcessedBlock& out) {
                processors[static_cast<std::size_t>(worker)].process(block, out);
              },
-             [&](ProcessedBlock& out) {
-               require<Interrupted>(!stop.stop_requested(),
-                                    "interrupted after {} shards; the same command continues from there",
-                                    journal.shards().size());
-               writer.add(out);
-               for (const Outcome& outcome : out.outcomes)
-                 if (outcome.is_input) console.warn(outcome.reason + "; the run continues with the next input");
-               progress.update(before + static_cast<double>(out.position));
-             });
+             write);
+}
+
+void require_no_stop(const std::stop_token& stop, std::size_t shards) {
+  require<Interrupted>(!stop.stop_requested(),
+                       "interrupted after {} shards; the same command continues from there", shards);
+}
+
+void warn_of_faults(const ProcessedBlock& block, Console& console) {
+  for (const Outcome& outcome : block.outcomes)
+    if (outcome.is_input) console.warn(outcome.reason + "; the run continues with the next input");
+}
+
+// Takes the inputs through the stages from where `journal` ends; `shared`: what processes have made of them.
+void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs,
+                const RunOptions& options, const fs::path& output, const SharedWork* shared, Journal& journal,
+                Console& console, const std::stop_token& stop) {
+  const Place from = journal.shards().empty() ? Place() : journal.shards().back().next;
+  if (from.input == std::ssize(inputs)) return;
+  const double total = bytes_of(inputs);
+  const double before = bytes_of({inputs.begin(), inputs.begin() + from.input});
+  Writer writer(journal, output, pipeline, options.tags);
+  Progress progress(console, "stages", total, "B");
+  const auto write = [&](ProcessedBlock& out) {
+    require_no_stop(stop, journal.shards().size());
+    writer.add(out);
+    warn_of_faults(out, console);
+    progress.update(before + static_cast<double>(out.position));
+  };
+  if (shared)
+    shared->each(from, write);
+  else
+    process_inputs(pipeline, inputs, from, sample_every_of(inputs, options), options, write);
   writer.finish({std::ssize(inputs), 0});
   progress.finish();
+}
+
+// Does pieces of a shared run until none is left that nobody else works on. Whether all are done.
+bool do_pieces(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs,
+               const RunOptions& options, const SharedWork& shared, Console& console,
+               const std::stop_token& stop) {
+  Progress progress(console, "inputs", static_cast<double>(inputs.size()), " inputs");
+  std::int64_t done = 0;
+  for (std::int64_t i = 0; i < std::ssize(inputs); ++i) {
+    require_no_stop(stop, 0);
+    const auto lease = shared.is_done(i) ? nullptr : shared.take(i);
+    if (lease && !shared.is_done(i)) {
+      PieceWriter piece(shared.piece(i));
+      process_inputs(pipeline, {inputs[static_cast<std::size_t>(i)]}, {}, sample_every_of(inputs, options),
+                     options, [&](ProcessedBlock& out) {
+                       require_no_stop(stop, 0);
+                       piece.add(out);
+                     });
+      piece.commit();
+    }
+    done += shared.is_done(i);
+    progress.update(static_cast<double>(i + 1));
+  }
+  progress.finish();
+  return done == std::ssize(inputs);
 }
 
 }  // namespace
@@ -131,6 +203,24 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
       find_inputs(options.inputs, pipeline.settings.input.source_code);
   Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs)}};
   if (options.tags) subject["tags"] = true;
+  std::optional<SharedWork> shared;
+  std::unique_ptr<Lease> end;  // of the process that writes the output
+  if (options.shared) {
+    shared.emplace(options.output, subject);
+    // Another process may take the end, or pieces that one has left.
+    while (!shared->is_over() && (!do_pieces(pipeline, inputs, options, *shared, console, stop) ||
+                                  (end = shared->take_end()) == nullptr)) {
+      require_no_stop(stop, 0);
+      std::this_thread::sleep_for(kSharedPause);
+    }
+  }
+  if (shared && !end) {  // another process has written it
+    RunResult result;
+    result.flow = flow_from_json(Json::parse(read_text(options.output / "manifest.json")).at("flow"));
+    result.was_complete = true;
+    result.seconds = seconds_since(start);
+    return result;
+  }
   Journal journal(options.output, subject);
   const fs::path manifest = options.output / "manifest.json", work = options.output / "work";
   RunResult result;
@@ -138,11 +228,12 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
   result.resumed_shards = std::ssize(journal.shards());
   if (!result.was_complete) {
     if (options.tags || !pipeline.has_second_pass()) {
-      run_stages(pipeline, inputs, options, options.output, journal, console, stop);
+      run_stages(pipeline, inputs, options, options.output, shared ? &*shared : nullptr, journal, console,
+                 stop);
     } else {
       Journal first(work, subject);
       if (journal.shards().empty()) result.resumed_shards = std::ssize(first.shards());
-      run_stages(pipeline, inputs, options, work, first, console, stop);
+      run_stages(pipeline, inputs, options, work, shared ? &*shared : nullptr, first, console, stop);
       const Duplicates duplicates =
           find_duplicates(pipeline, work, std::ssize(first.shards()), options.memory, console);
       fs::path texts;
@@ -165,6 +256,7 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
     write_manifest(manifest, subject, journal, result.flow);
   }
   fs::remove_all(work);
+  if (shared) shared->remove();
   result.seconds = seconds_since(start);
   return result;
 }
@@ -187,6 +279,7 @@ Forecast forecast(const Pipeline& pipeline, const std::vector<fs::path>& paths, 
     forecast.sampled_bytes += static_cast<std::int64_t>(position);
     forecast.input_bytes += static_cast<std::int64_t>(input.bytes);
   }
+  if (!pipeline.deduplications.empty()) forecast.bytes_per_document = bytes_per_document(pipeline);
   forecast.seconds = seconds_since(start);
   return forecast;
 }

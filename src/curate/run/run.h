@@ -10,9 +10,11 @@
 //   DIR/manifest.json          written last: pipeline, inputs, counts per rule, checksums
 //   DIR/journal/               how far the run has come: one that was killed continues from there
 //   DIR/work/                  what the stages kept, until deduplication has seen all of it
+//   DIR/shared/                what the processes of a shared run have made of each input (shared_work.h)
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <vector>
@@ -31,7 +33,11 @@ struct RunOptions {
   int workers = 1;
   std::size_t memory = std::size_t{2} << 30;  // bytes that a deduplication may use
   bool strict = false;  // an input that is damaged ends the run; else it goes to quarantine
-  bool tags = false;    // the stages measure and drop nothing; deduplications are left out
+  bool shared = false;  // several processes, on any machines, give this run at the same time
+  // Starts the program again in its place, which is asked for when a document ends it or takes too long; does
+  // not return. Empty: such documents are not watched for.
+  std::function<void()> restart{};
+  bool tags = false;  // the stages measure and drop nothing; deduplications are left out
 };
 
 struct RunResult {
@@ -56,6 +62,7 @@ struct Forecast {
   Flow flow;                                        // of the sample
   std::int64_t sampled_bytes = 0, input_bytes = 0;  // on disk
   double seconds = 0;                               // of the sample, one worker
+  std::size_t bytes_per_document = 0;               // of kept ones, that deduplication holds in memory
 };
 // Runs a sample of about `share` of the inputs, the beginning of every one, in memory.
 Forecast forecast(const Pipeline& pipeline, const std::vector<fs::path>& inputs, double share);

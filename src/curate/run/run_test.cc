@@ -1,12 +1,20 @@
 #include "curate/run/run.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/error.h"
 #include "base/test_folder.h"
+#include "curate/run/browse.h"
+#include "curate/run/document_watch.h"
+#include "curate/run/lease.h"
 #include "curate/run/stage_kinds.h"
 #include "data/test_files.h"
 
@@ -218,6 +226,96 @@ TEST_F(Run, GoesOnWhereItEnded) {
   EXPECT_TRUE(run("stopped", 1).was_complete);
 }
 
+// Threads stand for processes: the bytes are those of one.
+TEST_F(Run, SeveralThatShareARunWriteWhatOneWrites) {
+  for (int i = 0; i < 5; ++i)
+    fs::copy_file(folder_ / "in/a.jsonl", folder_ / fmt::format("in/copy{}.jsonl", i));
+  write_text(folder_ / "in/damaged.txt.gz", "no gzip data");
+  for (const char* more : {"", "deduplicate: [exact]\n"}) {
+    write_text(folder_ / "pipeline.yaml",
+               std::string("shard_bytes: 3000\nstages:\n  - gopher_quality: {min_doc_words: 6, "
+                           "min_stop_words: 1}\n") +
+                   more);
+    const std::string one = std::string("one") + (*more ? "2" : ""), several = "several" + one;
+    const RunResult alone = run(one, 2);
+    const auto shared = [&] {
+      Console quiet(Console::Level::kQuiet);
+      return run_pipeline(
+          read_pipeline(folder_ / "pipeline.yaml"),
+          {.inputs = {folder_ / "in"}, .output = folder_ / several, .workers = 2, .shared = true}, quiet);
+    };
+    {
+      std::vector<std::jthread> processes;
+      for (int i = 0; i < 3; ++i)
+        processes.emplace_back([&] { EXPECT_EQ(shared().flow.read.documents, alone.flow.read.documents); });
+    }
+    EXPECT_EQ(files(several), files(one));
+    EXPECT_TRUE(shared().was_complete);  // one that comes late
+    EXPECT_EQ(files(several), files(one));
+  }
+}
+
+TEST_F(Run, PiecesOfAnotherRunAreRefused) {
+  fs::create_directories(folder_ / "out/shared");
+  fs::create_directories(folder_ / "out/journal");
+  write_text(folder_ / "out/shared/run.json", R"({"pipeline":"stages: [c4_quality]","inputs":[]})");
+  Console quiet(Console::Level::kQuiet);
+  EXPECT_THAT(error_of([&] {
+                run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
+                             {.inputs = {folder_ / "in"}, .output = folder_ / "out", .shared = true}, quiet);
+              }),
+              HasSubstr("another pipeline"));
+}
+
+TEST(LeaseOfWork, OneHasItUntilItEndsOrGrowsOld) {
+  const data::TestFolder folder;
+  auto first = Lease::take(folder.path(), "a", std::chrono::seconds(1));
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(Lease::take(folder.path(), "a", std::chrono::seconds(1)), nullptr);
+  EXPECT_NE(Lease::take(folder.path(), "b"), nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // it is kept young
+  EXPECT_EQ(Lease::take(folder.path(), "a", std::chrono::seconds(1)), nullptr);
+  first.reset();
+  EXPECT_NE(Lease::take(folder.path(), "a"), nullptr);
+  // Of a process elsewhere that gave no sign for long, and of one here that has ended.
+  write_text(folder / "a", "another-host-1\n");
+  EXPECT_EQ(Lease::take(folder.path(), "a"), nullptr);
+  fs::last_write_time(folder / "a", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_NE(Lease::take(folder.path(), "a"), nullptr);
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename());
+  EXPECT_TRUE(left.empty()) << left.front();
+}
+
+// A document that was written down goes to quarantine, and the process that fails on one writes it down.
+TEST_F(Run, DocumentsThatEndTheProgramGoToQuarantine) {
+  fs::create_directories(folder_ / "bad/journal");
+  write_text(folder_ / "bad/journal/bad_documents",
+             "3\tit made the program fail\t" + (folder_ / "in/a.jsonl").string() + "\n17\thalf a li");
+  EXPECT_EQ(run("bad", 2).flow.quarantined.documents, 5);
+  EXPECT_THAT(files("bad").at("quarantine/00000.jsonl"),
+              HasSubstr("\"reason\":\"it made the program fail\""));
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const fs::path list = folder_ / "list", input = folder_ / "an input.jsonl";
+  EXPECT_EXIT(
+      {
+        DocumentWatch watch(list, 0, [] { ::_exit(7); });
+        std::thread([&] {
+          const DocumentWatch::Document document(&watch, input, 12);
+          ::raise(SIGSEGV);
+        }).join();
+      },
+      ::testing::ExitedWithCode(7), ::testing::_);
+  EXPECT_EXIT(
+      {
+        DocumentWatch watch(list, 0.1, [] { ::_exit(8); });
+        const DocumentWatch::Document document(&watch, input, 13);
+        std::atomic<std::uint64_t> steps = 0;
+        for (;;) ++steps;
+      },
+      ::testing::ExitedWithCode(8), ::testing::_);
+}
+
 // Copies of documents of other shards: 40 texts, some of them twice, and near-copies of the first ten.
 class Deduplicate : public Run {
  protected:
@@ -282,6 +380,43 @@ TEST_F(Deduplicate, CopiesGoAndTheChosenOneStays) {
   EXPECT_EQ(kept.back(), "c9");
 }
 
+// Of equal documents the one of the largest score stays; one without a score counts least.
+TEST_F(Deduplicate, TheBestOfACluster) {
+  std::string lines;
+  const std::string text = "the same words of all documents that stand here";
+  const std::pair<const char*, const char*> scores[] = {{"none", ""},
+                                                        {"low", ",\"quality\":-3.5"},
+                                                        {"high", ",\"quality\": 0.75"},
+                                                        {"text", ",\"quality\":\"9\""}};
+  for (const auto& [id, score] : scores)
+    lines += fmt::format("{{\"id\":\"{}\",\"text\":\"{}\"{}}}\n", id, text, score);
+  write_text(folder_ / "in/all.jsonl", lines);
+  write_text(folder_ / "pipeline.yaml", "deduplicate:\n  - exact: {keep: best, score: quality}\n");
+  run("best", 2);
+  EXPECT_THAT(ids("best", "kept"), ::testing::ElementsAre("high"));
+  write_text(folder_ / "pipeline.yaml", "deduplicate:\n  - exact: {keep: best}\n");
+  EXPECT_THAT(error_of([&] { run("none", 1); }), HasSubstr("score: MEMBER"));
+}
+
+TEST_F(Deduplicate, TheReportShowsMeasuresSamplesAndCopiesNextToEachOther) {
+  write_text(folder_ / "in/short.txt", "the text is short");
+  run("out", 2);
+  const std::string report = read_text(folder_ / "out/report.html");
+  for (const char* part :
+       {"Of a sample of 71 documents", "<h3>By source</h3>", "all.jsonl", "<h3>By rule</h3>",
+        "<h3>Rules that fail the same documents</h3>", "<figcaption>length: log10 of bytes</figcaption>",
+        "<figcaption>gopher_quality/gopher_short_doc ≥</figcaption>", ": the limit 50 keeps 98.6 %",
+        "<h4>Nearest to the limit</h4>", "<h2>Near-duplicates, first what stayed</h2>"})
+    EXPECT_THAT(report, HasSubstr(part));
+  // Every measured document has its line, also after deduplication.
+  std::istringstream lines(read_text(folder_ / "out/measures/00000.jsonl"));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["id"], "a0");
+  EXPECT_THAT(json["source"].get<std::string>(), HasSubstr("in/all.jsonl"));
+}
+
 TEST_F(Deduplicate, SameBytesForAnyNumberOfWorkersMemoryAndPlaceOfAKill) {
   run("one", 1);
   const auto one = files("one");
@@ -301,6 +436,25 @@ TEST_F(Deduplicate, SameBytesForAnyNumberOfWorkersMemoryAndPlaceOfAKill) {
   EXPECT_THROW(run("stopped", 1, stop.get_token()), Interrupted);
   run("stopped", 2);
   EXPECT_EQ(files("stopped"), one);
+}
+
+TEST_F(Deduplicate, TheOutputIsBrowsed) {
+  write_text(folder_ / "in/short.txt", "the text is <b>short</b> & that is all");
+  run("out", 1);
+  const RunBrowser browser(folder_ / "out");
+  EXPECT_THAT(browser.page("/").body, HasSubstr("placeholder=\"words, an id or a rule\""));
+  const std::string found = browser.page("/search/dropped/IS <b>short").body;
+  EXPECT_THAT(found, HasSubstr("the text <mark>is &lt;b&gt;short</mark>&lt;/b&gt; &amp; that"));
+  EXPECT_THAT(found, HasSubstr("dropped: gopher_quality/gopher_short_doc"));
+  EXPECT_THAT(found, HasSubstr("/document/short%2Etxt%3A1"));
+  EXPECT_THAT(browser.page("/search/kept/IS <b>short").body, HasSubstr("No document."));
+  EXPECT_THAT(browser.page("/document/short.txt:1").body, HasSubstr("&lt;b&gt;short"));
+  const std::string copies = browser.page("/cluster/0").body;
+  for (const char* id : {">a0<", ">b0<", ">c0<"}) EXPECT_THAT(copies, HasSubstr(id));
+  EXPECT_THAT(browser.page("/DATASHEET.md").body, HasSubstr("# Datasheet"));
+  for (const char* path : {"/nothing", "/document/nobody", "/cluster/x", "/search/other/a", ""})
+    EXPECT_EQ(browser.page(path).status, 404) << path;
+  EXPECT_THAT(error_of([&] { RunBrowser(folder_ / "in"); }), HasSubstr("no complete output"));
 }
 
 TEST_F(Run, RefusesAnotherPipelineInputsAndDirectories) {

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
 #include "curate/dedup/record_sorter.h"
 #include "curate/io/json_document.h"
 #include "curate/run/cut_pass.h"
+#include "curate/run/measures.h"
 #include "curate/run/shard.h"
 #include "curate/run/shard_lines.h"
 #include "curate/run/sidecar.h"
@@ -16,8 +18,7 @@
 namespace stoa::curate {
 namespace {
 
-constexpr std::size_t kBytesPerDocument =
-    4 + 4 + 4 + 1 + 1;  // clusters, lengths or survivors, what is known of each
+constexpr std::size_t kProgramBytes = std::size_t{64} << 20;  // its code, tables and buffers
 
 fs::path side_path(const fs::path& work, std::int64_t shard) {
   return work / fmt::format("side/{:05}.bin", shard);
@@ -53,16 +54,25 @@ void add_cut(const Pipeline& pipeline, CutTexts& texts, std::string_view line, c
 
 }  // namespace
 
+std::size_t bytes_per_document(const Pipeline& pipeline) {
+  const bool ranked = std::any_of(pipeline.deduplications.begin(), pipeline.deduplications.end(),
+                                  [](const Deduplication& how) { return how.keep != Survivor::kFirst; });
+  // Clusters of one way and of all, by which one it goes, bits; ranks and whose is the largest.
+  return 4 + 4 + 1 + 1 + (ranked ? 4 + 4 : 0);
+}
+
 Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::int64_t shards,
                            std::size_t memory, Console& console) {
   Duplicates found;
   std::size_t documents = 0;
   for (std::int64_t s = 0; s < shards; ++s) documents += Sidecar(side_path(work, s)).kept();
+  const std::size_t held = documents * bytes_per_document(pipeline);
   require<ConfigError>(
-      documents * kBytesPerDocument <= memory / 2,
+      held <= memory / 2,
       "deduplication of {} documents needs {} besides what it sorts in; give at least --memory {:.2f}",
-      documents, format_bytes(static_cast<double>(documents * kBytesPerDocument)),
-      2e-9 * static_cast<double>(documents * kBytesPerDocument) + 0.01);
+      documents, format_bytes(static_cast<double>(held)), 2e-9 * static_cast<double>(held) + 0.01);
+  // What is left when the program itself has taken its part; half of it, as allocators are.
+  const std::size_t sorted = (memory - held - std::min((memory - held) / 3, kProgramBytes)) / 2;
   found.removed.resize(documents);
   found.in_cluster.resize(documents);
   found.by.resize(documents);
@@ -73,17 +83,16 @@ Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::
     const Deduplication& how = pipeline.deduplications[d];
     Progress progress(console, how.name, static_cast<double>(shards), " shards");
     Clusters clusters(documents);
-    std::vector<std::uint32_t> lengths(how.keep == Survivor::kLongest ? documents : 0);
-    RecordSorter sorter(work / "sort", memory / 2);
+    std::vector<std::uint32_t> ranks(how.keep == Survivor::kFirst ? 0 : documents);
+    RecordSorter sorter(work / "sort", sorted);
     std::uint64_t document = 0;
     for (std::int64_t s = 0; s < shards; ++s) {
-      Sidecar(side_path(work, s))
-          .each(count, d, [&](std::uint32_t bytes, std::span<const std::uint64_t> keys) {
-            if (!lengths.empty()) lengths[document] = bytes;
-            if (!found.removed[document])
-              for (const std::uint64_t key : keys) sorter.add({key, document});
-            ++document;
-          });
+      Sidecar(side_path(work, s)).each(count, d, [&](std::uint32_t, const SideEntry& entry) {
+        if (!ranks.empty()) ranks[document] = entry.rank;
+        if (!found.removed[document])
+          for (const std::uint64_t key : entry.keys) sorter.add({key, document});
+        ++document;
+      });
       progress.update(static_cast<double>(s + 1));
     }
     KeyRecord last;
@@ -94,7 +103,7 @@ Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::
       last = record;
       has_last = true;
     });
-    const std::vector<bool> removed = find_removed(clusters, how.keep, lengths);
+    const std::vector<bool> removed = find_removed(clusters, ranks);
     for (std::uint32_t i = 0; i < documents; ++i) {
       if (found.removed[i]) continue;
       const std::uint32_t root = clusters.root(i);
@@ -138,8 +147,8 @@ void write_second_pass(const Pipeline& pipeline, const fs::path& work, const Jou
                            ShardLines(work / fmt::format("quarantine/{:05}.jsonl", s))};
     std::vector<std::uint32_t> lengths;
     side.each(pipeline.deduplications.size(), 0,
-              [&](std::uint32_t bytes, std::span<const std::uint64_t>) { lengths.push_back(bytes); });
-    Shard shard(output, s);
+              [&](std::uint32_t bytes, const SideEntry&) { lengths.push_back(bytes); });
+    Shard shard(output, s, kMeasuresFolder);
     std::size_t kept = 0;
     for (const char f : side.fates()) {
       const auto fate = static_cast<Fate>(f);
@@ -164,6 +173,8 @@ void write_second_pass(const Pipeline& pipeline, const fs::path& work, const Jou
         add_cut(pipeline, *cut, line, members, bytes, record.flow, shard);
       }
     }
+    ShardLines measures(work / fmt::format("{}/{:05}.jsonl", kMeasuresFolder, s));
+    while (!measures.at_end()) shard.add_tags(measures.next());
     record.files = shard.commit();
     journal.add(std::move(record));
     progress.update(static_cast<double>(s + 1));

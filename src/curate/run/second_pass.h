@@ -1,6 +1,7 @@
 // Deduplication of what the stages kept: over all shards of the first pass, in stated memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <stop_token>
 #include <vector>
@@ -18,6 +19,9 @@ struct Duplicates {
   std::vector<std::uint32_t> cluster;  // first document of its cluster; itself where there is no copy
   std::vector<bool> in_cluster;
 };
+
+// Bytes that find_duplicates() holds for every document, besides what it sorts.
+std::size_t bytes_per_document(const Pipeline& pipeline);
 
 // `work`: the folder of the first pass. ConfigError where the documents do not fit the memory.
 Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::int64_t shards,

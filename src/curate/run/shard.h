@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "curate/run/process.h"
+#include "curate/run/tags.h"
 
 namespace stoa::curate {
 
@@ -22,22 +23,28 @@ inline constexpr std::array<const char*, 3> kFolders = {"kept", "dropped", "quar
 
 class Shard {
  public:
-  // `with_side`: also side/00000.bin (sidecar.h).
-  Shard(fs::path directory, std::int64_t number, bool with_side = false)
-      : directory_(std::move(directory)), number_(number), with_side_(with_side) {}
-  // `tags`: the line of attributes/00000.jsonl (tags.h) that belongs to it; empty: none.
+  // `tags_folder`: where the lines `tags` of add() go. `with_side`: also side/00000.bin (sidecar.h).
+  Shard(fs::path directory, std::int64_t number, const char* tags_folder = kTagsFolder,
+        bool with_side = false);
+  // `tags`: a line about the document (tags.h); empty: none.
   void add(Fate fate, std::string_view line, std::string_view side = {}, std::string_view tags = {});
+  void add_tags(std::string_view tags) { add_line(lines_[kFolders.size()], tags); }
   std::vector<OutputFile> commit();
 
  private:
+  // A file that is made with its first line, and appears with commit().
+  struct Lines {
+    std::string folder, waiting;
+    std::int64_t count = 0;
+    std::unique_ptr<AtomicFile> file;
+  };
+  void add_line(Lines& to, std::string_view line, const char* extension = "jsonl");
+
   fs::path directory_;
   std::int64_t number_;
   bool with_side_;
-  std::array<std::string, 3>
-      content_;  // held until the end, so that a kill leaves nothing: a shard is some 10 MB
-  std::array<std::int64_t, 3> documents_{};
-  std::string fates_, side_, tags_;
-  std::int64_t tagged_ = 0;
+  std::array<Lines, 5> lines_;  // by Fate; tags; side
+  std::string fates_;
 };
 
 }  // namespace stoa::curate

@@ -13,27 +13,32 @@
 
 namespace stoa::curate {
 
-// Appends one kept document: its bytes of text, then for every deduplication the number of its keys and the
-// keys.
-void append_side(std::uint32_t text_bytes, std::span<const std::vector<std::uint64_t>> keys,
-                 std::string& out);
+// What a deduplication needs to know of a document.
+struct SideEntry {
+  std::uint32_t rank = 0;  // of its copies the one of the largest rank stays
+  std::vector<std::uint64_t> keys;
+};
+
+// Appends one kept document: its bytes of text, then for every deduplication its rank, the number of its keys
+// and the keys.
+void append_side(std::uint32_t text_bytes, std::span<const SideEntry> entries, std::string& out);
 
 class Sidecar {
  public:
   explicit Sidecar(const fs::path& path);  // DataError where it is damaged
   std::string_view fates() const { return fates_; }
   std::uint32_t kept() const { return kept_; }  // documents
-  // Calls visit(bytes of text, keys of `deduplication`) for every kept document, in order.
+  // Calls visit(bytes of text, entry of `deduplication`) for every kept document, in order; reads the file.
   void each(std::size_t deduplications, std::size_t deduplication,
-            const std::function<void(std::uint32_t, std::span<const std::uint64_t>)>& visit) const;
+            const std::function<void(std::uint32_t, const SideEntry&)>& visit) const;
 
  private:
-  std::string content_;
-  std::string_view fates_, records_;
+  const fs::path path_;
+  std::string fates_;
   std::uint32_t kept_ = 0;
 };
 
-// The content of a file of that kind.
-std::string sidecar_content(std::string_view fates, std::string_view records);
+// What stands behind the records of a file of that kind.
+std::string sidecar_end(std::string_view fates);
 
 }  // namespace stoa::curate

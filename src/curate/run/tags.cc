@@ -46,7 +46,9 @@ void TagLine::add(std::string_view stage, const Verdict::Value& value) {
   out_ += ']';
 }
 
-void TagLine::finish(std::size_t text_bytes) { out_ += fmt::format("],\"bytes\":{}}}\n", text_bytes); }
+void TagLine::finish(std::size_t text_bytes, std::string_view members) {
+  out_ += fmt::format("],\"bytes\":{}{}}}\n", text_bytes, members);
+}
 
 struct TagReader::Parser {
   simdjson::dom::parser dom;

@@ -25,7 +25,8 @@ class TagLine {
  public:
   TagLine(std::string_view id, std::string& out);
   void add(std::string_view stage, const Verdict::Value& value);
-  void finish(std::size_t text_bytes);
+  // `members`: further ones, each with a comma before it.
+  void finish(std::size_t text_bytes, std::string_view members = {});
 
  private:
   std::string& out_;

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Whether cleaning helps: the same tiny GPT trained on raw and on cleaned text, as many tokens of each, with three seeds; loss on clean text that neither has seen.
+
+  python bench/data/helps.py STOA [DOCUMENTS.jsonl] [--steps N] [--limit N] [--output RESULT.json]
+
+DOCUMENTS.jsonl holds texts (`tests/slow/curate_oracle.py --collect` makes such a file; without it, the documentation and manual pages of this machine, in all its
+languages, are collected). They are clean here: long enough, no two alike; a tenth is held out. Raw text is the rest as a crawl has it: menus and footers around
+documents, copies and near-copies, pages of noise (symbols, lists of words, lines that repeat). `stoa data run` cleans that; it is not told which is which.
+Losses are per token of one tokenizer, trained on the raw text. Needs Python alone.
+"""
+import argparse
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import tempfile
+
+PIPELINE = """stages:
+  - gopher_repetition
+  - gopher_quality: {min_stop_words: 0, max_non_alpha_words_ratio: 0.6}
+deduplicate: [exact, minhash]
+cut: [{lines: {min_characters: 15}}]
+"""
+MODEL = ["tiny", "model.num_layers=3", "model.hidden_size=96", "model.num_attention_heads=4", "model.encoder_seq_length=128", "model.micro_batch_size=8",
+         "model.global_batch_size=8", "model.optim.lr=2e-3", "model.optim.sched.warmup_steps=50", "trainer.val_check_interval=0"]
+MENU = ["Home | Products | Support | Blog | Contact us", "Skip to main content", "Sign in / Register", "Share this page: Facebook Twitter Reddit",
+        "Cookie settings - we use cookies to improve your experience on this site", "Copyright 2026 All rights reserved. Terms of use. Privacy policy",
+        "Related articles you may like", "Subscribe to our newsletter!", "Click here to read more ..."]
+
+
+def noise(rng):
+    kind = rng.randrange(3)
+    if kind == 0:
+        return "".join(rng.choice("#$%&*{}[]<>|~^=+;:0123456789 ") for _ in range(rng.randint(500, 3000)))
+    if kind == 1:
+        words = ["cheap", "buy", "online", "price", "best", "casino", "free", "download", "now", "shop"]
+        return " ".join(rng.choice(words) for _ in range(rng.randint(100, 500)))
+    return "\n".join([rng.choice(MENU)] * rng.randint(20, 80))
+
+
+def raw_of(texts, rng):
+    """Texts as a crawl has them; each a line of JSON's "text"."""
+    out = []
+    for text in texts:
+        if rng.random() < .6:
+            text = "\n".join(rng.sample(MENU, 4)) + "\n" + text + "\n" + "\n".join(rng.sample(MENU, 4))
+        out += [text] * (1 if rng.random() < .7 else rng.randint(2, 6))
+        if rng.random() < .15:
+            words = text.split(" ")
+            words[rng.randrange(len(words))] = "changed"
+            out.append(" ".join(words))
+        if rng.random() < .4:
+            out.append(noise(rng))
+    rng.shuffle(out)
+    return out
+
+
+def write(path, texts):
+    path.write_text("".join(json.dumps({"id": str(i), "text": t}) + "\n" for i, t in enumerate(texts)), encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("stoa")
+    parser.add_argument("documents", nargs="?")
+    parser.add_argument("--limit", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--output")
+    a = parser.parse_args()
+    stoa = str(pathlib.Path(a.stoa).resolve())
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        documents = a.documents and pathlib.Path(a.documents).resolve()
+        if not documents:
+            documents = folder / "documents.jsonl"
+            oracle = pathlib.Path(__file__).resolve().parent.parent.parent / "tests/slow/curate_oracle.py"
+            subprocess.run(["python3", oracle, documents, "--collect"], check=True)
+        texts = list(dict.fromkeys(t for line in open(documents, encoding="utf-8") if 400 <= len(t := json.loads(line)["text"]) <= 6000))
+        random.Random(1).shuffle(texts)
+        texts = texts[:a.limit]
+        held_out, clean = texts[:len(texts) // 10], texts[len(texts) // 10:]
+
+        def run(*words):
+            return subprocess.run([stoa, *map(str, words)], check=True, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+        raw = raw_of(clean, random.Random(2))
+        write(folder / "raw.jsonl", raw)
+        write(folder / "held-out.jsonl", held_out)
+        (folder / "pipeline.yaml").write_text(PIPELINE)
+        flow = json.loads(run("data", "run", "pipeline.yaml", "--input", "raw.jsonl", "--output", "clean", "--json"))["flow"]
+        with open(folder / "cleaned.jsonl", "wb") as out:
+            for part in sorted(folder.glob("clean/kept/*.jsonl")):
+                out.write(part.read_bytes())
+        run("tokenizer", "train", "raw.jsonl", "--vocab-size", "4096", "--output", "tok")
+        for data in ("raw", "cleaned"):
+            run("data", "prepare", f"{data}.jsonl", "--tokenizer", "tok", "--output", data)
+        losses = {"raw": [], "cleaned": []}
+        for seed in range(1, a.seeds + 1):
+            for data, found in losses.items():
+                output = f"run-{data}-{seed}"
+                run("train", *MODEL, f"model.data={data}", "model.tokenizer=tok", "model.data.splits_string='100,0,0'", f"trainer.max_steps={a.steps}",
+                    f"model.seed={seed}", "--output", output)
+                found.append(json.loads(run("eval", "perplexity", output, "--text", "held-out.jsonl", "--json"))["loss"])
+                print(f"seed {seed}, {data}: {found[-1]:.4f}", flush=True)
+        result = {"documents": len(texts), "raw": flow["read"], "kept": flow["kept"], "dropped": {k: v["documents"] for k, v in flow["dropped"].items()},
+                  "tokens": a.steps * 8 * 128, "losses": losses, "means": {k: statistics.mean(v) for k, v in losses.items()}}
+        print(json.dumps(result, indent=1))
+        if a.output:
+            pathlib.Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
