@@ -24,8 +24,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr std::int64_t kBatch = 8;
-constexpr double kMostSeconds = 86400;  // of one trial
-constexpr double kMostEpochs = 1000;    // trials are small: what is taken often is still learnt
+constexpr std::int64_t kLeastTokens = 50'000;  // of a mixture: documents are taken whole
+constexpr double kMostSeconds = 86400;         // of one trial
+constexpr double kMostEpochs = 1000;           // trials are small: what is taken often is still learnt
 
 struct MixArguments {
   std::string recipe, tokenizer, output;
@@ -90,7 +91,8 @@ class MixTrials {
     const fs::path folder = fs::path(a_.output) / "trial";
     fs::remove_all(folder);  // of a process that was killed
     fs::create_directories(folder);
-    write_text(folder / "recipe.yaml", recipe_text(weights, a_.steps * kBatch * a_.sequence));
+    write_text(folder / "recipe.yaml",
+               recipe_text(weights, std::max(kLeastTokens, a_.steps * kBatch * a_.sequence)));
     Console quiet(Console::Level::kQuiet);
     curate::BlendOptions options;
     options.recipe = folder / "recipe.yaml";

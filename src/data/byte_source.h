@@ -20,7 +20,8 @@ class ByteSource {
       const = 0;  // bytes of the file consumed so far (compressed ones), for progress
 };
 
-// Compressed data that has grown to more than kFreeGrowth bytes must not have grown more than so many times.
+// Compressed data that has grown to more than kFreeGrowth bytes must not be more than kMostGrowth times its
+// size.
 inline constexpr std::uint64_t kFreeGrowth = std::uint64_t{64} << 20, kMostGrowth = 800;
 
 enum class Compression { kNone, kGzip, kBzip2, kZstd };

@@ -81,7 +81,7 @@ void RecordSorter::each(const std::function<void(const KeyRecord&)>& visit) {
     return;
   }
   if (!records_.empty()) write_run();
-  records_ = {};
+  std::vector<KeyRecord>().swap(records_);  // assigning {} would keep its memory
   const std::size_t buffer = std::max(kLeastBuffer, memory_ / sizeof(KeyRecord) / runs_.size());
   std::vector<std::unique_ptr<Run>> open;
   using Head = std::pair<KeyRecord, std::size_t>;

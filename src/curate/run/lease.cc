@@ -75,7 +75,7 @@ std::unique_ptr<Lease> Lease::take(const fs::path& folder, const std::string& na
   if (!make_alone(path)) {
     const auto changed = changed_at(path);
     if (changed && !holder_has_ended(path) && time_of(folder) - *changed < lifetime) return nullptr;
-    // Of those that see it is old, one moves it away.
+    // Several may see that it is old; one of them moves it away.
     const fs::path old = folder / fmt::format("old-{}-{}", name, holder_name());
     if (changed && ::rename(path.c_str(), old.c_str()) != 0) return nullptr;
     std::error_code ignored;

@@ -53,7 +53,7 @@ std::vector<MeasuredDocument> read_measures(const fs::path& output, std::int64_t
       const std::string_view line = lines.next();
       const TaggedDocument& tags = reader.read(line.substr(0, line.size() - 1), lines.readable());
       const auto json = nlohmann::json::parse(line, nullptr, false);
-      require<DataError>(json.is_object(), "a line of measures is no JSON object");
+      require<DataError>(json.is_object(), "a line of measures is not a JSON object");
       all.push_back({json.value("id", ""), json.value("source", ""), json.value("language", ""), tags.bytes,
                      tags.values});
     }
