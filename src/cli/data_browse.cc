@@ -37,7 +37,7 @@ void browse(const BrowseArguments& a, Context& context) {
       a.server, [&](const serve::http::Request& request, std::shared_ptr<serve::http::Answer> answer) {
         if (request.method != "GET") return answer->send({405, "text/plain", "only GET is answered\n"});
         if (!is_own_name(request.header("host"), a.server.host))
-          return answer->send({403, "text/plain", "another name than this server's\n"});
+          return answer->send({403, "text/plain", "not a name of this server\n"});
         curate::BrowsedPage page = browser.page(request.path);
         answer->send({page.status, std::move(page.content_type), std::move(page.body)});
       });

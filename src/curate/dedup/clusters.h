@@ -25,7 +25,7 @@ class Clusters {
   std::vector<std::uint32_t> parents_;  // of smaller or equal number
 };
 
-// A number that is larger for the better of two scores; of what is no number, smaller than of any number.
+// A number that is larger for the better of two scores; that of NaN is smaller than all.
 std::uint32_t rank_of_score(double score);
 
 // For every document whether another one of its cluster stays in its place. `ranks`: by document, the largest
