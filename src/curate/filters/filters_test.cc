@@ -317,7 +317,7 @@ TEST(Roots, MeasuresWhatItsOwnFiltersMeasure) {
 
 // In languages whose words have several pieces, groups of pieces are looked up, too.
 TEST(Roots, GroupsOfWordsAreLookedUp) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const auto share = [&](const std::string& list, const std::string& joint, const std::string& text) {
     write_text(folder / "stop", list);
     RootsFilter options;

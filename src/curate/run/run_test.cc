@@ -268,7 +268,7 @@ TEST_F(Run, PiecesOfAnotherRunAreRefused) {
 }
 
 TEST(LeaseOfWork, OneHasItUntilItEndsOrGrowsOld) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   auto first = Lease::take(folder.path(), "a", std::chrono::seconds(1));
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(Lease::take(folder.path(), "a", std::chrono::seconds(1)), nullptr);
