@@ -295,9 +295,13 @@ std::string change_case(std::string_view text, Case to, Budget& budget) {
     }
     const auto upper = utf8proc_toupper(code), lower = utf8proc_tolower(code);
     const bool raise = to == Case::kUpper || (to != Case::kLower && word_begins);
-    std::array<utf8proc_uint8_t, 4> bytes{};
-    const auto count = utf8proc_encode_char(raise ? upper : lower, bytes.data());
-    out.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(count));
+    if (!raise && code == 0x130) {  // the one letter whose small form is two characters
+      out += "i\u0307";
+    } else {
+      std::array<utf8proc_uint8_t, 4> bytes{};
+      const auto count = utf8proc_encode_char(raise ? upper : lower, bytes.data());
+      out.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(count));
+    }
     word_begins = to == Case::kTitle && upper == lower;
   }
   return out;

@@ -87,6 +87,7 @@ void add_eval_command(CLI::App& app, Context& context) {
   add_eval_run(*eval, context);
   add_eval_tasks(*eval, context);
   add_eval_compare(*eval, context);
+  add_eval_report(*eval, context);
   add_eval_perplexity(*eval, context);
   add_baselines(*eval);
 }

@@ -15,6 +15,7 @@
 #include "cli/eval_task_options.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
+#include "cli/plan_arguments.h"
 #include "cli/print.h"
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
@@ -36,7 +37,7 @@ struct EvalArguments {
   std::int64_t api_requests = 8;
   bool api_chat = false;
   TaskPlaces places;
-  std::string tasks, output, seed = "0,1234,1234,1234", gen_kwargs, system, multiturn = "true",
+  std::string tasks, output, seed = "0,1234,1234,1234", gen_kwargs, metadata, system, multiturn = "true",
                              add_bos = "auto";
   std::optional<std::int64_t> shots, max_length;
   std::optional<double> limit;
@@ -113,7 +114,15 @@ eval::EvaluationOptions evaluation_options(const EvalArguments& a, const std::ve
   options.threads = available_cores();
   options.scoring.max_length = a.max_length;
   if (a.add_bos != "auto") options.scoring.add_bos = truth_of(a.add_bos, "--add_bos_token");
-  options.data = a.places.data_folders();
+  options.making.data = a.places.data_folders();
+  options.making.words = shipped_file("eval") / "ruler";
+  options.making.python_seed = seeds[0];
+  options.making.numpy_seed = seeds[1];
+  if (!a.metadata.empty()) {
+    options.making.metadata = Json::parse(a.metadata, nullptr, false);
+    require<ConfigError>(options.making.metadata.is_object(), "--metadata: '{}' is not a JSON object",
+                         a.metadata);
+  }
   for (const auto& [name, given] : {std::pair("--tokenizer", !a.tokenizer.empty()),
                                     {"--api-chat", a.api_chat},
                                     {"--api-key-file", !a.api_key_file.empty()}})
@@ -309,6 +318,9 @@ void add_eval_run(CLI::App& eval, Context& context) {
   c->add_option(
       "--gen_kwargs", a->gen_kwargs,
       "Generation options that replace those of the tasks: temperature=0.7,top_p=0.9, or a JSON object");
+  c->add_option("--metadata", a->metadata,
+                "What tasks whose documents are made depend on, a JSON object: {\"max_seq_lengths\": [4096, "
+                "8192], \"num_samples\": 100} for RULER (default: 4096 tokens, 500 documents)");
   c->add_option("--seed", a->seed, "Seeds of Python, numpy, torch and the choice of examples, or one for all")
       ->capture_default_str();
   c->add_option("--bootstrap_iters", a->bootstrap,

@@ -1,4 +1,4 @@
-// `stoa eval run`, `stoa eval tasks` and `stoa eval compare`; where the first two look for tasks and data.
+// `stoa eval run`, `stoa eval tasks`, `stoa eval compare` and `stoa eval report`; where the first two look for tasks and data.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -23,5 +23,6 @@ struct Context;
 void add_eval_run(CLI::App& eval, Context& context);
 void add_eval_tasks(CLI::App& eval, Context& context);
 void add_eval_compare(CLI::App& eval, Context& context);
+void add_eval_report(CLI::App& eval, Context& context);
 
 }  // namespace stoa::cli

@@ -10,6 +10,7 @@
 #include "cli/eval_task_options.h"
 #include "cli/print.h"
 #include "eval/data/find_data.h"
+#include "eval/ruler/making.h"
 #include "eval/tasks/task.h"
 
 namespace stoa::cli {
@@ -29,13 +30,22 @@ Json described(const eval::TaskEntry& entry, const std::vector<fs::path>& data) 
   try {
     const eval::TaskConfig config = eval::make_task_config(entry.yaml, entry.path.string());
     eval::Task::check(config);
-    const auto found = eval::find_split(config, config.evaluated_split(), data);
+    const bool made = !config.maker.empty();
+    eval::FoundSplit found;
+    if (made) {
+      const eval::MakingSource source = eval::ruler_source(config.maker, data);
+      found = {source.files, source.looked_for};
+    } else {
+      found = eval::find_split(config, config.evaluated_split(), data);
+    }
+    out["made"] = made;
     out["config"] = config.as_written;
     out["output_type"] = output_name(config.output);
     out["dataset"] = config.dataset_path + (config.dataset_name.empty() ? "" : ":" + config.dataset_name);
     out["split"] = config.evaluated_split();
-    out["found"] = !found.files.empty();
-    if (found.files.empty())
+    const bool complete = made && found.looked_for.empty();  // it needs no file
+    out["found"] = complete || !found.files.empty();
+    if (out["found"] == false)
       out["expected"] = found.looked_for;
     else
       for (const auto& file : found.files) out["files"].push_back(file.string());
@@ -77,6 +87,8 @@ void list_tasks(const TasksArguments& a) {
   for (const Json& task : tasks) {
     const std::string state =
         task.contains("refused") ? "refused: " + task["refused"].get<std::string>()
+        : task["made"] == true && !task.contains("files") && !task.contains("expected")
+            ? "made when it is asked"
         : task["found"] == true
             ? "found: " + task["files"][0].get<std::string>() +
                   (task["files"].size() > 1 ? fmt::format(" and {} more", task["files"].size() - 1) : "")

@@ -13,10 +13,12 @@
 #include "cli/interrupt.h"
 #include "cli/launch_patience.h"
 #include "cli/number_checks.h"
+#include "cli/plan_arguments.h"
 #include "cli/preset_changes.h"
 #include "cli/rank_machine.h"
 #include "cli/schema.h"
 #include "eval/requests/chat_prompt.h"
+#include "eval/requests/encode.h"
 #include "train/adapter_run.h"
 #include "train/layout_plan.h"
 #include "train/rank_view.h"
@@ -102,7 +104,9 @@ std::shared_ptr<const eval::PreparedEvaluation> prepare_tasks(const train::RunCo
   options.limit = t.eval_limit;
   options.chat = t.eval_chat_template;
   options.threads = available_cores();
-  options.data = places.data_folders();
+  options.making.data = places.data_folders();
+  options.making.words = shipped_file("eval") / "ruler";
+  options.making.tokens = eval::token_count(*inputs.tokenizer, std::nullopt);
   auto tasks = std::make_shared<const eval::PreparedEvaluation>(
       places.index().select(t.eval_tasks), options,
       t.eval_chat_template ? eval::chat_function(*inputs.tokenizer) : nullptr);

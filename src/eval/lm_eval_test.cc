@@ -42,7 +42,7 @@ TEST(LmEval, RequestsAndFiguresAreTheHarness) {
     if (!run["shots"].is_null()) options.num_fewshot = run["shots"].get<std::int64_t>();
     options.fewshot_seed = run["seed"];
     options.bootstrap_draws = 1000;
-    options.data = {fixture.folder / "data"};
+    options.making.data = {fixture.folder / "data"};
     for (const auto& [name, expected] : run["tasks"].items()) {
       SCOPED_TRACE(fmt::format("{} with {} shots", name, dumped(run["shots"])));
       ++tasks;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/file.h"
@@ -320,6 +321,19 @@ TEST_F(Eval, TwoModelsAreComparedOnTheSameQuestions) {
   const std::string html = read_text(path("compare.html"));
   EXPECT_THAT(html, HasSubstr("Question: open door 0\nAnswer:"));
   EXPECT_THAT(html, HasSubstr("gold: 0<br>A: "));
+  const Json report = json_of({"eval", "report", "a", "b", "--json"});
+  EXPECT_EQ(report["figures"][0]["task"], "piqa");
+  EXPECT_EQ(report["figures"][0]["values"][0].get<double>(), acc["a"].get<double>());
+  EXPECT_EQ(report["figures"][0]["values"][1].get<double>(), acc["b"].get<double>());
+  EXPECT_EQ(report["calibration"][0]["values"][0]["documents"], 12);
+  EXPECT_EQ(report["calibration"][0]["values"][1]["right"].get<double>(), acc["b"].get<double>());
+  EXPECT_EQ(static_cast<double>(report["wrong"].size()), std::round(12 * (1 - acc["b"].get<double>())));
+  EXPECT_THAT(stoa_ok({"eval", "report", "a", "b", "--page", "report.html"}).out,
+              HasSubstr("calibration error"));
+  const std::string told = read_text(path("report.html"));
+  EXPECT_THAT(told, HasSubstr("Curves"));
+  if (!report["wrong"].empty()) EXPECT_THAT(told, HasSubstr("Question: open door"));
+  refuse({"eval", "report", "data"}, "'data' holds no results_*.json");
   refuse({"eval", "compare", "a", "data"}, "'data' holds no samples_*.jsonl: evaluate with --log_samples");
   refuse({"eval", "compare", "a", "nowhere"}, "'nowhere' is no folder of results");
   write_text(path("turned/samples_piqa_2999-01-01T00-00-00.000000.jsonl"), "{\"doc_id\": 1}\n");

@@ -74,7 +74,9 @@ Commands about_text() {
           {"eval", "tasks", "nemo"},
           {"eval", "tasks", "nemo", "--json"},
           {"eval", "compare", "samples", "samples"},
-          {"eval", "compare", "samples", "samples", "--json"}};
+          {"eval", "compare", "samples", "samples", "--json"},
+          {"eval", "report", "samples"},
+          {"eval", "report", "samples", "--json"}};
 }
 
 Commands about_speed(const Arguments& model) {
@@ -163,6 +165,7 @@ class StandardOutput : public Workplace {
     write_text(path("samples/samples_t_2026-01-01T00-00-00.jsonl"),
                "{\"doc_id\": 0, \"target\": \"x\", \"arguments\": {\"gen_args_0\": {\"arg_0\": \"q\"}}, "
                "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
+    write_text(path("samples/results_2026-01-01T00-00-00.json"), R"({"results": {"t": {"acc,none": 1.0}}})");
     write_text(path("recipe.yaml"), "sources: [{path: data}]\n");
     write_text(path("two.yaml"), "sources: [{path: data}, {path: text.jsonl}]\n");
     write_text(path("lines.yaml"),

@@ -165,6 +165,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     write_text(path("samples/samples_t_2026-01-01T00-00-00.jsonl"),
                "{\"doc_id\": 0, \"target\": \"x\", \"arguments\": {\"gen_args_0\": {\"arg_0\": \"q\"}}, "
                "\"filtered_resps\": [[\"-1.5\", \"True\"]], \"metrics\": [\"acc\"], \"acc\": 1.0}\n");
+    write_text(path("samples/results_2026-01-01T00-00-00.json"), R"({"results": {"t": {"acc,none": 1.0}}})");
     write_text(path("recipe.yaml"), "sources: [{path: data}]\n");
     write_text(path("lines.yaml"),
                "task: lines\ndataset_path: json\ndataset_kwargs: {data_files: {test: "
@@ -214,6 +215,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"eval run", {"run", "--tasks", "lines.yaml", "--bootstrap_iters", "10"}},
         {"eval tasks", {"nemo"}},
         {"eval compare", {"samples", "samples"}},
+        {"eval report", {"samples"}},
         {"eval baselines", {"--train", "lines.txt", "--text", "lines.txt"}},
         {"checkpoint inspect", {"run"}},
         {"checkpoint verify", {"run"}},

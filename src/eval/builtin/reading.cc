@@ -97,25 +97,6 @@ std::vector<std::string> drop_spans(const Json& answer) {
 }
 
 // --- SQuAD
-std::string squad_normal_form(const std::string& text) {
-  return squeezed(without_articles(without_ascii_punctuation(lowered(text))));
-}
-
-double squad_f1(const std::string& gold, const std::string& answer) {
-  const std::string a = squad_normal_form(gold), b = squad_normal_form(answer);
-  const auto theirs = words_of(a), mine = words_of(b);
-  if (theirs.empty() || mine.empty()) return theirs == mine ? 1 : 0;
-  std::map<std::string_view, int> left;
-  for (const auto word : theirs) ++left[word];
-  int same = 0;
-  for (const auto word : mine)
-    if (left[word] > 0) --left[word], ++same;
-  if (same == 0) return 0;
-  const double precision = static_cast<double>(same) / static_cast<double>(mine.size()),
-               recall = static_cast<double>(same) / static_cast<double>(theirs.size());
-  return (2 * precision * recall) / (precision + recall);
-}
-
 struct SquadScore {
   std::string answer;
   bool answerable = false;
@@ -152,6 +133,25 @@ double best_squad_figure(std::vector<SquadScore> scores, double SquadScore::*sco
 }
 
 }  // namespace
+
+std::string squad_normal_form(const std::string& text) {
+  return squeezed(without_articles(without_ascii_punctuation(lowered(text))));
+}
+
+double squad_f1(const std::string& gold, const std::string& answer) {
+  const std::string a = squad_normal_form(gold), b = squad_normal_form(answer);
+  const auto theirs = words_of(a), mine = words_of(b);
+  if (theirs.empty() || mine.empty()) return theirs == mine ? 1 : 0;
+  std::map<std::string_view, int> left;
+  for (const auto word : theirs) ++left[word];
+  int same = 0;
+  for (const auto word : mine)
+    if (left[word] > 0) --left[word], ++same;
+  if (same == 0) return 0;
+  const double precision = static_cast<double>(same) / static_cast<double>(mine.size()),
+               recall = static_cast<double>(same) / static_cast<double>(theirs.size());
+  return (2 * precision * recall) / (precision + recall);
+}
 
 Json drop_document(const Json& doc) {
   Json out = doc;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "eval/python/text.h"
@@ -12,6 +13,10 @@ namespace stoa::eval {
 Json drop_document(const Json& doc);
 // {"em": 0 or 1, "f1": to two decimals}: the best over the gold answers.
 Json drop_results(const Json& doc, const Json& answers);
+
+// An answer without case, punctuation, articles and needless spaces; F1 of the words of two answers.
+std::string squad_normal_form(const std::string& text);
+double squad_f1(const std::string& gold, const std::string& answer);
 
 // Figures of SQuAD 2's official evaluation: HasAns_ and NoAns_ are of the questions that the text answers and
 // of the others, best_ has the best threshold for giving no answer.

@@ -11,6 +11,7 @@
 #include "eval/metrics/edit_rate.h"
 #include "eval/metrics/text_scores.h"
 #include "eval/python/random.h"
+#include "eval/ruler/making.h"
 
 namespace stoa::eval {
 namespace {
@@ -210,6 +211,8 @@ Aggregated aggregate(const std::string& aggregation, const std::vector<Json>& va
     for (const Json& v : values) all.insert(all.end(), v.begin(), v.end());
     require<DataError>(!all.empty(), "no document has an instruction");
     out.value = mean_of(numbers(all));
+  } else if (aggregation == "ruler") {
+    out.value = ruler_figure(values);
   } else if (aggregation.starts_with("squadv2.")) {
     out.value = squad_figure(std::string_view(aggregation).substr(8), values);
   } else {

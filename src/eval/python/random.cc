@@ -72,6 +72,15 @@ std::uint64_t PythonRandom::below(std::uint64_t n) {
   return drawn;
 }
 
+std::int64_t NumpyRandom::integer(std::int64_t low, std::int64_t high) {
+  const auto most = static_cast<std::uint64_t>(high - low - 1);
+  require<InternalError>(high > low && most < UINT32_MAX, "a number from {} to {}", low, high);
+  const auto mask = static_cast<std::uint32_t>(std::bit_ceil(most + 1) - 1);
+  std::uint64_t drawn = engine_() & mask;
+  while (drawn > most) drawn = engine_() & mask;
+  return low + static_cast<std::int64_t>(drawn);
+}
+
 std::vector<std::size_t> PythonRandom::sample(std::size_t n, std::size_t count) {
   require<InternalError>(count <= n, "{} of {} to be drawn", count, n);
   std::size_t small = 21;

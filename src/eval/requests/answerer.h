@@ -6,6 +6,7 @@
 
 #include "eval/requests/encoded_requests.h"
 #include "eval/requests/prompt.h"
+#include "eval/ruler/making.h"
 
 namespace stoa::eval {
 
@@ -17,6 +18,8 @@ class Answerer {
   virtual std::string identity() = 0;
   // Chats as the context of a request. ConfigError: it has no chat template.
   virtual ChatFunction chat() = 0;
+  // How many tokens a text is to it; null: it has no tokenizer.
+  virtual TokenCount tokens(const ScoringOptions& options) = 0;
 
   struct Facts {
     std::size_t truncated = 0;  // requests whose beginning was cut off

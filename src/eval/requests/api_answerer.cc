@@ -48,6 +48,10 @@ std::string ApiAnswerer::identity() {
   return fmt::format("{} {} {}", options_.server, options_.model, options_.chat ? "chat" : "text");
 }
 
+TokenCount ApiAnswerer::tokens(const ScoringOptions& options) {
+  return tokenizer_ ? token_count(*tokenizer_, options.add_bos) : nullptr;
+}
+
 ChatFunction ApiAnswerer::chat() {
   if (options_.chat) return [](const Json& messages, bool) { return messages.dump(); };
   require<ConfigError>(tokenizer_.has_value(), "--apply_chat_template needs --tokenizer, or --api-chat");

@@ -37,6 +37,7 @@ class ApiAnswerer final : public Answerer {
 
   std::string identity() override;
   ChatFunction chat() override;
+  TokenCount tokens(const ScoringOptions& options) override;
   // ConfigError: the tokenizer is missing, a request that a chat cannot ask, or the server refuses one.
   // IoError: it does not answer, or not as expected.
   Facts answer(std::vector<Request> requests, std::vector<const infer::GenerateOptions*> generation,

@@ -1,6 +1,7 @@
 #include "eval/requests/encode.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
 #include "eval/python/text.h"
@@ -58,6 +59,12 @@ EncodedPair RequestEncoder::pair(const std::string& context, const std::string& 
   require<DataError>(!out.continuation.empty(), "the continuation '{}' has no tokens of its own",
                      continuation);
   return out;
+}
+
+TokenCount token_count(const token::Tokenizer& tokenizer, std::optional<bool> add_bos) {
+  return [encoder = std::make_shared<RequestEncoder>(tokenizer, add_bos)](const std::string& text) {
+    return std::ssize(encoder->text(text));
+  };
 }
 
 std::vector<EncodedPair> rolling_windows(const std::vector<std::int32_t>& tokens, std::int32_t prefix,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "eval/ruler/making.h"
 #include "token/encoder.h"
 
 namespace stoa::eval {
@@ -35,6 +36,9 @@ class RequestEncoder {
   std::optional<std::int32_t> prefix_;
   std::string prefix_text_;
 };
+
+// Counts the tokens that RequestEncoder::text() makes.
+TokenCount token_count(const token::Tokenizer& tokenizer, std::optional<bool> add_bos);
 
 // Windows over a text's tokens: every token is predicted once, full windows have one token of context, the
 // last is filled up with context (lm_eval/utils.py, get_rolling_token_windows).

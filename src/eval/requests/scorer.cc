@@ -156,6 +156,10 @@ std::string ModelAnswerer::identity() {
 
 ChatFunction ModelAnswerer::chat() { return chat_function(model_.tokenizer()); }
 
+TokenCount ModelAnswerer::tokens(const ScoringOptions& options) {
+  return token_count(model_.tokenizer(), options.add_bos);
+}
+
 Answerer::Facts ModelAnswerer::answer(std::vector<Request> requests,
                                       std::vector<const infer::GenerateOptions*> generation,
                                       const ScoringOptions& options, const AnswerTold& told) {

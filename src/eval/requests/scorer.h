@@ -50,6 +50,7 @@ class ModelAnswerer final : public Answerer {
 
   std::string identity() override;
   ChatFunction chat() override;
+  TokenCount tokens(const ScoringOptions& options) override;
   Facts answer(std::vector<Request> requests, std::vector<const infer::GenerateOptions*> generation,
                const ScoringOptions& options, const AnswerTold& told) override;
 

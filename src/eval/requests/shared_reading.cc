@@ -31,11 +31,13 @@ class SharedReader {
         scores_(texts.size()) {}
 
   std::int64_t run() {
-    // Places are left for the branches of what is being read.
-    const std::int64_t together = std::max<std::int64_t>(1, model_.limits().sequences / 4);
+    // Places are left for the branches of what is being read. The first text is read alone: people see soon
+    // that answers come, and when.
+    const std::int64_t places = std::max<std::int64_t>(1, model_.limits().sequences / 4);
     std::size_t root = 0;
     std::int64_t read = 0;
     while (root < roots_.size() || !ready_.empty() || !scheduler_.idle()) {
+      const std::int64_t together = any_told_ ? places : 1;
       while (scheduler_.running() + scheduler_.waiting() < together &&
              (!ready_.empty() || root < roots_.size())) {
         PrefixNode* node = roots_[std::min(root, roots_.size() - 1)].get();
@@ -125,7 +127,7 @@ class SharedReader {
   }
 
   void finish(infer::SequenceId sequence, PrefixNode& node) {
-    for (const std::size_t i : node.texts) told_(i, scores_[i]);
+    for (const std::size_t i : node.texts) told_(i, scores_[i]), any_told_ = true;
     for (const auto& child : node.children) {
       if (scheduler_.running() >= model_.limits().sequences) {
         ready_.push_back(child.get());  // reads the end of the last block again
@@ -152,6 +154,7 @@ class SharedReader {
   std::map<infer::SequenceId, PrefixNode*> nodes_;
   std::vector<TextScore> scores_;
   std::vector<Wanted> wanted_;  // of the pass
+  bool any_told_ = false;
 };
 
 }  // namespace

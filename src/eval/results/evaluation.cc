@@ -107,7 +107,7 @@ PreparedTask prepare_task(const TaskConfig& config, const EvaluationOptions& opt
                           const ChatFunction& chat) {
   const std::int64_t shots = shots_of(config, options);
   if (config.runs_code) require_code_sandbox();  // before the model answers for hours
-  PreparedTask out{load_task(config, shots, options.data), shots, 0, {}, config.generation};
+  PreparedTask out{load_task(config, shots, options.making), shots, 0, {}, config.generation};
   const std::size_t all = out.task.documents().size();
   out.limit = all;
   if (options.limit)
@@ -229,7 +229,9 @@ void require_number(const Answer& answer) {
 Evaluation evaluate(Answerer& answerer, const Selection& selection, const EvaluationOptions& options,
                     const Division& division, const std::function<void(double)>& progress) {
   const auto begin = std::chrono::steady_clock::now();
-  const PreparedEvaluation prepared(selection, options, options.chat ? answerer.chat() : nullptr);
+  EvaluationOptions own = options;
+  own.making.tokens = answerer.tokens(options.scoring);
+  const PreparedEvaluation prepared(selection, std::move(own), options.chat ? answerer.chat() : nullptr);
   Journal journal(options.journal, options.journal.empty() ? "" : answerer.identity(), division);
   AnsweredPart part;
   std::vector<std::size_t> open;  // places in the part that the journal does not have

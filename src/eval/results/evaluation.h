@@ -10,6 +10,7 @@
 #include "eval/metrics/aggregate.h"
 #include "eval/requests/answerer.h"
 #include "eval/results/division.h"
+#include "eval/ruler/making.h"
 #include "eval/tasks/task_index.h"
 
 namespace stoa::eval {
@@ -24,7 +25,8 @@ struct EvaluationOptions {
   std::int64_t bootstrap_draws = 100'000;
   int threads = 1;
   ScoringOptions scoring;
-  std::vector<fs::path> data;
+  // Folders of data, and what documents that are made or shuffled depend on.
+  MakingOptions making;
   fs::path journal;  // folder of answers so far, from which a killed evaluation continues; "": none
 };
 

@@ -69,6 +69,10 @@ SampledDocument document_of(const Json& sample) {
   if (!arguments.empty()) out.prompt = text_of(arguments.begin().value().at("arg_0"));
   out.target = text_of(sample.at("target"));
   out.answer = answer_of(sample);
+  const Json& answers = sample.at("filtered_resps");
+  if (answers.is_array() && answers.size() > 1)
+    for (const Json& answer : answers)
+      if (answer.is_array() && answer.size() == 2) out.choices.push_back(number_of(answer[0]));
   return out;
 }
 

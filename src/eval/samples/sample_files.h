@@ -15,6 +15,7 @@ struct SampledDocument {
   std::int64_t id = 0;
   std::string hash;                       // of the document; "" if the file has none
   std::map<std::string, double> metrics;  // those that are one number
+  std::vector<double> choices;            // log-likelihoods of several continuations
   std::string prompt, target, answer;     // the answer: the choice of the highest score, or the text
 };
 

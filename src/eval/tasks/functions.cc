@@ -10,11 +10,14 @@
 #include "base/nearest.h"
 #include "eval/builtin/code_tests.h"
 #include "eval/builtin/document.h"
+#include "eval/builtin/gpqa.h"
 #include "eval/builtin/instructions.h"
+#include "eval/builtin/languages.h"
 #include "eval/builtin/math_answers.h"
 #include "eval/builtin/reading.h"
 #include "eval/builtin/summaries.h"
 #include "eval/python/regex.h"
+#include "eval/ruler/making.h"
 
 namespace stoa::eval {
 namespace {
@@ -151,26 +154,45 @@ Json mnli_text(const Json& doc) {
 }
 
 const std::map<std::string, DocFunction>& doc_functions() {
-  static const std::map<std::string, DocFunction> table{{"hellaswag.process_docs", hellaswag_doc},
-                                                        {"race.doc_to_text", race_text},
-                                                        {"race.doc_to_target", race_target},
-                                                        {"race.doc_to_choice", race_choice},
-                                                        {"winogrande.doc_to_text", winogrande_text},
-                                                        {"winogrande.doc_to_target", winogrande_target},
-                                                        {"winogrande.doc_to_choice", winogrande_choice},
-                                                        {"wikitext.wikitext_detokenizer", wikitext_target},
-                                                        {"mnli.doc_to_text", mnli_text},
-                                                        {"drop.process_docs", drop_document},
-                                                        {"hendrycks_math.process_docs", math_document}};
+  static const std::map<std::string, DocFunction> table = [] {
+    std::map<std::string, DocFunction> out{{"hellaswag.process_docs", hellaswag_doc},
+                                           {"race.doc_to_text", race_text},
+                                           {"race.doc_to_target", race_target},
+                                           {"race.doc_to_choice", race_choice},
+                                           {"winogrande.doc_to_text", winogrande_text},
+                                           {"winogrande.doc_to_target", winogrande_target},
+                                           {"winogrande.doc_to_choice", winogrande_choice},
+                                           {"wikitext.wikitext_detokenizer", wikitext_target},
+                                           {"mnli.doc_to_text", mnli_text},
+                                           {"drop.process_docs", drop_document},
+                                           {"hendrycks_math.process_docs", math_document}};
+    out.insert(xcopa_functions().begin(), xcopa_functions().end());
+    return out;
+  }();
+  return table;
+}
+
+const std::map<std::string, DocumentsFunction>& documents_functions() {
+  static const std::map<std::string, DocumentsFunction> table{
+      {"gpqa.process_docs", gpqa_documents},
+      {"gpqa_n_shot.process_docs", gpqa_n_shot_documents},
+      {"gpqa_generative.process_docs", gpqa_generative_documents}};
   return table;
 }
 
 const std::map<std::string, ResultFunction>& result_functions() {
   static const std::map<std::string, ResultFunction> table{
-      {"wikitext.process_results", wikitext_results}, {"truthfulqa.process_results_mc2", truthfulqa_mc2},
-      {"drop.process_results", drop_results},         {"hendrycks_math.process_results", math_results},
-      {"squadv2.process_results", squad_results},     {"cnn_dailymail.process_results", highlights_results},
-      {"ifeval.process_results", ifeval_results},     {"xsum.process_results", summary_results}};
+      {"wikitext.process_results", wikitext_results},
+      {"truthfulqa.process_results_mc2", truthfulqa_mc2},
+      {"drop.process_results", drop_results},
+      {"hendrycks_math.process_results", math_results},
+      {"squadv2.process_results", squad_results},
+      {"cnn_dailymail.process_results", highlights_results},
+      {"ifeval.process_results", ifeval_results},
+      {"xsum.process_results", summary_results},
+      {"xquad.process_results_qa", xquad_results},
+      {"common_utils.process_results", ruler_results},
+      {"common_utils.process_results_part", ruler_results}};
   return table;
 }
 
@@ -195,7 +217,8 @@ const std::map<std::string, Json (*)()>& sample_functions() {
 
 const std::map<std::string, std::string>& aggregations_by_name() {
   static const std::map<std::string, std::string> table = [] {
-    std::map<std::string, std::string> out{{"ifeval.agg_inst_level_acc", "ifeval.agg_inst_level_acc"}};
+    std::map<std::string, std::string> out{{"ifeval.agg_inst_level_acc", "ifeval.agg_inst_level_acc"},
+                                           {"common_utils.aggregate_metrics", "ruler"}};
     for (const std::string name : kSquadFigures) out["squadv2." + name] = "squadv2." + name;
     return out;
   }();
@@ -240,20 +263,32 @@ const std::map<std::string, Json>& tasks_by_class() {
 // their functions.
 const std::map<std::string, std::string>& known_python_files() {
   static const std::map<std::string, std::string> table{
-      {"ea97852477b34767", "hellaswag"},       // hellaswag/utils.py
-      {"be737213f712e022", "race"},            // race/preprocess_race.py
-      {"e73b7f90e9bce644", "winogrande"},      // winogrande/preprocess_winogrande.py
-      {"de0d3de863c41d3e", "wikitext"},        // wikitext/preprocess_wikitext.py
-      {"177ef1f54e8fa344", "truthfulqa"},      // truthfulqa/utils.py
-      {"7344586f46bcb0d0", "mnli"},            // glue/mnli/utils.py
-      {"e217f3491e254d9b", "drop"},            // drop/utils.py
-      {"3716a53dec715f2e", "hendrycks_math"},  // hendrycks_math/utils.py
-      {"8e103004369ddfb9", "cnn_dailymail"},   // cnn_dailymail/utils.py
-      {"ab172e76d1844e0b", "bbh"},             // bbh/zeroshot/utils.py, bbh/cot_zeroshot/utils.py
-      {"02b7e85759fae2f4", "squadv2"},         // squadv2/task.py
-      {"5d0c501806c26174", "ifeval"},          // ifeval/utils.py
-      {"a80e7da70438a602", "humaneval"},       // humaneval/utils.py
-      {"81fb4b05db22972e", "mbpp"},            // mbpp/utils.py
+      {"ea97852477b34767", "hellaswag"},        // hellaswag/utils.py
+      {"be737213f712e022", "race"},             // race/preprocess_race.py
+      {"e73b7f90e9bce644", "winogrande"},       // winogrande/preprocess_winogrande.py
+      {"de0d3de863c41d3e", "wikitext"},         // wikitext/preprocess_wikitext.py
+      {"177ef1f54e8fa344", "truthfulqa"},       // truthfulqa/utils.py
+      {"7344586f46bcb0d0", "mnli"},             // glue/mnli/utils.py
+      {"e217f3491e254d9b", "drop"},             // drop/utils.py
+      {"3716a53dec715f2e", "hendrycks_math"},   // hendrycks_math/utils.py
+      {"8e103004369ddfb9", "cnn_dailymail"},    // cnn_dailymail/utils.py
+      {"ab172e76d1844e0b", "bbh"},              // bbh/zeroshot/utils.py, bbh/cot_zeroshot/utils.py
+      {"02b7e85759fae2f4", "squadv2"},          // squadv2/task.py
+      {"5d0c501806c26174", "ifeval"},           // ifeval/utils.py
+      {"a80e7da70438a602", "humaneval"},        // humaneval/utils.py
+      {"81fb4b05db22972e", "mbpp"},             // mbpp/utils.py
+      {"0ba1a2708d07a5cf", "winogrande"},       // xwinograd/utils.py
+      {"15187aab2ca718f5", "xcopa"},            // xcopa/utils.py
+      {"bdcc1140ee8448ab", "xquad"},            // xquad/utils.py
+      {"e277f267385adc33", "gpqa"},             // gpqa/zeroshot/utils.py
+      {"abb58876c451f060", "gpqa_n_shot"},      // gpqa/n_shot/utils.py
+      {"4a48b44802564ed1", "gpqa_generative"},  // gpqa/generative/utils.py and both of chains of thought
+      {"137e75350bb92749", "niah_utils"},       // ruler/niah_utils.py
+      {"8bb9443ca51787aa", "vt_utils"},         // ruler/vt_utils.py
+      {"c395a272b50e00ce", "cwe_utils"},        // ruler/cwe_utils.py
+      {"5c13073fe4e0588b", "fwe_utils"},        // ruler/fwe_utils.py
+      {"af2726b8ac3d7773", "qa_utils"},         // ruler/qa_utils.py
+      {"e36c20322c816903", "common_utils"},     // ruler/common_utils.py
   };
   return table;
 }
@@ -276,6 +311,12 @@ std::string builtin_name(const Json& function, const std::string& source) {
   return module + name.substr(dot);
 }
 
+[[noreturn]] void not_built_in(const Json& function, const std::string& source, const std::string& name,
+                               const std::vector<std::string>& known) {
+  fail<ConfigError>("{}: the function '{}' is Python, which Stoa does not run, and is not built in{}", source,
+                    function.at("!function").get<std::string>(), did_you_mean(name, known));
+}
+
 template <class Table>
 const auto& find_function(const Table& table, const Json& function, const std::string& source) {
   const std::string name = builtin_name(function, source);
@@ -283,14 +324,24 @@ const auto& find_function(const Table& table, const Json& function, const std::s
   if (it != table.end()) return it->second;
   std::vector<std::string> known;
   for (const auto& [n, f] : table) known.push_back(n);
-  fail<ConfigError>("{}: the function '{}' is Python, which Stoa does not run, and is not built in{}", source,
-                    function.at("!function").template get<std::string>(), did_you_mean(name, known));
+  not_built_in(function, source, name, known);
 }
 
 }  // namespace
 
 DocFunction doc_function(const Json& function, const std::string& source) {
   return find_function(doc_functions(), function, source);
+}
+
+DocumentsFunction documents_function(const Json& function, const std::string& source) {
+  const auto it = documents_functions().find(builtin_name(function, source));
+  return it == documents_functions().end() ? nullptr : it->second;
+}
+
+std::string maker_of_documents(const Json& function, const std::string& source) {
+  const std::string name = builtin_name(function, source);
+  if (!ruler_maker(name)) not_built_in(function, source, name, ruler_makers());
+  return name;
 }
 
 ResultFunction result_function(const Json& function, const std::string& source) {

@@ -3,6 +3,7 @@
 // function was checked against: another one's functions are not guessed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 namespace stoa::eval {
 
 using DocFunction = Json (*)(const Json& doc);
+// Changes all documents, in order (process_docs with a state: choices that are shuffled).
+using DocumentsFunction = void (*)(std::vector<Json>& docs, std::uint64_t python_seed);
 // `answers`: [[log-likelihood, greedy], …], [log-likelihood] or [text]; metric by metric.
 using ResultFunction = Json (*)(const Json& doc, const Json& answers);
 // A list of answers to a list of what they stand for (filter_list: custom).
@@ -20,9 +23,13 @@ using MetricFunction = Json (*)(const Json& gold, const Json& answer, const Json
 
 // ConfigError: a function that is not built in, or in a file that is not known.
 DocFunction doc_function(const Json& function, const std::string& source);
+// Null: the function is none of these. Errors as doc_function.
+DocumentsFunction documents_function(const Json& function, const std::string& source);
 ResultFunction result_function(const Json& function, const std::string& source);
 FilterFunction filter_function(const Json& function, const std::string& source);
 MetricFunction metric_function(const Json& function, const std::string& source);
+// Documents that are made (custom_dataset); the name of the maker, which ruler_maker knows.
+std::string maker_of_documents(const Json& function, const std::string& source);
 // Documents for shots.
 Json made_samples(const Json& function, const std::string& source);
 // Names that aggregate() and FilterChain know.

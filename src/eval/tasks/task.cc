@@ -30,9 +30,18 @@ std::vector<std::string> fields_of(const std::vector<Json>& docs) {
   return out;
 }
 
-std::vector<Json> processed(std::vector<Json> docs, const Json& function, const std::string& source) {
+std::vector<Json> processed(std::vector<Json> docs, const Json& function, const std::string& source,
+                            std::uint64_t python_seed) {
   if (function.is_null()) return docs;
   require<ConfigError>(is_function(function), "{}: process_docs: expected a function", source);
+  if (const DocumentsFunction call = documents_function(function, source)) {
+    try {
+      call(docs, python_seed);
+    } catch (const DataError& error) {
+      fail<DataError>("{}: {}", source, error.what());
+    }
+    return docs;
+  }
   const DocFunction call = doc_function(function, source);
   for (std::size_t i = 0; i < docs.size(); ++i) {
     try {
@@ -159,13 +168,13 @@ Json DocField::choices(const Json& doc) const {
   return out;
 }
 
-Task::Task(TaskConfig config, std::vector<Json> documents, std::vector<Json> pool)
+Task::Task(TaskConfig config, std::vector<Json> documents, std::vector<Json> pool, std::uint64_t python_seed)
     : config_(std::move(config)),
-      documents_(processed(std::move(documents), config_.process_docs, config_.source)),
+      documents_(processed(std::move(documents), config_.process_docs, config_.source, python_seed)),
       pool_(config_.shots.samples.is_null() || config_.shots.split
                 ? processed(std::move(pool),
                             config_.shots.split ? config_.shots.process_docs : config_.process_docs,
-                            config_.source)
+                            config_.source, python_seed)
                 : std::move(pool)) {
   require<DataError>(!documents_.empty(), "{}: the split '{}' has no documents", config_.source,
                      config_.evaluated_split());
@@ -195,7 +204,8 @@ void Task::check(const TaskConfig& config) {
     DocField(f->prefix, {}, config.source, "gen_prefix");
   }
   for (const Json* function : {&config.process_docs, &config.shots.process_docs})
-    if (!function->is_null()) doc_function(*function, config.source);
+    if (!function->is_null() && !documents_function(*function, config.source))
+      doc_function(*function, config.source);
   if (!config.process_results.is_null()) result_function(config.process_results, config.source);
   for (const FilterSpec& filter : config.filters) FilterChain chain(filter, config.source);
 }
@@ -204,9 +214,15 @@ std::string Task::description(const Json& doc) const {
   return description_.given() ? description_.rendered(doc) : std::string();
 }
 
-Task load_task(const TaskConfig& config, std::int64_t shots, const std::vector<fs::path>& places) {
+Task load_task(const TaskConfig& config, std::int64_t shots, const MakingOptions& making) {
+  std::vector<Json> made;
+  if (!config.maker.empty()) {
+    Making own(making);
+    made = ruler_maker(config.maker)(own);
+  }
   const auto read = [&](const std::string& split) {
-    const FoundSplit found = find_split(config, split, places);
+    if (!config.maker.empty()) return made;
+    const FoundSplit found = find_split(config, split, making.data);
     require<DataError>(
         !found.files.empty(),
         "the task '{}' finds no split '{}' of the data set '{}': expected {} (folders are given by "
@@ -225,7 +241,7 @@ Task load_task(const TaskConfig& config, std::int64_t shots, const std::vector<f
                   : config.validation_split ? *config.validation_split
                                             : config.evaluated_split());
   }
-  return Task(config, read(config.evaluated_split()), std::move(pool));
+  return Task(config, read(config.evaluated_split()), std::move(pool), making.python_seed);
 }
 
 }  // namespace stoa::eval

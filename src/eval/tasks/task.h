@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "eval/ruler/making.h"
 #include "eval/tasks/functions.h"
 #include "eval/tasks/task_config.h"
 
@@ -52,9 +53,9 @@ std::shared_ptr<const chat::Node> parse_document_template(std::string_view text)
 
 class Task {
  public:
-  // `documents` and `pool` are processed with the task's functions. Pool: where shots are drawn; may be
-  // empty.
-  Task(TaskConfig config, std::vector<Json> documents, std::vector<Json> pool);
+  // `documents` and `pool` are processed with the task's functions, which may shuffle by `python_seed`. Pool:
+  // where shots are drawn; may be empty.
+  Task(TaskConfig config, std::vector<Json> documents, std::vector<Json> pool, std::uint64_t python_seed);
 
   // ConfigError: a template or function of the task cannot be read. Needs no documents.
   static void check(const TaskConfig& config);
@@ -85,6 +86,7 @@ class Task {
 };
 
 // Reads a task's documents; shots are looked for where `shots` > 0. DataError: not found (what, where).
-Task load_task(const TaskConfig& config, std::int64_t shots, const std::vector<fs::path>& places);
+// `making`: its folders of data, and what documents that are made depend on.
+Task load_task(const TaskConfig& config, std::int64_t shots, const MakingOptions& making);
 
 }  // namespace stoa::eval

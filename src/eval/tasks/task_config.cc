@@ -81,6 +81,10 @@ class ConfigReader {
     c.dataset_path = text("dataset_path").value_or("");
     c.dataset_name = text("dataset_name").value_or("");
     if (const Json& kwargs = at("dataset_kwargs"); !kwargs.is_null()) c.dataset_kwargs = kwargs;
+    if (const Json& maker = at("custom_dataset"); !maker.is_null()) {
+      if (!is_function(maker)) wrong("custom_dataset", "expected a function");
+      c.maker = maker_of_documents(maker, source_);
+    }
     c.training_split = text("training_split");
     c.validation_split = text("validation_split");
     c.test_split = text("test_split");
@@ -137,9 +141,6 @@ class ConfigReader {
       if (!at(key).is_null()) wrong(key, "images and sound are not supported");
     if (!at("use_prompt").is_null())
       wrong("use_prompt", "prompts of promptsource are not supported; write doc_to_text");
-    if (!at("custom_dataset").is_null())
-      wrong("custom_dataset",
-            "data that a function of Python makes is not supported; give the documents as a file");
   }
 
   void read_output(TaskConfig& c) const {

@@ -39,6 +39,7 @@ struct TaskConfig {
   std::vector<std::string> tags;
   std::string dataset_path, dataset_name;  // "" : none
   Json dataset_kwargs = Json::object();
+  std::string maker;  // of documents that are made, not loaded (custom_dataset); "": none
   std::optional<std::string> training_split, validation_split, test_split;
   DocFields fields;
   Json process_docs, process_results;
