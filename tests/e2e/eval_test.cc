@@ -277,6 +277,23 @@ TEST_F(Eval, QuestionsThatATextDoesNotAnswerAreCountedApart) {
   EXPECT_GE(results["best_exact,none"], 25.0);
 }
 
+TEST_F(Eval, LongTextsAreMadeAtTheLengthsAskedFor) {
+  const Arguments lengths{"--metadata", R"({"max_seq_lengths": [1024, 2048], "num_samples": 2})",
+                          "--gen_kwargs", "max_gen_toks=3", "--json"};
+  const OrderedJson results = json_of(run("niah_single_1", lengths));
+  const OrderedJson& figures = results["results"]["niah_single_1"];
+  for (const char* figure : {"1024,none", "2048,none"})
+    EXPECT_TRUE(figures.contains(figure)) << figures.dump();
+  EXPECT_EQ(figures["4096,none"], -1.0);
+  EXPECT_EQ(results["n-samples"]["niah_single_1"]["original"], 4);
+  EXPECT_EQ(json_of(run("niah_single_1", lengths + Arguments{"--ranks", "4"}))["results"],
+            results["results"]);
+  refuse(run("niah_single_1", {"--metadata", "4096"}), "--metadata: '4096' is not a JSON object");
+  refuse(run("niah_single_1", {"--metadata", R"({"max_seq_lengths": [9]})"}), "max_seq_lengths: expected");
+  refuse(run("ruler_qa_squad"), "expected 'dev-v2.0.json' in a folder of --data");
+  EXPECT_THAT(stoa_ok({"eval", "tasks", "niah_single_1"}).out, HasSubstr("made when it is asked"));
+}
+
 TEST_F(Eval, DataSetsMayBeWhatDatasetsSaved) {
   fs::create_directories(path("saved/baber"));
   fs::copy(test::source_dir() / "tests/fixtures/arrow/saved", path("saved/baber/piqa"),
@@ -323,16 +340,18 @@ TEST_F(Eval, TwoModelsAreComparedOnTheSameQuestions) {
   EXPECT_THAT(html, HasSubstr("gold: 0<br>A: "));
   const Json report = json_of({"eval", "report", "a", "b", "--json"});
   EXPECT_EQ(report["figures"][0]["task"], "piqa");
-  EXPECT_EQ(report["figures"][0]["values"][0].get<double>(), acc["a"].get<double>());
-  EXPECT_EQ(report["figures"][0]["values"][1].get<double>(), acc["b"].get<double>());
+  EXPECT_DOUBLE_EQ(report["figures"][0]["values"][0].get<double>(), acc["a"].get<double>());
+  EXPECT_DOUBLE_EQ(report["figures"][0]["values"][1].get<double>(), acc["b"].get<double>());
   EXPECT_EQ(report["calibration"][0]["values"][0]["documents"], 12);
-  EXPECT_EQ(report["calibration"][0]["values"][1]["right"].get<double>(), acc["b"].get<double>());
+  EXPECT_DOUBLE_EQ(report["calibration"][0]["values"][1]["right"].get<double>(), acc["b"].get<double>());
   EXPECT_EQ(static_cast<double>(report["wrong"].size()), std::round(12 * (1 - acc["b"].get<double>())));
   EXPECT_THAT(stoa_ok({"eval", "report", "a", "b", "--page", "report.html"}).out,
               HasSubstr("calibration error"));
   const std::string told = read_text(path("report.html"));
   EXPECT_THAT(told, HasSubstr("Curves"));
-  if (!report["wrong"].empty()) EXPECT_THAT(told, HasSubstr("Question: open door"));
+  if (!report["wrong"].empty()) {
+    EXPECT_THAT(told, HasSubstr("Question: open door"));
+  }
   refuse({"eval", "report", "data"}, "'data' holds no results_*.json");
   refuse({"eval", "compare", "a", "data"}, "'data' holds no samples_*.jsonl: evaluate with --log_samples");
   refuse({"eval", "compare", "a", "nowhere"}, "'nowhere' is no folder of results");

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "eval/samples/report_samples.h"
 
 namespace stoa::eval {
 namespace {
@@ -80,6 +81,30 @@ TEST(CompareSamples, WhatCannotBeComparedIsTold) {
   EXPECT_THROW(compare_samples(a, samples_of({1}, "u")), DataError);
   other.tasks["t"]["none"][1].hash = "another";
   EXPECT_THROW(compare_samples(a, other), DataError);
+}
+
+TEST(ReportSamples, CalibrationIsTheMeanDistanceOfConfidenceAndRightAnswers) {
+  std::map<std::int64_t, SampledDocument> documents;
+  const auto add = [&](double likely, double right) {  // two choices; the better has this probability
+    SampledDocument document;
+    document.id = static_cast<std::int64_t>(documents.size());
+    document.choices = {std::log(likely) - 3, std::log(1 - likely) - 3};
+    document.metrics = {{"acc", right}};
+    documents[document.id] = document;
+  };
+  EXPECT_FALSE(calibration_of(documents).has_value());
+  add(0.95, 1), add(0.93, 0), add(0.62, 1), add(0.64, 1);
+  const auto made = calibration_of(documents);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->documents, 4);
+  EXPECT_NEAR(made->confidence, 0.785, 1e-12);
+  EXPECT_NEAR(made->right, 0.75, 1e-12);
+  // Bins of 0.9 and 0.6: |0.5 - 0.94| / 2 + |1 - 0.63| / 2.
+  EXPECT_NEAR(made->error, 0.405, 1e-12);
+  EXPECT_EQ(made->bins[9].documents, 2);
+  EXPECT_NEAR(made->bins[6].confidence, 0.63, 1e-12);
+  documents[4].metrics = {{"acc", 1.0}};  // without choices
+  EXPECT_EQ(calibration_of(documents)->documents, 4);
 }
 
 }  // namespace
