@@ -1,12 +1,12 @@
 // Made documents against those of lm-evaluation-harness: tests/fixtures/eval/ruler.json, which
 // tests/oracle/make_ruler_fixtures.py wrote with a tokenizer of four characters to a token.
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cstdlib>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "eval/builtin/gpqa.h"
 #include "eval/results/sha256.h"
@@ -21,8 +21,6 @@ class Ruler : public ::testing::Test {
  protected:
   Ruler() : json(Json::parse(read_text(test::source_dir() / "tests/fixtures/eval/ruler.json"))) {
     ::setenv("NLTK_DATA", (test::source_dir() / "tests/fixtures/eval/nltk_data").c_str(), 1);
-    std::string pattern = (fs::temp_directory_path() / "stoa_ruler_XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
     fs::create_directories(folder / "baber/paul_graham_essays");
     std::string lines;
     for (const Json& essay : json["essays"]) lines += Json{{"text", essay}}.dump() + "\n";
@@ -30,10 +28,9 @@ class Ruler : public ::testing::Test {
     for (const auto& [name, text] : json["files"].items()) write_text(folder / name, text.get<std::string>());
     options.metadata = {{"max_seq_lengths", json["lengths"]}};
     options.tokens = [](const std::string& text) { return code_points(text) / 4; };
-    options.data = {folder};
+    options.data = {folder.path()};
     options.words = test::source_dir() / "configs/eval/ruler";
   }
-  ~Ruler() override { fs::remove_all(folder); }
 
   std::vector<Json> made(const std::string& task) {
     Making making(options);
@@ -49,7 +46,7 @@ class Ruler : public ::testing::Test {
   }
 
   const Json json;
-  fs::path folder;
+  TestFolder folder;
   MakingOptions options;
 };
 
