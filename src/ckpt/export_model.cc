@@ -197,11 +197,11 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
     shards = writer.shards();
     if (content.stem == kModelStem) write_model_checksums(staging);
     write_text(staging / content.config_name, content.config);
-    for (const SmallFile& file : content.texts) write_text(staging / file.name, file.text);
     if (fs::is_directory(small_files))
       for (const auto& item : fs::directory_iterator(small_files))
         if (item.is_regular_file() && !is_made_anew(item.path()))
           write_text(staging / item.path().filename(), read_text(item.path()));
+    for (const SmallFile& file : content.texts) write_text(staging / file.name, file.text);
   };
   write_complete(output, write, [&] {
     if (progress) progress(total, total);

@@ -54,7 +54,7 @@ struct ExportContent {
   std::string config;  // config.json
   std::vector<TensorEntry> tensors;
   std::function<void(ShardedWriter&)> write;  // all of them
-  std::vector<SmallFile> texts = {};          // such as those of a tokenizer that has no files
+  std::vector<SmallFile> texts = {};          // such as a tokenizer's; in place of small files of their names
   // A directory that holds an adapter has other names, and no checksums of a model.
   std::string_view stem = kModelStem;
   std::string config_name = "config.json";

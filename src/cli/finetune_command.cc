@@ -117,14 +117,9 @@ FinetuneArguments with_all_files(FinetuneArguments a) {
 
 void finetune(const FinetuneArguments& a, Context& context) {
   const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.choice.model, ckpt::Verify::kSizes);
-  require<ConfigError>(
-      !found.adapter,
-      "{} is an adapter of {}: tune that model, with model.peft.restore_from_path={} to train "
-      "the adapter further, or merge the two before (stoa checkpoint merge {} --output DIR)",
-      a.choice.model, found.model.string(), a.choice.model, a.choice.model);
   TrainingJob job = a.job;
   job.config.config = found.model.string();
-  job.config.defaults = finetune_defaults(a.choice, found.model, context.console);
+  job.config.defaults = finetune_defaults(a.choice, found, context.console);
   if (a.plan) return plan_run(a, job.config, context);
   require<ConfigError>(!a.job.config.output.empty(), "no run directory: give --output DIR");
   run_training(job, command_of(a), context, [&](const train::RunConfig&, const train::RunInputs& inputs) {
@@ -156,7 +151,7 @@ void add_finetune_command(CLI::App& app, Context& context) {
               "Leave out records that cannot be used and say which; without it they are an error");
   c->add_option(
        "--method", a->choice.method,
-       "full: all weights; lora: low-rank adapters of all linear layers; dora: the same with trained norms "
+       "lora: low-rank adapters of all linear layers; full: all weights; dora: lora with trained norms "
        "of rows; ia3: factors of keys, values and feed-forward layers; prompt, p-tuning, prefix: virtual "
        "tokens in front of every text. All but full leave the model as it is and are saved in PEFT's form")
       ->capture_default_str()

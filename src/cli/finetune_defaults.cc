@@ -7,7 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "infer/model_files.h"
+#include "infer/adapter_files.h"
+#include "infer/open_base.h"
 #include "tune/tuning_files.h"
 
 namespace stoa::cli {
@@ -27,7 +28,7 @@ struct Method {
   const char* scheme;
   double rate;
 };
-constexpr Method kMethods[] = {{"full", "none", 1},     {"lora", "lora", 10},     {"dora", "lora", 10},
+constexpr Method kMethods[] = {{"lora", "lora", 10},    {"full", "none", 1},      {"dora", "lora", 10},
                                {"ia3", "ia3", 50},      {"prompt", "prompt", 50}, {"p-tuning", "ptuning", 5},
                                {"prefix", "prefix", 50}};
 
@@ -51,7 +52,6 @@ double bytes_of(const TuningFiles& files) {
 // A head of one label in the place of the language model's, without what belongs to that alone.
 void add_score_head(const model::ModelConfig& c, const std::string& objective,
                     std::vector<std::string>& out) {
-  if (c.task.regression()) return;
   out.emplace_back("model.task=sequence_classification");
   out.push_back(fmt::format("model.labels=[{}]", objective == "reward" ? "reward" : "score"));
   if (c.lm_head_bias) out.emplace_back("model.lm_head_bias=false");
@@ -73,6 +73,51 @@ std::vector<std::string> held_back_questions(const FinetuneChoice& choice, const
   return asked->questions(first, kQuestions, choice.chat_template != "none");
 }
 
+// What makes the configuration describe an adapter that there is, and its tokenizer.
+std::vector<std::string> keys_of_adapter(const FinetuneChoice& choice, const infer::ModelFiles& model,
+                                         const fs::path& adapter) {
+  const infer::AdapterFiles files(adapter, model.model(), model.description().family->type);
+  const model::PeftConfig& peft = files.model().config.peft;
+  const bool dora = peft.lora.use_dora;
+  require<ConfigError>(peft.is_lora() && choice.method == (dora ? "dora" : "lora"),
+                       "{} is an adapter of method {}, which is trained further with --method {}{}",
+                       choice.model,
+                       peft.is_ia3()     ? "ia3"
+                       : !peft.is_lora() ? "prompt, p-tuning or prefix"
+                       : dora            ? "dora"
+                                         : "lora",
+                       dora ? "dora" : "lora",
+                       peft.is_lora() ? "" : " alone: give its model, and model.peft.restore_from_path");
+  const auto key = [](const char* name, const std::string& value) {
+    return fmt::format("model.peft.{}={}", name, value);
+  };
+  const model::LoraConfig& c = peft.lora;
+  const auto text = [](const auto& value) { return nlohmann::json(value).dump(); };
+  std::vector<std::string> out{
+      key("restore_from_path", text(adapter.string())),
+      key("lora_tuning.adapter_dim", text(c.adapter_dim)),
+      key("lora_tuning.alpha", text(c.alpha.value_or(static_cast<double>(c.adapter_dim)))),
+      key("lora_tuning.use_rslora", text(c.use_rslora)),
+      key("lora_tuning.target_modules", text(c.target_modules)),
+      key("lora_tuning.rank_pattern", text(c.rank_pattern)),
+      key("lora_tuning.alpha_pattern", text(c.alpha_pattern)),
+      key("modules_to_save", text(peft.modules_to_save)),
+      key("trainable_token_indices", text(peft.trainable_token_indices))};
+  switch (c.bias) {
+    case model::AdapterBias::kNone:
+      break;
+    case model::AdapterBias::kAll:
+      out.push_back(key("lora_tuning.bias", "all"));
+      break;
+    case model::AdapterBias::kLoraOnly:
+      out.push_back(key("lora_tuning.bias", "lora_only"));
+      break;
+  }
+  if (fs::exists(adapter / "tokenizer_config.json"))
+    out.push_back("model.tokenizer=" + text(adapter.string()));
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> finetune_methods() {
@@ -88,9 +133,10 @@ double full_tuning_rate(std::int64_t parameters) {
   return std::round(std::clamp(rate, 5e-6, 1e-3) / unit) * unit;
 }
 
-std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const fs::path& model_path,
+std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const ckpt::FoundCheckpoint& found,
                                            Console& console) {
-  const model::ModelSpec spec = infer::ModelFiles(model_path).model();
+  const infer::ModelFiles model = infer::open_base(found.model, found.adapter);
+  const model::ModelSpec spec = model.model();
   const std::int64_t length = choice.length.value_or(std::min(spec.config.max_positions(), kLongestRow));
   const TuningFiles files(paths_of(choice.data), bad_records(choice));
   const double rows = std::max(1.0, bytes_of(files) / kBytesPerToken / static_cast<double>(length));
@@ -124,7 +170,18 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const f
       fmt::format("model.optim.sched.min_lr={}", rate / 10)};
   if (adapts) out.push_back(fmt::format("model.peft.peft_scheme={}", method.scheme));
   if (choice.method == "dora") out.push_back("model.peft.lora_tuning.use_dora=true");
-  if (scores) add_score_head(spec.config, choice.objective, out);
+  if (found.adapter) {
+    require<ConfigError>(scores == spec.config.task.regression(),
+                         "{} is an adapter of a {}: to train a {} of it, merge the two before (stoa "
+                         "checkpoint merge {} --output DIR)",
+                         choice.model, spec.config.task.regression() ? "reward model" : "language model",
+                         scores ? "reward model" : "language model", choice.model);
+    const std::vector<std::string> keys = keys_of_adapter(choice, model, *found.adapter);
+    out.insert(out.end(), keys.begin(), keys.end());
+    console.line(fmt::format("the adapter of {} is trained further", choice.model));
+  }
+  if (scores && (!spec.config.task.regression() || found.adapter))  // the adapter has it, its model has not
+    add_score_head(spec.config, choice.objective, out);
   if (compares || scores) {
     out.push_back("model.objective.name=" + choice.objective);
     for (const char* part : {"hidden", "attention", "embedding"})

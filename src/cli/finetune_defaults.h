@@ -8,23 +8,25 @@
 #include <vector>
 
 #include "base/console.h"
+#include "ckpt/find_checkpoint.h"
 
 namespace stoa::cli {
 
 struct FinetuneChoice {
   std::string model;
   std::vector<std::string> data, validation;
-  std::string method = "full", objective = "sft", chat_template;
+  std::string method = "lora", objective = "sft", chat_template;
   double epochs = 3;
   std::optional<std::int64_t> length;
   bool skip_bad_records = false;
 };
 
-// Changes of the configuration of a model, a directory or a .gguf file. Rates go by the size of the model,
+// Changes of the configuration of a model, a directory or a .gguf file; with an adapter of it, which is
+// trained further. ConfigError: an adapter that is not a low-rank one. Rates go by the size of the model,
 // batches by that of the data: about 30 steps per epoch, of 1 to 16 rows. IoError, DataError: the data cannot
 // be read.
-std::vector<std::string> finetune_defaults(const FinetuneChoice& choice,
-                                           const std::filesystem::path& model_path, Console& console);
+std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const ckpt::FoundCheckpoint& found,
+                                           Console& console);
 
 // Names of FinetuneChoice::method.
 std::vector<std::string> finetune_methods();

@@ -72,6 +72,8 @@ void add_model(List& list) {
            [](const RunConfig& c) { return c.model.peft.is_ia3(); });
   list.add("model.peft", {"modules_to_save"}, {scheme}, "peft_scheme lora or ia3",
            [](const RunConfig& c) { return c.model.peft.is_lora() || c.model.peft.is_ia3(); });
+  list.add("model.peft", {"trainable_token_indices"}, {scheme}, "peft_scheme lora",
+           [](const RunConfig& c) { return c.model.peft.is_lora(); });
   list.add("model.peft.p_tuning", {"virtual_tokens"}, {scheme}, "peft_scheme ptuning, prompt or prefix",
            [](const RunConfig& c) { return c.model.peft.has_virtual_tokens(); });
   const auto encoder = [](const RunConfig& c) {

@@ -14,7 +14,9 @@ MachineOptions planning_options(const train::RunConfig& config, MachineOptions g
 }
 
 std::int64_t tokenizer_ids(train::RunConfig& config) {
-  if (const auto tokenizer = train::load_run_tokenizer(config).tokenizer) return tokenizer->vocab_size();
+  const train::RunTokenizer run = train::load_run_tokenizer(config);
+  train::train_added_rows(config.model.peft, run.added);
+  if (run.tokenizer) return run.tokenizer->vocab_size();
   if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
   return 0;
 }

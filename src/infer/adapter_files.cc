@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -68,6 +69,19 @@ void name_layers(model::LoraConfig& c, const std::vector<model::LinearModule>& a
   }
 }
 
+// PEFT writes the embedding and the head whole where the vocabulary has grown, without saying so.
+void save_token_matrices(model::PeftConfig& c, const model::ModelSpec& base, const hf::Family& family,
+                         const std::map<std::string, FileValues>& values) {
+  if (!c.trainable_token_indices.empty()) return;  // which are all that has changed
+  for (const hf::Tensor& tensor : hf::tensors(base, family)) {
+    if (!hf::is_token_matrix(tensor.parts.front().name) || !values.contains(tensor.name)) continue;
+    const std::string path = tensor.name.substr(0, tensor.name.rfind('.'));
+    if (std::none_of(c.modules_to_save.begin(), c.modules_to_save.end(),
+                     [&](const auto& saved) { return model::matches_target(saved, path, {}); }))
+      c.modules_to_save.push_back(path);
+  }
+}
+
 }  // namespace
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& base,
@@ -85,6 +99,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
     name_layers(config.peft.lora, model::linear_modules(base, family), held);
     for (const auto& [name, values] : held)
       if (name.ends_with(kEnd)) targets.insert(name.substr(0, name.size() - kEnd.size()));
+    save_token_matrices(config.peft, base, family, held);
     require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
     config.peft.lora.target_modules.assign(targets.begin(), targets.end());
   } else if (config.peft.is_ia3()) {
@@ -107,7 +122,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: {}", directory.string(), error.what());
   }
-  scatter_values(directory);
+  scatter_values();
 }
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted)
@@ -118,17 +133,20 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ad
       return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
                          c.peft_scheme == model::PeftScheme::kPrefix ? "prefix" : "prompt or ptuning");
     if (c.is_ia3()) return std::string("IA3");
-    return fmt::format("rank {}, alpha {}{}{}", c.lora.adapter_dim,
+    const std::size_t rows = c.trainable_token_indices.size();
+    return fmt::format("rank {}, alpha {}{}{}{}", c.lora.adapter_dim,
                        c.lora.alpha.value_or(static_cast<double>(c.lora.adapter_dim)),
-                       c.lora.use_rslora ? ", rsLoRA" : "", c.lora.use_dora ? ", DoRA" : "");
+                       c.lora.use_rslora ? ", rsLoRA" : "", c.lora.use_dora ? ", DoRA" : "",
+                       rows == 0 ? "" : fmt::format(", rows of {} tokens", rows));
   };
   require<ConfigError>(text(theirs) == text(ours), "'{}' is an adapter of {}; {} has {}: give the same",
                        directory.string(), text(theirs), ours.is_lora() ? "peft.lora_tuning" : "model.peft",
                        text(ours));
-  scatter_values(directory);
+  scatter_values();
 }
 
-void AdapterFiles::scatter_values(const fs::path& directory) {
+void AdapterFiles::scatter_values() {
+  const fs::path& directory = directory_;
   const bool virtual_tokens = model_.config.peft.has_virtual_tokens();
   std::map<std::string, FileValues> files =
       virtual_tokens ? read_virtual_values(directory)
@@ -142,6 +160,9 @@ void AdapterFiles::scatter_values(const fs::path& directory) {
       !encodes || files.size() > 1,
       "'{}' holds what its encoder made, without the encoder: continue it with peft_scheme prompt",
       directory.string());
+  if (!model_.adapters->token_rows().empty())
+    for (const hf::Tensor& tensor : hf::tensors(model::base_of(model_), model_.adapters->family()))
+      if (hf::is_token_matrix(tensor.parts.front().name)) files.erase(tensor.name);
   std::vector<std::string> problems;
   for (const hf::AdapterTensor& tensor : hf::adapter_tensors(model_)) {
     const auto found = files.find(tensor.key);

@@ -34,7 +34,7 @@ class AdapterFiles {
 
  private:
   // Takes the values that the files hold for the tensors of model_.
-  void scatter_values(const fs::path& directory);
+  void scatter_values();
 
   fs::path directory_;
   model::ModelSpec model_;

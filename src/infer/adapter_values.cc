@@ -176,6 +176,10 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
     } else if (name.ends_with(kEndFactors)) {
       const std::string known = same_path(name.substr(0, name.size() - kEndFactors.size()), paths);
       if (!known.empty()) key = known + std::string(kEndFactors);
+    } else if (name.ends_with(hf::kTokenRows)) {
+      std::string matrix =
+          same_path(name.substr(0, name.size() - hf::kTokenRows.size()) + ".weight", tensors);
+      if (!matrix.empty()) key = matrix.erase(matrix.rfind('.')) + std::string(hf::kTokenRows);
     } else {
       key = same_path(without(name, kWrapped), tensors);
     }
@@ -194,8 +198,8 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
                        directory.string(), name);
     require<DataError>(
         name.find(".lora_embedding_") == std::string::npos && name.find("lm_head.lora_") == std::string::npos,
-        "'{}' adapts the embedding or the head ({}), which take no branch here: train all of "
-        "it (modules_to_save)",
+        "'{}' adapts the embedding or the head ({}), which take no branch here: train rows of "
+        "some tokens (trainable_token_indices) or all of them (modules_to_save)",
         directory.string(), name);
   }
   require<DataError>(

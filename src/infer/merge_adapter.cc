@@ -1,11 +1,16 @@
 #include "infer/merge_adapter.h"
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "base/file.h"
 #include "ckpt/convert.h"
 #include "model/adapter_plan.h"
 #include "nn/low_rank.h"
 #include "nn/rescaled.h"
+#include "nn/token_rows.h"
 
 namespace stoa::infer {
 
@@ -47,6 +52,17 @@ void rescale(std::vector<float>& w, const std::vector<float>& factors, bool by_c
   for (std::size_t i = 0; i < w.size(); ++i) w[i] *= factors[by_columns ? i % width : i / width];
 }
 
+// Row i of `rows` takes the place of row tokens[i] of w.
+void replace_rows(std::vector<float>& w, const std::vector<float>& rows,
+                  const std::vector<std::int64_t>& tokens) {
+  const auto columns = static_cast<std::ptrdiff_t>(rows.size() / tokens.size());
+  auto from = rows.begin();
+  for (const std::int64_t token : tokens) {
+    std::copy(from, from + columns, w.begin() + token * columns);
+    from += columns;
+  }
+}
+
 // Adds up what single tensors gained and lost.
 class Losses {
  public:
@@ -79,6 +95,27 @@ class Losses {
   double added_ = 0, lost_ = 0, base_ = 0;
 };
 
+// config.json of the model, with as many tokens as it has now. An adapter of a labelled task gives a language
+// model another head.
+std::string config_of(const ModelFiles& base, DType type) {
+  const hf::ModelDescription& stored = base.description();
+  if (!base.fresh().empty()) return hf::write_config(base.model(), *stored.family, type, stored.special);
+  auto json = nlohmann::ordered_json::parse(ckpt::config_with_type(base.directory() / "config.json", type));
+  auto& text = json.contains("vocab_size") || !json.contains("text_config") ? json : json["text_config"];
+  text["vocab_size"] = base.model().vocabulary;
+  return json.dump(2) + "\n";
+}
+
+// The tokenizer and the tokens that end answers, where an adapter has its own.
+std::vector<ckpt::SmallFile> small_files_of(const fs::path& adapter) {
+  std::vector<ckpt::SmallFile> out;
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
+        "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "generation_config.json"})
+    if (fs::exists(adapter / name)) out.push_back({name, read_text(adapter / name)});
+  return out;
+}
+
 }  // namespace
 
 MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, DType type,
@@ -105,6 +142,10 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
     if (!base.fresh().contains(name)) values = base.floats(name);
     const std::vector<float> before = replaced && values.empty() ? *replaced : values;
     if (replaced) values = *replaced;
+    for (const auto& [matrix, rows] : {std::pair("embedding.tokens.weight", nn::TokenRows::kEmbedding),
+                                       std::pair("head.weight", nn::TokenRows::kHead)})
+      if (const std::vector<float>* own = adapter.find(rows); own && name == matrix)
+        replace_rows(values, *own, plan.token_rows());
     const std::string piece = name.substr(0, name.rfind('.'));
     const auto module = modules.find(piece);
     const bool matrix = name.ends_with(".weight");
@@ -137,12 +178,7 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   std::vector<ckpt::TensorEntry> entries = model_entries(base.model(), family, type);
   std::uint64_t total = 0, done = 0;
   for (const auto& entry : entries) total += entry.bytes();
-  // An adapter of a labelled task gives a language model another head.
-  const hf::ModelDescription& stored = base.description();
-  const std::string config = base.fresh().empty()
-                                 ? ckpt::config_with_type(base.directory() / "config.json", type)
-                                 : hf::write_config(base.model(), family, type, stored.special);
-  ckpt::ExportContent content{config, entries, [&](ckpt::ShardedWriter& writer) {
+  ckpt::ExportContent content{config_of(base, type), entries, [&](ckpt::ShardedWriter& writer) {
                                 auto next = entries.begin();
                                 write_model(writer, base.model(), family, type, merged, [&] {
                                   tensors.clear();
@@ -150,6 +186,7 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
                                   if (progress) progress(done, total);
                                 });
                               }};
+  content.texts = small_files_of(adapter.directory());
   return losses.report(ckpt::export_content(base.directory(), content, output, max_shard_bytes, progress));
 }
 

@@ -303,6 +303,7 @@ std::shared_ptr<const ckpt::TensorSource> ModelFiles::tensors() const {
 }
 
 void ModelFiles::grow(ckpt::NewTokens tokens) {
+  const bool head_optional = !fresh_.empty();
   std::vector<std::string> matrices;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const std::string& name = wanted_[i].parts.front().name;
@@ -313,7 +314,7 @@ void ModelFiles::grow(ckpt::NewTokens tokens) {
   tensors_ = std::make_shared<ckpt::GrownRows>(std::move(tensors_), matrices, tokens);
   description_.config.vocab_size = std::max(model_.vocabulary, tokens.end());
   model_ = resolve(description_, directory_);
-  find_tensors(false);
+  find_tensors(head_optional);
 }
 
 void ModelFiles::find_tensors(bool head_optional) {

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "ckpt/adapter_directory.h"
 #include "model/huggingface/adapter_config.h"
+#include "model/huggingface/adapter_tensors.h"
 #include "model/huggingface/task_keys.h"
 
 namespace stoa::infer {
@@ -16,9 +20,9 @@ namespace hf = model::huggingface;
 
 namespace {
 
-model::Task task_of_adapter(const fs::path& directory) {
+hf::AdapterDescription description_of(const fs::path& directory) {
   try {
-    return hf::read_adapter_config(read_text(directory / hf::kAdapterConfig)).task;
+    return hf::read_adapter_config(read_text(directory / hf::kAdapterConfig));
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: {}", directory.string(), error.what());
   }
@@ -37,29 +41,60 @@ std::int64_t classes_of(const fs::path& directory, std::string_view layer) {
   return 0;
 }
 
-}  // namespace
-
-ModelFiles open_base(const fs::path& base, const std::optional<fs::path>& adapter) {
-  const model::Task task = adapter ? task_of_adapter(*adapter) : model::Task::kLanguageModel;
+ModelFiles with_task_of(const fs::path& base, const fs::path& adapter) {
+  const model::Task task = description_of(adapter).task;
   ModelFiles files(base);
   const model::ModelConfig& config = files.model().config;
   if (task == model::Task::kLanguageModel || config.task.labelled() || config.kind != model::ModelKind::kGpt)
     return files;
   const std::string_view layer = hf::head_layer(*files.description().family, task);
-  const std::int64_t classes = layer.empty() ? 0 : classes_of(*adapter, layer);
+  const std::int64_t classes = layer.empty() ? 0 : classes_of(adapter, layer);
   require<DataError>(classes > 0,
                      "'{}' is an adapter for {}, and holds no head ('{}'): PEFT saves it where "
                      "modules_to_save names it",
-                     adapter->string(), task == model::Task::kSequenceClassification ? "texts" : "words",
+                     adapter.string(), task == model::Task::kSequenceClassification ? "texts" : "words",
                      layer.empty() ? "score" : layer);
   model::TaskConfig wanted;
   wanted.type = task;
-  if (const auto known = ckpt::read_adapter_base(*adapter)) wanted.labels = known->labels;
+  if (const auto known = ckpt::read_adapter_base(adapter)) wanted.labels = known->labels;
   if (static_cast<std::int64_t>(wanted.labels.size()) != classes) {
     wanted.labels.clear();
     for (std::int64_t i = 0; i < classes; ++i) wanted.labels.push_back(fmt::format("LABEL_{}", i));
   }
   return {base, wanted};
+}
+
+}  // namespace
+
+ModelFiles open_base(const fs::path& base, const std::optional<fs::path>& adapter) {
+  if (!adapter) return ModelFiles(base);
+  ModelFiles files = with_task_of(base, *adapter);
+  grow_for(files, *adapter);
+  return files;
+}
+
+void grow_for(ModelFiles& base, const fs::path& adapter) {
+  const std::int64_t vocabulary = base.model().vocabulary;
+  std::int64_t end = vocabulary;
+  std::vector<std::string> matrices;
+  for (const hf::Tensor& tensor : hf::tensors(base.model(), *base.description().family))
+    if (hf::is_token_matrix(tensor.parts.front().name)) matrices.push_back(tensor.name);
+  const std::unique_ptr<ckpt::TensorSource> source = ckpt::open_adapter(adapter);
+  for (const ckpt::TensorEntry* entry : source->entries())
+    for (const std::string& matrix : matrices)
+      if (entry->name.ends_with(matrix) && entry->shape.size() == 2)
+        end = std::max(end, entry->shape.front());
+  // Tokens between the model's and these have rows, too: numbers of others are not believed.
+  const std::vector<std::int64_t> tokens = description_of(adapter).config.trainable_token_indices;
+  const std::int64_t most = std::max(end, vocabulary + static_cast<std::int64_t>(tokens.size()));
+  for (const std::int64_t token : tokens) {
+    require<ConfigError>(token < most,
+                         "'{}' has a row of token {} (trainable_token_indices), the model has {} tokens, and "
+                         "not all between are in the adapter",
+                         adapter.string(), token, vocabulary);
+    end = std::max(end, token + 1);
+  }
+  if (end > vocabulary) base.grow({vocabulary, end - vocabulary});
 }
 
 }  // namespace stoa::infer

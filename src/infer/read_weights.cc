@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nn/low_rank.h"
+#include "nn/token_rows.h"
 
 namespace stoa::infer {
 
@@ -46,28 +47,45 @@ std::vector<float> row_norms(const ModelFiles& files, const std::string& matrix,
   return out;
 }
 
-struct StartMagnitudes {
+// Rows of a canonical matrix.
+std::vector<float> rows_of(const ModelFiles& files, const std::string& matrix,
+                           const std::vector<std::int64_t>& tokens, std::int64_t columns) {
+  const std::vector<float> all = files.floats(matrix);
+  std::vector<float> out;
+  for (const std::int64_t token : tokens) {
+    const auto row = all.begin() + token * columns;
+    out.insert(out.end(), row, row + columns);
+  }
+  return out;
+}
+
+struct StartValues {
   const ModelFiles& files;
+  const std::vector<std::int64_t>& tokens;
 
   void read(const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& target,
             const std::function<void(nn::ParamId)>& filled) const {
     constexpr std::string_view kEnd = nn::LowRank::kMagnitude;
-    std::map<std::string, std::vector<float>> norms;
+    std::map<std::string, std::vector<float>> values;
     for (const ShardSpec& part : rank.parts)
       for (const ShardPiece& piece : part.pieces)
         if (piece.name.ends_with(kEnd)) {
           const std::string layer = piece.name.substr(0, piece.name.size() - kEnd.size());
-          norms[piece.name] = row_norms(files, layer + ".weight", piece.global[0]);
+          values[piece.name] = row_norms(files, layer + ".weight", piece.global[0]);
+        } else if (piece.name == nn::TokenRows::kEmbedding || piece.name == nn::TokenRows::kHead) {
+          const bool head = piece.name == nn::TokenRows::kHead;
+          values[piece.name] =
+              rows_of(files, head ? "head.weight" : "embedding.tokens.weight", tokens, piece.global[1]);
         }
-    fill_held(norms, rank, target, filled);
+    fill_held(values, rank, target, filled);
   }
 };
 
 }  // namespace
 
-void read_magnitudes(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
-                     const std::function<TensorView(nn::ParamId)>& memory) {
-  read_files(machine, StartMagnitudes{files}, rank, memory);
+void read_start_values(Machine& machine, const ModelFiles& files, const model::AdapterPlan& plan,
+                       const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& memory) {
+  read_files(machine, StartValues{files, plan.token_rows()}, rank, memory);
 }
 
 void read_weights(Machine& machine, const ModelFiles& files, const HeldParameters& rank,

@@ -6,6 +6,7 @@
 #include "infer/adapter_files.h"
 #include "infer/machine.h"
 #include "infer/model_files.h"
+#include "model/adapter_plan.h"
 
 namespace stoa::infer {
 
@@ -15,9 +16,9 @@ void read_weights(Machine& machine, const ModelFiles& files, const HeldParameter
                   const std::function<TensorView(nn::ParamId)>& memory);
 void read_weights(Machine& machine, const AdapterFiles& files, const HeldParameters& rank,
                   const std::function<TensorView(nn::ParamId)>& memory);
-// Fills the magnitudes of a fresh adapter (nn/low_rank.h) with the norms of the rows of the matrices in
-// `files`.
-void read_magnitudes(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
-                     const std::function<TensorView(nn::ParamId)>& memory);
+// Fills what of a fresh adapter begins as the model is: magnitudes (nn/low_rank.h) with the norms of the rows
+// of the matrices in `files`, rows of tokens (nn/token_rows.h) with those of the embedding and the head.
+void read_start_values(Machine& machine, const ModelFiles& files, const model::AdapterPlan& plan,
+                       const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& memory);
 
 }  // namespace stoa::infer

@@ -269,6 +269,24 @@ AdapterPlan::AdapterPlan(const ModelSpec& base)
   else
     choose_modules(base);
   choose_trained(base);
+  choose_token_rows(base);
+}
+
+void AdapterPlan::choose_token_rows(const ModelSpec& base) {
+  token_rows_ = config_.trainable_token_indices;
+  if (token_rows_.empty()) return;
+  require<ConfigError>(base.config.kind == ModelKind::kGpt,
+                       "peft.trainable_token_indices is for decoders alone");
+  const std::int64_t last = *std::max_element(token_rows_.begin(), token_rows_.end());
+  require<ConfigError>(last < base.vocabulary,
+                       "peft.trainable_token_indices names token {}, the model has {}", last,
+                       base.vocabulary);
+  for (const char* whole : {"embedding.tokens.weight", "head.weight"})
+    require<ConfigError>(
+        !trains_base(whole),
+        "peft.trainable_token_indices and modules_to_save both train rows of {}: leave it out "
+        "of one of them",
+        whole);
 }
 
 void AdapterPlan::check_virtual_tokens(const ModelSpec& base) const {

@@ -77,6 +77,8 @@ class AdapterPlan final : public nn::AdapterPolicy {
   std::int64_t virtual_tokens() const override { return config_.virtual_count(); }
   std::optional<nn::PromptOptions> prompt() const override;
   std::optional<nn::PrefixOptions> prefix() const override;
+  const std::vector<std::int64_t>& token_rows() const override { return token_rows_; }
+  bool head_rows() const override { return config_.trainable_token_head; }
 
  private:
   // ConfigError: a kind of model in which virtual tokens have no place.
@@ -86,6 +88,7 @@ class AdapterPlan final : public nn::AdapterPolicy {
   void choose_trained(const ModelSpec& base);
   // The adapted ones among the modules that a layer of these pieces is made of, in their order.
   std::vector<const AdaptedModule*> modules_of(const std::vector<std::string>& pieces) const;
+  void choose_token_rows(const ModelSpec& base);
   const LoraConfig& lora() const { return config_.lora; }
 
   PeftConfig config_;
@@ -93,7 +96,8 @@ class AdapterPlan final : public nn::AdapterPolicy {
   std::vector<AdaptedModule> modules_;
   std::map<std::string, std::size_t> module_of_;  // by piece
   std::map<std::string, bool> trained_;           // canonical tensors of the model that are trained
-  std::int64_t hidden_ = 0;                       // width of the model
+  std::vector<std::int64_t> token_rows_;
+  std::int64_t hidden_ = 0;  // width of the model
 };
 
 // Null without model.peft.

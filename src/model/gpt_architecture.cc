@@ -1,5 +1,6 @@
 #include "model/gpt_architecture.h"
 
+#include "model/adapter_plan.h"
 #include "model/position_constants.h"
 #include "nn/alibi.h"
 #include "nn/class_head.h"
@@ -7,6 +8,7 @@
 #include "nn/key_prefix.h"
 #include "nn/lm_head.h"
 #include "nn/score_head.h"
+#include "nn/token_rows.h"
 #include "nn/transformer_block.h"
 
 namespace stoa::model {
@@ -21,6 +23,17 @@ Traits GptArchitecture::traits(const ModelConfig& config) {
 }
 
 std::vector<Constant> GptArchitecture::constants() const {
+  std::vector<Constant> out = block_constants();
+  const std::int64_t vocabulary = spec_.vocabulary;
+  if (options_.embedding && spec_.adapters && !spec_.adapters->token_rows().empty())
+    out.push_back({{"looked-up rows", DType::kI32, {vocabulary, 1}},
+                   [tokens = spec_.adapters->token_rows(), vocabulary](std::int64_t) {
+                     return nn::TokenRows::renumbered(tokens, vocabulary);
+                   }});
+  return out;
+}
+
+std::vector<Constant> GptArchitecture::block_constants() const {
   const ModelConfig& c = spec_.config;
   if (options_.layers == 0) return {};
   std::vector<Constant> out = rope_constants(c, options_);
@@ -42,7 +55,9 @@ std::vector<Constant> GptArchitecture::constants() const {
 }
 
 std::unique_ptr<nn::Embedding> GptArchitecture::embedding() const {
-  return std::make_unique<nn::Embedding>(embedding_options(spec_, options_.precision, options_.place));
+  nn::EmbeddingOptions o = embedding_options(spec_, options_.precision, options_.place);
+  o.renumbered = static_cast<int>(block_constants().size());
+  return std::make_unique<nn::Embedding>(o);
 }
 
 std::unique_ptr<nn::Block> GptArchitecture::block(std::int64_t layer) const {

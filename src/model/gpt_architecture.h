@@ -17,6 +17,8 @@ class GptArchitecture final : public Architecture {
   std::unique_ptr<nn::Head> head() const override;
 
  private:
+  std::vector<Constant> block_constants() const;
+
   const ModelSpec& spec_;
   const ChunkOptions& options_;
 };

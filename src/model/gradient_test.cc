@@ -79,6 +79,17 @@ std::vector<Case> cases() {
     lora.config.peft.modules_to_save = {fused ? "wte" : "embed_tokens"};  // below all layers
     out.push_back(lora);
   }
+  for (const bool tied : {true, false}) {
+    Case rows{tied ? "rows_of_tokens_tied" : "rows_of_tokens", llama()};
+    rows.config.share_embeddings_and_output_weights = tied;
+    rows.config.apply_embedding_scaling = tied;
+    rows.config.embedding_dropout = 0.1;
+    rows.config.final_logit_softcapping = tied ? std::optional(5.0) : std::nullopt;
+    rows.config.peft.peft_scheme = PeftScheme::kLora;
+    rows.config.peft.lora.adapter_dim = 2;
+    rows.config.peft.trainable_token_indices = {1, 2, 5};
+    out.push_back(rows);
+  }
   for (const bool fused : {true, false}) {
     Case ia3{fused ? "ia3_of_fused_matrices" : "ia3_of_pieces", fused ? tiny() : llama()};
     ia3.config.peft.peft_scheme = PeftScheme::kIa3;

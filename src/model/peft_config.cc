@@ -1,6 +1,7 @@
 #include "model/peft_config.h"
 
 #include <array>
+#include <set>
 
 #include "base/error.h"
 
@@ -160,10 +161,24 @@ void declare_peft(Section<PeftConfig>& s) {
       .help(
           "Modules of the model that are trained in full and saved with the adapter, as in [lm_head, "
           "embed_tokens].");
+  s.field("trainable_token_indices", &C::trainable_token_indices)
+      .range(0, 1LL << 31)
+      .help(
+          "Tokens whose rows of the embedding and the head are trained and saved with a low-rank adapter, "
+          "while "
+          "the other rows stay. Those that a chat template adds to the model are among them without being "
+          "listed.");
   s.section("lora_tuning", &C::lora, declare_lora, "For peft_scheme lora.");
   s.section("ia3_tuning", &C::ia3, declare_ia3, "For peft_scheme ia3.");
   s.section("p_tuning", &C::virtual_tokens, declare_virtual_tokens,
             "For peft_scheme ptuning, prompt, prefix.");
+  s.validate({"peft_scheme", "trainable_token_indices"}, [](const C& c) {
+    require<ConfigError>(c.is_lora() || c.trainable_token_indices.empty(),
+                         "peft.trainable_token_indices is for peft_scheme lora");
+    const std::set<std::int64_t> once(c.trainable_token_indices.begin(), c.trainable_token_indices.end());
+    require<ConfigError>(once.size() == c.trainable_token_indices.size(),
+                         "peft.trainable_token_indices names a token twice");
+  });
   s.validate({"peft_scheme", "restore_from_path", "modules_to_save"}, [](const C& c) {
     require<ConfigError>(c.active() || !c.restore_from_path,
                          "peft.restore_from_path '{}' is an adapter: give its peft_scheme, too",

@@ -63,6 +63,10 @@ struct PeftConfig {
   std::optional<std::string> restore_from_path;  // an adapter to start from
   std::optional<std::string> base_model_type;    // of the model's config.json; null: of the family that fits
   std::vector<std::string> modules_to_save;      // trained in full
+  // Tokens whose rows of the embedding and the head are trained.
+  std::vector<std::int64_t> trainable_token_indices;
+  // No key: false of adapters of PEFT that have no rows of an untied head.
+  bool trainable_token_head = true;
   LoraConfig lora;
   Ia3Config ia3;
   VirtualTokenConfig virtual_tokens;

@@ -70,6 +70,11 @@ class AdapterPolicy {
   virtual std::int64_t virtual_tokens() const = 0;
   virtual std::optional<PromptOptions> prompt() const = 0;
   virtual std::optional<PrefixOptions> prefix() const = 0;
+
+  // Tokens whose rows of the embedding are trained (nn/token_rows.h), and of the head, where that
+  // is tied or head_rows().
+  virtual const std::vector<std::int64_t>& token_rows() const = 0;
+  virtual bool head_rows() const = 0;
 };
 
 }  // namespace stoa::nn

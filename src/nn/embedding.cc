@@ -1,5 +1,6 @@
 #include "nn/embedding.h"
 
+#include "nn/tensor_columns.h"
 #include "nn/tensor_rows.h"
 #include "ops/elementwise.h"
 #include "ops/muon.h"
@@ -65,9 +66,15 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
   }
   if (norm_) norm_->declare(params);
   if (!params.adapters()) return;
-  virtual_tokens_ = params.adapters()->virtual_tokens();
+  beyond_ = params.adapters()->virtual_tokens();
   if (const auto prompt = params.adapters()->prompt())
     prompt_.emplace(*prompt, o.hidden, o.place).declare(params);
+  const auto& rows = params.adapters()->token_rows();
+  if (rows.empty()) return;
+  require<InternalError>(o.renumbered >= 0 && beyond_ == 0, "no ids for trained rows");
+  beyond_ = static_cast<std::int64_t>(rows.size());
+  token_rows_.emplace(rows, TokenRows::Options{o.hidden, o.deviation, o.place, part_.ids})
+      .declare(params, TokenRows::kEmbedding, tied_apart);
 }
 
 TensorView Embedding::ids_of(TensorView table) const {
@@ -100,9 +107,9 @@ TensorView Embedding::target(Pass& pass, GradId id) const {
 // Exactly one rank holds the row of a token: the sum over the ranks only adds zeros to it.
 void Embedding::add_tables(Pass& pass, TensorView out) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const TensorView partial = partial_rows(pass, options_.place, out);
+  const TensorView partial = partial_rows(pass, options_.place, out), ids = looked_up(pass);
   dropout(pass).each(partial.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-    ops::EmbeddingForward op{.tokens = pass.batch.tokens.slice(begin, count),
+    ops::EmbeddingForward op{.tokens = ids.slice(begin, count),
                              .table = ids_of(pass.params.get(tokens_.value)),
                              .positions = {},
                              .position_table = {},
@@ -116,26 +123,35 @@ void Embedding::add_tables(Pass& pass, TensorView out) const {
     ops::run(pass.ops, op);
   });
   add_rows(pass, options_.place, partial, out).wait();
+  if (token_rows_) add_beyond(pass, ids, token_rows_->table(pass), out);
   if (options_.scale != 1) ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = out, .y = out});
-  if (prompt_) add_prompt(pass, out);
+  // After the scale, which is that of words.
+  if (prompt_) add_beyond(pass, ids, prompt_->embeddings(pass), out);
 }
 
-// After the scale, which is that of words. The lookups of words left zeros where virtual tokens are, and this
-// one leaves zeros everywhere else.
-void Embedding::add_prompt(Pass& pass, TensorView out) const {
+TensorView Embedding::looked_up(Pass& pass) const {
+  const TensorView tokens = pass.batch.tokens;
+  if (!token_rows_) return tokens;
+  const TensorView out = pass.ops.scratch.allocate(tokens.dtype, {tokens.rows(), 1});
+  copy_rows(pass, pass.constants[static_cast<std::size_t>(options_.renumbered)], out, tokens);
+  return out.reshape({tokens.rows()});
+}
+
+// The lookups of words left zeros where these ids are, and this one leaves zeros everywhere else.
+void Embedding::add_beyond(Pass& pass, TensorView ids, TensorView table, TensorView out) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const TensorView rows = pass.ops.scratch.allocate(out.dtype, out.shape), table = prompt_->embeddings(pass);
+  const TensorView rows = pass.ops.scratch.allocate(out.dtype, out.shape);
   const std::int64_t first = options_.place.first_row(pass.batch.tokens.rows());
   dropout(pass, options_.place)
       .each(rows.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-        ops::EmbeddingForward op{.tokens = pass.batch.tokens.slice(first + begin, count),
+        ops::EmbeddingForward op{.tokens = ids.slice(first + begin, count),
                                  .table = table,
                                  .positions = {},
                                  .position_table = {},
                                  .dropout = run,
                                  .y = rows.slice(begin, count),
                                  .first_id = options_.vocabulary,
-                                 .vocabulary = options_.vocabulary + virtual_tokens_};
+                                 .vocabulary = options_.vocabulary + beyond_};
         if (positions_) {
           op.positions = pass.batch.positions.slice(first + begin, count);
           op.position_table = positions_of(pass.params.get(positions_.value));
@@ -157,9 +173,25 @@ void Embedding::prompt_backward(Pass& pass, TensorView dstream) const {
                                                 .dtable = dtable,
                                                 .dposition_table = {},
                                                 .first_id = options_.vocabulary,
-                                                .vocabulary = options_.vocabulary + virtual_tokens_});
+                                                .vocabulary = options_.vocabulary + beyond_});
     });
   });
+}
+
+void Embedding::token_rows_backward(Pass& pass, TensorView ids, TensorView dy) const {
+  const TensorView target = token_rows_->target(pass);
+  dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    for (const TokenRows::Run& rows : token_rows_->runs())
+      ops::run(pass.ops, ops::EmbeddingBackward{.tokens = ids.slice(begin, count),
+                                                .positions = {},
+                                                .dropout = run,
+                                                .dy = dy.slice(begin, count),
+                                                .dtable = target.slice(rows.row, rows.count),
+                                                .dposition_table = {},
+                                                .first_id = options_.vocabulary + rows.row,
+                                                .vocabulary = options_.vocabulary + beyond_});
+  });
+  token_rows_->notify(pass);
 }
 
 void Embedding::norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const {
@@ -244,16 +276,19 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
     }
   }
   if (prompt_ && prompt_->trains()) prompt_backward(pass, dstream);
-  if (!dtable && !dpositions) return;
+  const bool rows = token_rows_ && token_rows_->trains();
+  if (!dtable && !dpositions && !rows) return;
   if (options_.scale != 1) {
     const TensorView scaled = pass.ops.scratch.allocate(dstream.dtype, dstream.shape);
     ops::run(pass.ops, ops::Cast{.x = dstream, .y = scaled});
     ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = scaled, .y = scaled});
     dstream = scaled;
   }
-  const TensorView dy = gather_rows(pass, options_.place, dstream).wait(),
+  const TensorView dy = gather_rows(pass, options_.place, dstream).wait(), tokens = looked_up(pass),
                    ids = dtable ? ids_of(dtable) : dtable,
                    places = dpositions ? positions_of(dpositions) : dpositions;
+  if (rows) token_rows_backward(pass, tokens, dy);
+  if (!dtable && !dpositions) return;
   dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
     if (!ids) {  // positions alone
       ops::run(pass.ops, ops::EmbeddingBackward{.tokens = pass.batch.positions.slice(begin, count),
@@ -264,7 +299,7 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
                                                 .dposition_table = {}});
       return;
     }
-    ops::EmbeddingBackward op{.tokens = pass.batch.tokens.slice(begin, count),
+    ops::EmbeddingBackward op{.tokens = tokens.slice(begin, count),
                               .positions = {},
                               .dropout = run,
                               .dy = dy.slice(begin, count),

@@ -9,6 +9,7 @@
 #include "nn/module.h"
 #include "nn/norm.h"
 #include "nn/prompt_encoder.h"
+#include "nn/token_rows.h"
 
 namespace stoa::nn {
 
@@ -25,6 +26,7 @@ struct EmbeddingOptions {
   double deviation = 0.02;
   Precision precision;
   parallel::TensorPlace place;  // ids are split among the ranks of a tensor-parallel group
+  int renumbered = -1;          // constant of trained rows: TokenRows::renumbered [vocabulary, 1]
 };
 
 // Ids that a rank holds, and rows of its matrix in memory: rows beyond the ids are padding.
@@ -70,15 +72,19 @@ class Embedding {
   DropoutRows dropout(const Pass& pass, const parallel::TensorPlace& place = {}) const;
   // Dropout of this rank's normed rows.
   DropoutRows normed_dropout(const Pass& pass) const;
-  bool is_part() const { return options_.place.split() || virtual_tokens_ > 0; }
+  bool is_part() const { return options_.place.split() || beyond_ > 0; }
   // Tells a lookup in this rank's part of the table which ids there are.
   template <class Op>
   void set_part(Op& op) const {
-    if (is_part()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary + virtual_tokens_;
+    if (is_part()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary + beyond_;
   }
-  // Adds the embeddings of virtual tokens, with their positions, to this rank's rows of the stream.
-  void add_prompt(Pass& pass, TensorView out) const;
+  // The ids that are looked up: those of trained rows follow the vocabulary. In scratch, or the pass's own.
+  TensorView looked_up(Pass& pass) const;
+  // Adds rows of `table`, of the ids beyond the vocabulary, with their positions, to this rank's rows of the
+  // stream. `ids`: looked_up().
+  void add_beyond(Pass& pass, TensorView ids, TensorView table, TensorView out) const;
   void prompt_backward(Pass& pass, TensorView dstream) const;
+  void token_rows_backward(Pass& pass, TensorView ids, TensorView dy) const;
   // The sum of token and position embeddings in `out`, this rank's rows of the stream.
   void add_tables(Pass& pass, TensorView out) const;
   // The same with types added in `sum`, and its norm in `normed` (none: not needed).
@@ -86,7 +92,7 @@ class Embedding {
   TensorView types_of(const Pass& pass, std::int64_t rows) const;
   bool trains() const {
     return tokens_.trained() || positions_.trained() || types_.trained() || (norm_ && norm_->trains()) ||
-           (prompt_ && prompt_->trains());
+           (prompt_ && prompt_->trains()) || (token_rows_ && token_rows_->trains());
   }
   // The operation adds to single rows: before the first microbatch of a step the others must be zeroed.
   TensorView target(Pass& pass, GradId id) const;
@@ -95,7 +101,8 @@ class Embedding {
   VocabularyPart part_;
   std::optional<Norm> norm_;
   std::optional<PromptEncoder> prompt_;
-  std::int64_t virtual_tokens_ = 0;
+  std::optional<TokenRows> token_rows_;
+  std::int64_t beyond_ = 0;  // ids that follow the vocabulary: of virtual tokens, or of trained rows
   Param tokens_, positions_, types_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nn/tensor_columns.h"
 #include "ops/activation.h"
 #include "ops/fp8.h"
 #include "ops/loss.h"
@@ -35,6 +36,19 @@ void OutputLayer::declare_bias(ParamList& params) {
 void OutputLayer::declare(ParamList& params, ParamId tied) {
   weight_ = tied ? params.tie(tied) : params.add(matrix("head.weight"));
   declare_bias(params);
+  declare_rows(params, static_cast<bool>(tied), false);
+}
+
+void OutputLayer::declare_rows(ParamList& params, bool tied, bool apart) {
+  if (!params.adapters()) return;
+  const auto& tokens = params.adapters()->token_rows();
+  if (tokens.empty() || !(tied || apart || params.adapters()->head_rows())) return;
+  token_rows_.emplace(tokens,
+                      TokenRows::Options{options_.hidden, options_.deviation, options_.place, part_.ids});
+  if (tied)
+    token_rows_->tie(params);
+  else
+    token_rows_->declare(params, apart ? TokenRows::kEmbedding : TokenRows::kHead, apart);
 }
 
 void OutputLayer::declare_tied_copy(ParamList& params) {
@@ -42,6 +56,7 @@ void OutputLayer::declare_tied_copy(ParamList& params) {
   spec.grad_partial_over.push_back(parallel::Group::kEmbedding);
   weight_ = params.add(std::move(spec));
   declare_bias(params);
+  declare_rows(params, false, true);
 }
 
 std::int64_t OutputLayer::largest_piece(DType type) const {
@@ -58,6 +73,40 @@ std::int64_t OutputLayer::piece(std::int64_t rows, DType type) const {
 void OutputLayer::project_uncapped(Pass& pass, TensorView x, TensorView logits) const {
   ops::run(pass.ops,
            ops::LinearForward{.x = x, .w = pass.params.get(weight_.value), .bias = bias(pass), .y = logits});
+  if (!token_rows_) return;
+  for (const TokenRows::Run& run : token_rows_->runs()) {
+    const std::int64_t column = run.id - part_.ids.begin;
+    const TensorView all = bias(pass);
+    ops::run(pass.ops, ops::LinearForward{.x = x,
+                                          .w = token_rows_->table(pass).slice(run.row, run.count),
+                                          .bias = all ? all.slice(column, run.count) : all,
+                                          .y = logits.columns(column, run.count)});
+  }
+}
+
+TensorView OutputLayer::take_rows(Pass& pass, TensorView x, TensorView dlogits, TensorView target) const {
+  if (!token_rows_ || token_rows_->runs().empty()) return {};
+  Scratch& scratch = pass.ops.scratch;
+  const TensorView taken = scratch.allocate(dlogits.dtype, {dlogits.rows(), token_rows_->count()});
+  ops::run(pass.ops, ops::FillZero{.y = taken});
+  Scratch::Frame frame(scratch);
+  const TensorView zeros = scratch.allocate(dlogits.dtype, taken.shape);
+  ops::run(pass.ops, ops::FillZero{.y = zeros});
+  for (const TokenRows::Run& run : token_rows_->runs()) {
+    const TensorView own = dlogits.columns(run.id - part_.ids.begin, run.count);
+    if (target)
+      ops::run(pass.ops, ops::LinearBackwardWeight{
+                             .x = x, .dy = own, .dw = target.slice(run.row, run.count), .dbias = {}});
+    copy_rows(pass, own, taken.columns(run.row, run.count));
+    copy_rows(pass, zeros.columns(run.row, run.count), own);
+  }
+  return taken;
+}
+
+void OutputLayer::add_rows_input(Pass& pass, TensorView taken, TensorView dx) const {
+  if (!taken) return;
+  ops::run(pass.ops, ops::LinearBackwardInput{
+                         .dy = taken, .w = token_rows_->table(pass), .dx = dx, .accumulate = true});
 }
 
 void OutputLayer::cap(Pass& pass, TensorView raw, TensorView logits) const {
@@ -122,6 +171,8 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
   GradTarget target{{}, false}, bias_target = target;
   if (weight_.trained()) target = pass.grads->target(weight_.grad);
   if (bias_.trained()) bias_target = pass.grads->target(bias_.grad);
+  const bool trains_rows = token_rows_ && token_rows_->trains();
+  const TensorView row_target = trains_rows ? token_rows_->target(pass) : TensorView();
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t rows = x.rows(), step = piece(rows, compute);
   const TensorView block = pass.ops.scratch.allocate(compute, {step, part_.rows});
@@ -151,13 +202,19 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
       ops::run(pass.ops, ops::BiasBackward{.dy = logits,
                                            .dbias = bias_target.tensor,
                                            .accumulate = bias_target.accumulate || begin > 0});
-    // The rows of this piece have been read for the last time: their gradient takes their place.
-    ops::run(pass.ops, ops::LinearBackwardInput{.dy = logits, .w = w, .dx = h});
+    {
+      Scratch::Frame taken_frame(pass.ops.scratch);
+      const TensorView taken = take_rows(pass, h, logits, row_target);
+      // The rows of this piece have been read for the last time: their gradient takes their place.
+      ops::run(pass.ops, ops::LinearBackwardInput{.dy = logits, .w = w, .dx = h});
+      add_rows_input(pass, taken, h);
+    }
     // Its sum over the ranks is under way while the next piece is computed.
     if (o.place.split() && !o.place.splits_stream()) sums.push_back(add_rows(pass, o.place, h, h));
   }
   if (weight_.trained()) pass.grads->notify(weight_.grad);
   if (bias_.trained()) pass.grads->notify(bias_.grad);
+  if (trains_rows) token_rows_->notify(pass);
   for (auto& sum : sums) sum.wait();
 }
 

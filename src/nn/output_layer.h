@@ -9,8 +9,11 @@
 // exchange four numbers per row, from which each computes the loss and its part of the gradient.
 #pragma once
 
+#include <optional>
+
 #include "nn/embedding.h"
 #include "nn/tensor_rows.h"
+#include "nn/token_rows.h"
 
 namespace stoa::nn {
 
@@ -58,6 +61,12 @@ class OutputLayer {
   // Rows per piece: pieces are as even as possible.
   std::int64_t piece(std::int64_t rows, DType type) const;
   void project_uncapped(Pass& pass, TensorView x, TensorView logits) const;
+  void declare_rows(ParamList& params, bool tied, bool apart);
+  // Their gradient, and the columns of dlogits [rows, columns] of their tokens, which become zero: for a
+  // matrix whose rows are not theirs. None: no rows are trained here.
+  TensorView take_rows(Pass& pass, TensorView x, TensorView dlogits, TensorView target) const;
+  // dx += of those columns.
+  void add_rows_input(Pass& pass, TensorView taken, TensorView dx) const;
   // raw /= cap; logits = cap tanh(raw), which may overwrite raw.
   void cap(Pass& pass, TensorView raw, TensorView logits) const;
   ParamSpec matrix(std::string name) const;
@@ -67,6 +76,7 @@ class OutputLayer {
   OutputLayerOptions options_;
   VocabularyPart part_;
   Param weight_, bias_;
+  std::optional<TokenRows> token_rows_;
 };
 
 }  // namespace stoa::nn

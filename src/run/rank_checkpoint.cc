@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "infer/canonical_index.h"
 #include "infer/host_window.h"
+#include "infer/open_base.h"
 #include "infer/read_weights.h"
 #include "model/huggingface/adapter_config.h"
 #include "model/same_function.h"
@@ -296,14 +298,16 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   require_same_frozen(rank, reader.tensors(), found.root);
   ckpt::require_tensors(state_tensors(rank), reader.tensors());
   const model::TaskConfig& task = rank.options().model.config.task;
-  const auto base = [&] {
-    return task.labelled() ? infer::ModelFiles(found.model, task) : infer::ModelFiles(found.model);
-  };
+  std::optional<infer::ModelFiles> base;
+  if (adapted) {
+    base.emplace(task.labelled() ? infer::ModelFiles(found.model, task) : infer::ModelFiles(found.model));
+    infer::grow_for(*base, *found.adapter);
+  }
   const model::ModelConfig saved =
-      adapted ? base().description().config : hf::read_config(read_text(found.model / "config.json")).config;
+      adapted ? base->description().config : hf::read_config(read_text(found.model / "config.json")).config;
   require_same_function(saved, rank.options().model,
                         adapted ? model::Purpose::kStart : model::Purpose::kResume, found.root);
-  if (adapted) load_weights(rank, base());
+  if (adapted) load_weights(rank, *base);
   for (const StateSet& set : state_sets(rank))
     for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
       const nn::ParamId id{static_cast<int>(p)};
@@ -349,7 +353,8 @@ void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
   const auto memory = [&](nn::ParamId id) { return rank.parameters().master(id); };
   infer::read_weights(rank.machine(), files,
                       held_parameters(rank).without_adapters(rank.parameters().specs()), memory);
-  infer::read_magnitudes(rank.machine(), files, held_parameters(rank), memory);
+  if (const auto& plan = rank.options().model.adapters)
+    infer::read_start_values(rank.machine(), files, *plan, held_parameters(rank), memory);
   require_same_function(files.description().config, rank.options().model, model::Purpose::kStart,
                         files.directory());
   rank.optimizer().refresh_values(rank.ops());

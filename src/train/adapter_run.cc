@@ -26,15 +26,16 @@ void complete_adapter_config(RunConfig& config, const StartingPoint& start) {
     peft.base_model_type = std::string(infer::ModelFiles(from->model).description().family->type);
 }
 
-void load_start_adapter(const RunConfig& config, const StartingPoint& start, run::TrainingRank& rank) {
+std::optional<fs::path> start_adapter(const RunConfig& config, const StartingPoint& start) {
   const model::PeftConfig& peft = config.model.peft;
-  if (!peft.active()) return;
-  if (peft.restore_from_path) {
-    const fs::path adapter = ckpt::find_adapter(*peft.restore_from_path, start.weights->model);
-    run::load_adapter(rank, infer::AdapterFiles(adapter, rank.options().model));
-  } else if (start.weights->adapter) {
-    run::load_adapter(rank, infer::AdapterFiles(*start.weights->adapter, rank.options().model));
-  }
+  if (!peft.active() || !start.weights) return std::nullopt;
+  if (peft.restore_from_path) return ckpt::find_adapter(*peft.restore_from_path, start.weights->model);
+  return start.weights->adapter;
+}
+
+void load_start_adapter(const RunConfig& config, const StartingPoint& start, run::TrainingRank& rank) {
+  if (const auto adapter = start_adapter(config, start))
+    run::load_adapter(rank, infer::AdapterFiles(*adapter, rank.options().model));
 }
 
 BaseGuard::BaseGuard(run::TrainingRank& rank, fs::path directory)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "run/training_rank.h"
 #include "train/run_config.h"
@@ -14,6 +15,8 @@ namespace stoa::train {
 // model, or it is an adapter and the configuration trains none.
 void complete_adapter_config(RunConfig& config, const StartingPoint& start);
 
+// The adapter that a new run starts from; none: a fresh one.
+std::optional<std::filesystem::path> start_adapter(const RunConfig& config, const StartingPoint& start);
 // Loads the adapter that a new run starts from, if it does not start with a fresh one. Collective.
 void load_start_adapter(const RunConfig& config, const StartingPoint& start, run::TrainingRank& rank);
 

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "infer/open_base.h"
+#include "model/adapter_plan.h"
 #include "run/rank_checkpoint.h"
 #include "train/adapter_run.h"
 #include "train/layout_plan.h"
@@ -77,14 +79,21 @@ std::set<std::string> load_start(const TrainerParts& parts, run::TrainingRank& r
   const model::TaskConfig& task = parts.config.model.task;
   infer::ModelFiles files = task.labelled() ? infer::ModelFiles(start.weights->model, task)
                                             : infer::ModelFiles(start.weights->model);
-  require<ConfigError>(added.count == 0 || !parts.config.model.peft.active(),
-                       "the chat template adds {} tokens to the model, whose rows no adapter holds: give a "
-                       "template of tokens that the model has, or tune all weights",
-                       added.count);
+  const model::PeftConfig& peft = parts.config.model.peft;
+  require<ConfigError>(
+      added.count == 0 || !peft.active() || peft.is_lora(),
+      "the chat template adds {} tokens to the model, whose rows are trained with low-rank "
+      "adapters (lora, dora) and with all weights alone: take one of these, or a template of "
+      "tokens that the model has",
+      added.count);
   if (added.count > 0) files.grow(added);
+  if (const auto adapter = start_adapter(parts.config, start)) infer::grow_for(files, *adapter);
   run::load_weights(rank, files);
   load_start_adapter(parts.config, start, rank);
-  return files.fresh();
+  std::set<std::string> fresh = files.fresh();
+  if (start_adapter(parts.config, start))  // which holds what it trains
+    std::erase_if(fresh, [&](const auto& name) { return rank.options().model.adapters->trains_base(name); });
+  return fresh;
 }
 
 void load_reference(const TrainerParts& parts, run::TrainingRank& rank) {

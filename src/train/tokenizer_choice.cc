@@ -1,5 +1,7 @@
 #include "train/tokenizer_choice.h"
 
+#include <algorithm>
+
 #include "token/tokenizer.h"
 #include "token/tokenizer_texts.h"
 #include "tune/named_templates.h"
@@ -28,6 +30,17 @@ RunTokenizer load_run_tokenizer(const RunConfig& config) {
   out.tokenizer = std::move(templated);
   if (!added.empty()) out.added = {before, static_cast<std::int64_t>(added.size())};
   return out;
+}
+
+void train_added_rows(model::PeftConfig& peft, const ckpt::NewTokens& added) {
+  if (!peft.is_lora()) return;
+  const auto is_embedding = [](const std::string& module) {
+    return module.find("embed") != std::string::npos || module.find("wte") != std::string::npos;
+  };
+  if (std::any_of(peft.modules_to_save.begin(), peft.modules_to_save.end(), is_embedding)) return;
+  auto& rows = peft.trainable_token_indices;
+  for (std::int64_t id = added.first; id < added.end(); ++id)
+    if (std::find(rows.begin(), rows.end(), id) == rows.end()) rows.push_back(id);
 }
 
 run::ModelTextFiles tokenizer_files(const token::Tokenizer& tokenizer) {

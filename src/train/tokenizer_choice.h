@@ -19,6 +19,8 @@ struct RunTokenizer {
   ckpt::NewTokens added;
 };
 RunTokenizer load_run_tokenizer(const RunConfig& config);
+// A low-rank adapter trains the rows of tokens that a chat template adds, unless it trains the embedding.
+void train_added_rows(model::PeftConfig& peft, const ckpt::NewTokens& added);
 
 run::ModelTextFiles tokenizer_files(const token::Tokenizer& tokenizer);
 

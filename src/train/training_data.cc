@@ -201,7 +201,9 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
 std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, StartingPoint start,
                                              const data::Notice& notice, const std::stop_token& stop) {
   auto [tokenizer, added] = load_run_tokenizer(config);
-  PlannedData planned = plan_with_data(config, tokenizer ? &*tokenizer : nullptr, notice, stop,
+  RunConfig with_rows = config;
+  train_added_rows(with_rows.model.peft, added);
+  PlannedData planned = plan_with_data(with_rows, tokenizer ? &*tokenizer : nullptr, notice, stop,
                                        start.resume ? &start.resume->manifest->training : nullptr);
   return std::make_shared<const RunInputs>(
       RunInputs{std::move(tokenizer), added, std::move(planned), std::move(start)});

@@ -77,7 +77,9 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   TrainingPlan plan{{}, batch, end};
   run::TrainingOptions& o = plan.options;
   model::ModelConfig model = config.model;
-  if (config.chats.chat && config.chats.chat_template && model.vocab_size)  // it may add tokens
+  // A template may add tokens, and an adapter have rows of some that were added.
+  const bool grows = config.chats.chat_template || !model.peft.trainable_token_indices.empty();
+  if (config.chats.chat && grows && model.vocab_size)
     model.vocab_size = std::max(*model.vocab_size, tokenizer_vocabulary);
   o.model = model::resolve_model(model, tokenizer_vocabulary);
   o.optim = config.optim;

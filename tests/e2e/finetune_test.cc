@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/file.h"
@@ -42,8 +43,9 @@ class Finetune : public Workplace {
     write_text(path("judged.jsonl"), judged);
   }
 
-  // Tunes `base`; two threads, fp32.
+  // Tunes `base`, all of it unless `more` has a method; two threads, fp32.
   static Arguments tune(const std::string& data, const std::string& run, const Arguments& more = {}) {
+    const bool adapts = std::find(more.begin(), more.end(), "--method") != more.end();
     return Arguments{"finetune",
                      "base",
                      "--data",
@@ -52,14 +54,15 @@ class Finetune : public Workplace {
                      "chatml",
                      "trainer.precision=fp32",
                      "trainer.num_threads=2"} +
-           more + (run.empty() ? Arguments{} : Arguments{"--output", run});
+           more + (adapts ? Arguments{} : Arguments{"--method", "full"}) +
+           (run.empty() ? Arguments{} : Arguments{"--output", run});
   }
 
   fs::path model_of(const std::string& run) const { return path(run) / "checkpoints/latest/model"; }
 };
 
 TEST_F(Finetune, AdaptersOfLinearLayers) {
-  const Arguments lora{"--method", "lora", "--epochs", "2", "model.optim.lr=0.02"};
+  const Arguments lora{"--epochs", "2", "model.optim.lr=0.02"};  // the default
   const Outcome outcome = stoa_ok(Arguments{"finetune", "base", "--data", "chats.jsonl", "--template",
                                             "alpaca", "trainer.precision=fp32", "--output", "mine"} +
                                   lora);
@@ -68,16 +71,65 @@ TEST_F(Finetune, AdaptersOfLinearLayers) {
   const auto hashes = json::parse(read_text(path("mine/base_tensors.json")));
   EXPECT_EQ(hashes["before"], hashes["after"]);
   stoa_ok({"generate", "mine", "--prompt", "who", "--max-tokens", "2"});
-  // An adapter is no model: what would be tuned is said, not guessed.
-  const Outcome adapter =
-      stoa({"finetune", "mine", "--data", "chats.jsonl", "--template", "alpaca", "--output", "further"});
-  EXPECT_EQ(adapter.exit_code, 1) << adapter.text();
-  EXPECT_THAT(adapter.err, HasSubstr("mine is an adapter of "));
-  EXPECT_FALSE(fs::exists(path("further")));
-  // Rows of new tokens are no part of an adapter.
-  const Outcome refused = stoa(tune("chats.jsonl", "grown", lora));
+  // Factors have no rows of tokens that a template adds.
+  const Outcome refused = stoa(tune("chats.jsonl", "grown", {"--method", "ia3"}));
   EXPECT_EQ(refused.exit_code, 1) << refused.text();
-  EXPECT_THAT(refused.err, HasSubstr("whose rows no adapter holds"));
+  EXPECT_THAT(refused.err, HasSubstr("take one of these, or a template of tokens that the model has"));
+}
+
+// Tokens that a template adds: their rows are part of the adapter, wherever it is used.
+TEST_F(Finetune, RowsOfNewTokensAreTrainedWithAnAdapter) {
+  const Arguments lora{
+      "--method", "lora", "--epochs", "60", "model.optim.lr=0.02", "trainer.log_every_n_steps=1"};
+  stoa_ok(tune("chats.jsonl", "mine", lora));
+  const fs::path adapter = path("mine/checkpoints/latest/adapter");
+  const auto config = json::parse(read_text(adapter / "adapter_config.json"));
+  EXPECT_EQ(config["trainable_token_indices"], json({300, 301}));
+  const auto hashes = json::parse(read_text(path("mine/base_tensors.json")));
+  EXPECT_EQ(hashes["before"], hashes["after"]);
+  write_text(path("questions"), "what is long\n/reset\nwho talks\n");
+  const auto answer = [&](const Arguments& model) {
+    ProgramOptions options;
+    options.input = path("questions");
+    const Outcome outcome = stoa(
+        Arguments{"chat"} + model + Arguments{"--greedy", "--max-tokens", "20", "--dtype", "fp32"}, options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
+    return outcome.out;
+  };
+  EXPECT_EQ(answer({"mine"}), "the road\nevery stone\n");
+  // Merged: a model of 302 tokens, with the template.
+  stoa_ok({"checkpoint", "merge", "mine", "--dtype", "fp32", "--output", "merged"});
+  EXPECT_EQ(json::parse(read_text(path("merged/config.json")))["vocab_size"], 302);
+  EXPECT_EQ(answer({"merged"}), "the road\nevery stone\n");
+  write_text(path("line.txt"), "who walks on the road");
+  const auto scores = [&](const std::string& model) {
+    return json::parse(stoa_ok({"score", model, "line.txt", "--dtype", "fp32"}).out)["logprobs"];
+  };
+  const auto unmerged = scores("mine"), merged = scores("merged");
+  ASSERT_EQ(unmerged.size(), merged.size());
+  for (std::size_t i = 1; i < merged.size(); ++i)
+    EXPECT_NEAR(unmerged[i].get<double>(), merged[i].get<double>(), 1e-4);
+  // Stopped and resumed, in two layouts.
+  stoa_ok(tune("chats.jsonl", "parts", lora + Arguments{"--stop-after", "2"}));
+  stoa_ok(tune("chats.jsonl", "parts", lora));
+  EXPECT_EQ(read_text(path("parts/checkpoints/latest/adapter/adapter_model.safetensors")),
+            read_text(adapter / "adapter_model.safetensors"));
+  const Arguments few{"--method", "lora", "--epochs", "2", "trainer.log_every_n_steps=1"};
+  stoa_ok(tune("chats.jsonl", "one", few));
+  stoa_ok(
+      tune("chats.jsonl", "split", few + Arguments{"--ranks", "2", "model.tensor_model_parallel_size=2"}));
+  const auto one = metrics("one"), split = metrics("split");
+  for (const auto& [step, line] : one)
+    EXPECT_NEAR(split.at(step)["loss"].get<double>(), line["loss"].get<double>(), 1e-4) << step;
+  // What was tuned is tuned further, with its template: preferences after chats.
+  const Outcome further =
+      stoa_ok({"finetune", "mine", "--data", "pairs.jsonl", "--objective", "dpo", "--epochs", "1",
+               "trainer.precision=fp32", "trainer.log_every_n_steps=1", "--output", "preferred"});
+  EXPECT_THAT(further.err, HasSubstr("the adapter of mine is trained further"));
+  EXPECT_NEAR(metrics("preferred").begin()->second["margin"].get<double>(), 0, 1e-5);
+  EXPECT_EQ(json::parse(read_text(
+                path("preferred/checkpoints/latest/adapter/adapter_config.json")))["trainable_token_indices"],
+            json({300, 301}));
 }
 
 // Virtual tokens: trained, used, saved in PEFT's form, resumed, continued, refused.

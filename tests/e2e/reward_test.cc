@@ -2,6 +2,7 @@
 // used, merged, resumed, compared with TRL.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -18,6 +19,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Reward : public Workplace {
  protected:
@@ -39,7 +41,9 @@ class Reward : public Workplace {
     write_text(path("scored.jsonl"), scored);
   }
 
+  // All weights, unless `more` has a method.
   static Arguments tune(const std::string& data, const std::string& run, const Arguments& more) {
+    const bool adapts = std::find(more.begin(), more.end(), "--method") != more.end();
     return Arguments{"finetune",
                      "base",
                      "--data",
@@ -51,7 +55,7 @@ class Reward : public Workplace {
                      "trainer.log_every_n_steps=1",
                      "--output",
                      run} +
-           more;
+           more + (adapts ? Arguments{} : Arguments{"--method", "full"});
   }
 
   // What `stoa score --reward` prints, a line each.
@@ -125,6 +129,19 @@ TEST_F(Reward, AdaptersHoldTheHead) {
   ASSERT_EQ(found.size(), merged.size());
   for (std::size_t i = 0; i < found.size(); ++i)
     EXPECT_NEAR(found[i]["chosen"].get<double>(), merged[i]["chosen"].get<double>(), 1e-4);
+  // Trained further with its head; of a language model's adapter a reward model is not made.
+  const Outcome further =
+      stoa_ok({"finetune", "mine", "--data", "pairs.jsonl", "--objective", "reward", "--epochs", "1",
+               "trainer.precision=fp32", "trainer.num_threads=2", "model.optim.lr=1e-6",
+               "model.optim.sched.min_lr=0", "--output", "further"});
+  EXPECT_THAT(further.err, AllOf(HasSubstr("the adapter of mine is trained further"),
+                                 Not(HasSubstr("initialised, not in the files"))));
+  EXPECT_NEAR(rewards({"further"}, "pairs.jsonl")[0]["chosen"].get<double>(),
+              found[0]["chosen"].get<double>(), 1e-2);
+  const Outcome refused =
+      stoa({"finetune", "mine", "--data", "pairs.jsonl", "--objective", "dpo", "--output", "no"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("mine is an adapter of a reward model"));
   const auto whole = json::parse(read_text(path("merged/config.json")));
   EXPECT_EQ(whole["id2label"]["0"], "reward");
 }

@@ -32,7 +32,8 @@ TestRun adapted(TestRun run, double dropout = 0.2) {
 }
 
 bool is_adapter(const std::string& name) {
-  return name.find(".lora_") != std::string::npos || name.find(".ia3_l") != std::string::npos;
+  return name.find(".lora_") != std::string::npos || name.find(".ia3_l") != std::string::npos ||
+         name.find(".token_rows.") != std::string::npos;
 }
 
 void expect_base_untouched(const RunResult& start, const RunResult& result, const Names& saved = {}) {
@@ -59,17 +60,27 @@ TestRun rescaled(TestRun run) {
   return run;
 }
 
+// Of tokens in several ranks' parts of the vocabulary, neighbours and others.
+TestRun with_token_rows(TestRun run) {
+  run = adapted(std::move(run));
+  run.config.peft.lora.target_modules = {"attention_qkv"};
+  run.config.peft.trainable_token_indices = {20, 3, 4, 5};
+  return run;
+}
+
 std::vector<AdapterCase> adapter_cases() {
   std::vector<AdapterCase> out{{"magnitudes of one matrix for q, k and v", with_magnitudes(tiny_run(), 0)},
                                {"magnitudes of some pieces", with_magnitudes(llama_like())},
+                               {"rows of tokens, tied", with_token_rows(tiny_run())},
+                               {"rows of tokens, untied", with_token_rows(llama_like())},
                                {"factors", rescaled(tiny_run())},
                                {"factors of chosen layers", rescaled(llama_like())},
                                {"one matrix for q, k and v", adapted(tiny_run())},
                                {"a branch of each piece", adapted(llama_like())},
                                {"some pieces of some layers, saved modules", adapted(llama_like()), {}}};
   out[1].run.config.peft.lora.exclude_modules = {"k_proj", "up_proj"};
-  out[3].run.config.peft.ia3.target_modules = {"k_proj", "o_proj", "gate_proj", "down_proj"};
-  out[3].run.config.peft.ia3.feedforward_modules = {"o_proj"};
+  out[5].run.config.peft.ia3.target_modules = {"k_proj", "o_proj", "gate_proj", "down_proj"};
+  out[5].run.config.peft.ia3.feedforward_modules = {"o_proj"};
   out.back().run.config.qkv_bias = false;
   model::PeftConfig& some = out.back().run.config.peft;
   some.lora.target_modules = {"q_proj", "v_proj", "mlp.down"};

@@ -51,6 +51,10 @@ CASES = {
                         dict(target_modules=["q_proj", "gate_proj", "up_proj", "down_proj"])),
     "gemma2": ("gemma2", dict(BASE, head_dim=8, sliding_window=8, query_pre_attn_scalar=9), dict(target_modules="all-linear")),
 }
+# Rows of tokens, in ranks' parts of the vocabulary that differ; the first has a head of its own.
+ROWS = [3, 80, 319]
+CASES["llama_rows"] = ("llama", BASE, dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": ROWS, "lm_head": ROWS}))
+CASES["gemma2_rows"] = ("gemma2", CASES["gemma2"][1], dict(target_modules=["q_proj"], trainable_token_indices=ROWS))
 # IA3: name of the case, its model in CASES, keys of IA3Config (none: PEFT's defaults)
 FACTORS = {
     "ia3_llama": ("llama", {}), "ia3_gpt2": ("gpt2", {}), "ia3_bloom": ("bloom", {}), "ia3_gpt_neox": ("gpt_neox", {}),
@@ -157,7 +161,8 @@ def check(name):
     else:
         config = peft.LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM", **lora)
         ours = ["model.peft.peft_scheme=lora", "model.peft.lora_tuning.adapter_dim=3", "model.peft.lora_tuning.alpha=12",
-                f"model.peft.lora_tuning.use_dora={str(lora.get('use_dora', False)).lower()}"]
+                f"model.peft.lora_tuning.use_dora={str(lora.get('use_dora', False)).lower()}",
+                f"model.peft.trainable_token_indices={ROWS if 'trainable_token_indices' in lora else []}"]
     adapted = peft.get_peft_model(load(base), config)
     for key, parameter in adapted.named_parameters():
         if parameter.requires_grad:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/fixtures/tuning: a small llama, data, and the losses of 50 steps of TRL on them, which Finetune.LossesAreThoseOfTrl
+"""Writes tests/fixtures/tuning: a small llama, data, and the losses of 50 steps of TRL on them, which Finetune.LossesAreThoseOfTrlAndPeft
 compares with Stoa's.  Needs torch, transformers, trl, peft, datasets.
 
     tests/oracle/make_tuning_fixtures.py [OUT]

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/nearest.h"
+#include "model/huggingface/adapter_tensors.h"
 #include "model/huggingface/json_keys.h"
 
 namespace stoa::model::huggingface {
@@ -111,8 +112,8 @@ void read_lora(JsonKeys& keys, const nlohmann::json& json, LoraConfig& c) {
                        "{}: bias '{}': expected none, all or lora_only", kAdapterConfig, bias);
   c.bias = bias == "all" ? AdapterBias::kAll : bias == "none" ? AdapterBias::kNone : AdapterBias::kLoraOnly;
   keys.only("lora_bias", false);
-  for (const char* unsupported : {"layer_replication", "trainable_token_indices"})
-    require<ConfigError>(!keys.has(unsupported), "{}: {} is not supported", kAdapterConfig, unsupported);
+  require<ConfigError>(!keys.has("layer_replication"), "{}: layer_replication is not supported",
+                       kAdapterConfig);
   const auto init = json.find("init_lora_weights");
   if (init != json.end() && init->is_string())
     for (const std::string_view method : kChangesBase)
@@ -121,6 +122,40 @@ void read_lora(JsonKeys& keys, const nlohmann::json& json, LoraConfig& c) {
           "{}: init_lora_weights {} changed the weights of the model that this adapter belongs "
           "to: convert it in PEFT (save_pretrained with path_initial_model_for_weight_conversion)",
           kAdapterConfig, init->get<std::string>());
+}
+
+std::vector<std::int64_t> read_ids(const nlohmann::json& json) {
+  std::vector<std::int64_t> out;
+  for (const auto& id : json) {
+    require<ConfigError>(id.is_number_integer() && id.get<std::int64_t>() >= 0,
+                         "{}: trainable_token_indices has {}, expected the ids of tokens", kAdapterConfig,
+                         id.dump());
+    out.push_back(id.get<std::int64_t>());
+  }
+  return out;
+}
+
+// A list of ids, for the embedding and a head that is tied to it; or a list for each of them by name.
+void read_token_rows(const nlohmann::json& json, PeftConfig& c) {
+  const auto found = json.find("trainable_token_indices");
+  if (found == json.end() || found->is_null()) return;
+  require<ConfigError>(found->is_array() || found->is_object(),
+                       "{}: trainable_token_indices is {}, expected a list of ids or lists by module",
+                       kAdapterConfig, found->dump());
+  c.trainable_token_head = found->is_object() && found->size() > 1;
+  if (found->is_array()) {
+    c.trainable_token_indices = read_ids(*found);
+    return;
+  }
+  for (const auto& [module, ids] : found->items()) {
+    std::vector<std::int64_t> own = read_ids(ids);
+    require<ConfigError>(
+        found->size() <= 2 && (c.trainable_token_indices.empty() || own == c.trainable_token_indices),
+        "{}: trainable_token_indices: '{}' has other tokens than the module before; the "
+        "embedding and the head take the same",
+        kAdapterConfig, module);
+    c.trainable_token_indices = std::move(own);
+  }
 }
 
 }  // namespace
@@ -141,6 +176,7 @@ AdapterDescription read_adapter_config(std::string_view text) {
   }
   if (out.config.is_lora()) {
     read_lora(keys, json, out.config.lora);
+    read_token_rows(json, out.config);
   } else {
     read_targets(json, "target_modules", out.config.ia3.target_modules);
     read_targets(json, "feedforward_modules", out.config.ia3.feedforward_modules);
@@ -342,6 +378,16 @@ std::string write_adapter_config(const ModelSpec& spec, const std::string& base)
   for (const auto& [path, value] : alphas) json["alpha_pattern"][path] = whole_or_not(value);
   const auto& saved = plan.config().modules_to_save;
   json["modules_to_save"] = saved.empty() ? Json() : Json(saved);
+  if (const auto& rows = plan.token_rows(); !rows.empty()) {
+    if (spec.config.ties_head() || !plan.head_rows())
+      json["trainable_token_indices"] = rows;
+    else
+      for (const Tensor& tensor : tensors(base_of(spec), plan.family()))
+        if (is_token_matrix(tensor.parts.front().name)) {
+          const std::string path = tensor.name.substr(0, tensor.name.rfind('.'));
+          json["trainable_token_indices"][path.substr(path.rfind('.') + 1)] = rows;
+        }
+  }
   return json.dump(2) + "\n";
 }
 

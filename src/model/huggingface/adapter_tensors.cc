@@ -6,6 +6,7 @@
 #include "nn/low_rank.h"
 #include "nn/prompt_encoder.h"
 #include "nn/rescaled.h"
+#include "nn/token_rows.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -73,6 +74,18 @@ AdapterTensor factor_tensor(const AdaptedModule& module, const ModelConfig& conf
     out.shape = {linear.outputs(), 1};
   }
   return {.key = joined(linear.path, nn::Rescaled::kSuffix), .tensor = std::move(out)};
+}
+
+// Rows of the tokens of `plan`, which `matrix` of the model's files holds among others.
+AdapterTensor rows_tensor(const Tensor& matrix, const char* canonical, const AdapterPlan& plan,
+                          const ModelConfig& config) {
+  Tensor out;
+  const std::string path = matrix.name.substr(0, matrix.name.rfind('.'));
+  out.name = joined(std::string(kAdapterPrefix) + path, kTokenRows);
+  out.shape = {static_cast<std::int64_t>(plan.token_rows().size()), config.hidden_size};
+  out.parts = {{canonical, out.shape}};
+  out.runs = stacked(config, out.parts);
+  return {.key = joined(path, kTokenRows), .tensor = std::move(out)};
 }
 
 // Packed experts' parameters have no names of their own: the first that PEFT wraps is the base layer of the
@@ -164,6 +177,13 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
     if (plan.config().lora.use_dora) out.push_back(magnitude_tensor(group.first()));
   }
   for (Tensor& tensor : tensors(base, plan.family())) {
+    const std::string& first = tensor.parts.front().name;
+    if (!plan.token_rows().empty()) {
+      if (first == "embedding.tokens.weight")
+        out.push_back(rows_tensor(tensor, nn::TokenRows::kEmbedding, plan, spec.config));
+      if (first == "head.weight" && plan.head_rows())
+        out.push_back(rows_tensor(tensor, nn::TokenRows::kHead, plan, spec.config));
+    }
     if (!plan.trains_base(tensor.parts.front().name)) continue;
     const std::string& part = tensor.parts.front().name;
     const std::string key = tensor.name;

@@ -1,6 +1,8 @@
 // The tensors of an adapter's file, in PEFT's form, and how they relate to canonical ones.
 #pragma once
 
+#include <string_view>
+
 #include "model/adapter_plan.h"
 
 namespace stoa::model::huggingface {
@@ -23,9 +25,14 @@ struct AdapterTensor {
 };
 
 // All tensors of the adapter of `spec`, which has one: A and B of every module, and its magnitudes, then what
-// is trained of the model itself. Of virtual tokens PEFT's one tensor, then those of an encoder, which PEFT
-// leaves out.
+// is trained of the model itself, and rows of single tokens. Of virtual tokens PEFT's one tensor, then those
+// of an encoder, which PEFT leaves out.
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec);
+
+// Whether a canonical tensor has a row for every token: the embedding or the head.
+inline bool is_token_matrix(std::string_view canonical) {
+  return canonical == "embedding.tokens.weight" || canonical == "head.weight";
+}
 
 // As gather() and scatter() of tensor_map.h.
 void gather_adapter(const AdapterTensor& tensor, DType type, const ReadPart& canonical, std::byte* file);
@@ -34,6 +41,9 @@ void scatter_adapter(const AdapterTensor& tensor, DType type, const std::byte* f
 
 // What all names of an adapter's file begin with.
 inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
+// The end of PEFT's tensor of single rows of an embedding or a head; despite its name it holds the rows
+// themselves.
+inline constexpr std::string_view kTokenRows = ".token_adapter.trainable_tokens_delta";
 // PEFT's tensor of virtual tokens.
 inline constexpr const char* kPromptEmbeddings = "prompt_embeddings";
 
