@@ -49,8 +49,8 @@ endif()
 
 # stoa_compile(<target> [TESTS | QUICKLY] [JSON] [ONE_BY_ONE] [LARGE_UNITS]): how the files of a target are compiled
 # (stoa_compile_tests, stoa_compile_quickly). JSON: many of them read or write it. ONE_BY_ONE: names of their unnamed namespaces
-# are not unique. LARGE_UNITS: of 30 files rather than 12, a third less to compile in all. That gains nothing where files are
-# optimised longer than they are parsed, takes 40 MB of memory a file, and costs more when a file changes: a cache is for that.
+# are not unique. LARGE_UNITS: of 30 files rather than 12, up to a third less to compile in all. They take 40 MB of memory a
+# file, and cost more when a file changes: a cache is for that.
 function(stoa_compile target)
   cmake_parse_arguments(ARG "TESTS;QUICKLY;JSON;ONE_BY_ONE;LARGE_UNITS" "" "" ${ARGN})
   if(ARG_TESTS)

@@ -21,10 +21,10 @@ std::size_t end_mark(std::string_view text, bool& wide) {
 }
 
 std::size_t closing_mark(std::string_view text) {
-  static constexpr std::array<std::string_view, 13> kMarks{"\"",     "'",      ")",      "]",      "}",
-                                                           "\u2019", "\u201d", "\u00bb", "\u203a", "\u300d",
-                                                           "\u300f", "\uff09", "\u3011"};
-  for (const std::string_view mark : kMarks)
+  static constexpr std::array<std::string_view, 13> kClosing{"\"",     "'",      ")",      "]",      "}",
+                                                             "\u2019", "\u201d", "\u00bb", "\u203a", "\u300d",
+                                                             "\u300f", "\uff09", "\u3011"};
+  for (const std::string_view mark : kClosing)
     if (text.starts_with(mark)) return mark.size();
   return 0;
 }
