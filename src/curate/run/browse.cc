@@ -6,7 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "curate/run/html_text.h"
+#include "base/escape.h"
+#include "curate/run/excerpt.h"
 #include "curate/run/shard.h"
 #include "curate/run/shard_lines.h"
 #include "curate/text/character.h"
@@ -50,11 +51,11 @@ BrowsedPage framed(const std::string& title, const std::string& body) {
   return {.body =
               fmt::format("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>{1}\n"
                           "{2}<h1>{0}</h1>\n{3}</html>\n",
-                          html_escaped(title), kStyle, kForm, body)};
+                          escape_html_characters(title), kStyle, kForm, body)};
 }
 
 BrowsedPage missing(const std::string& what) {
-  BrowsedPage page = framed("Not found", "<p>" + html_escaped(what) + "</p>\n");
+  BrowsedPage page = framed("Not found", "<p>" + escape_html_characters(what) + "</p>\n");
   page.status = 404;
   return page;
 }
@@ -62,10 +63,10 @@ BrowsedPage missing(const std::string& what) {
 // Id, folder, reason and cluster of a document.
 std::string head_html(const Json& document, std::string_view folder) {
   const std::string id = document.value("id", "");
-  std::string html =
-      fmt::format("<p><a href=\"/document/{}\"><b>{}</b></a> {}", encoded(id), html_escaped(id), folder);
+  std::string html = fmt::format("<p><a href=\"/document/{}\"><b>{}</b></a> {}", encoded(id),
+                                 escape_html_characters(id), folder);
   if (const std::string reason = document.value("reason", ""); !reason.empty())
-    html += ": " + html_escaped(reason);
+    html += ": " + escape_html_characters(reason);
   if (const auto cluster = document.find("duplicate_cluster"); cluster != document.end())
     html += fmt::format(", <a href=\"/cluster/{0}\">cluster {0}</a>", cluster->dump());
   return html + "</p>\n";
@@ -80,9 +81,9 @@ RunBrowser::RunBrowser(fs::path output) : output_(std::move(output)) {
 
 void RunBrowser::each_line(std::string_view folder,
                            const std::function<bool(std::string_view, std::string_view)>& visit) const {
+  const Json manifest = Json::parse(read_text(output_ / "manifest.json"));
   for (const std::string_view own : kFolders) {
     if (folder != "all" && folder != own) continue;
-    const Json manifest = Json::parse(read_text(output_ / "manifest.json"));
     for (const Json& file : manifest.at("files")) {
       const std::string name = file.at("name");
       if (!name.starts_with(std::string(own) + "/")) continue;
@@ -108,10 +109,11 @@ BrowsedPage RunBrowser::search(std::string_view folder, std::string_view words) 
     const std::size_t match = at == text.npos ? 0 : at, length = at == text.npos ? 0 : wanted.size();
     const std::size_t begin = match > kBeforeMatch ? match - kBeforeMatch : 0;
     html += head_html(document, own) +
-            fmt::format("<pre>{}{}{}{}</pre>\n", html_escaped(whole_characters(text, begin, match)),
-                        length > 0 ? "<mark>" + html_escaped(text.substr(match, length)) + "</mark>" : "",
-                        html_escaped(whole_characters(text, match + length, match + length + kShownBytes)),
-                        match + length + kShownBytes < text.size() ? " …" : "");
+            fmt::format(
+                "<pre>{}{}{}{}</pre>\n", escape_html_characters(whole_characters(text, begin, match)),
+                length > 0 ? "<mark>" + escape_html_characters(text.substr(match, length)) + "</mark>" : "",
+                escape_html_characters(whole_characters(text, match + length, match + length + kShownBytes)),
+                match + length + kShownBytes < text.size() ? " …" : "");
     return ++found < kMostResults;
   });
   if (found == 0) html = "<p>No document.</p>\n";
@@ -127,8 +129,8 @@ BrowsedPage RunBrowser::document(std::string_view id) const {
     Json document = Json::parse(line, nullptr, false);
     const std::string text = document.value("text", ""), head = head_html(document, own);
     document.erase("text");
-    page = framed(std::string(id), head + "<pre>" + html_escaped(text) + "</pre>\n<pre>" +
-                                       html_escaped(document.dump(1)) + "</pre>\n");
+    page = framed(std::string(id), head + "<pre>" + escape_html_characters(text) + "</pre>\n<pre>" +
+                                       escape_html_characters(document.dump(1)) + "</pre>\n");
     return false;
   });
   return page;
@@ -143,8 +145,8 @@ BrowsedPage RunBrowser::cluster(std::string_view number) const {
     if (at == line.npos || is_ascii_digit(line[at + member.size()])) return true;
     const Json document = Json::parse(line, nullptr, false);
     if (!document.is_object() || document.value("duplicate_cluster", Json()).dump() != number) return true;
-    html += "<div>" + head_html(document, own) + "<pre>" + html_escaped(document.value("text", "")) +
-            "</pre></div>\n";
+    html += "<div>" + head_html(document, own) + "<pre>" +
+            escape_html_characters(document.value("text", "")) + "</pre></div>\n";
     return ++found < kMostCopies;
   });
   if (found == 0) return missing(fmt::format("no cluster {}", number));

@@ -11,8 +11,9 @@
 
 #include "base/console.h"
 #include "base/error.h"
+#include "base/escape.h"
 #include "curate/io/json_document.h"
-#include "curate/run/html_text.h"
+#include "curate/run/excerpt.h"
 #include "curate/run/measures.h"
 #include "curate/run/report_charts.h"
 #include "curate/run/shard_lines.h"
@@ -178,12 +179,14 @@ std::string sample_html(const Pipeline& pipeline, const std::string& reason, con
   const std::size_t begin = at > kBeforeSpan ? at - kBeforeSpan : 0;
   const std::string_view before = whole_characters(text, begin, at);
   const std::string_view after = whole_characters(text, at + span.size(), at + span.size() + kExcerptBytes);
-  std::string html = fmt::format("<p><b>{}</b> ({} bytes)", html_escaped(sample.id), text.size());
+  std::string html = fmt::format("<p><b>{}</b> ({} bytes)", escape_html_characters(sample.id), text.size());
   if (const std::string others = other_reasons(pipeline, sample, reason); !others.empty())
-    html += " would also fail " + html_escaped(others);
-  return html + fmt::format("</p>\n<pre>{}{}{}{}{}</pre>\n", begin > 0 ? "… " : "", html_escaped(before),
-                            span.empty() ? "" : "<mark>" + html_escaped(span) + "</mark>",
-                            html_escaped(after), at + span.size() + kExcerptBytes < text.size() ? " …" : "");
+    html += " would also fail " + escape_html_characters(others);
+  return html + fmt::format("</p>\n<pre>{}{}{}{}{}</pre>\n", begin > 0 ? "… " : "",
+                            escape_html_characters(before),
+                            span.empty() ? "" : "<mark>" + escape_html_characters(span) + "</mark>",
+                            escape_html_characters(after),
+                            at + span.size() + kExcerptBytes < text.size() ? " …" : "");
 }
 
 // Near-duplicates next to each other, what the two first share at their beginning and end in grey.
@@ -197,11 +200,12 @@ std::string copies_html(const Copies& copies) {
   for (const Sample& sample : copies.documents) {
     const std::string_view text = sample.text;
     const std::size_t begin = head > kBeforeSpan && head < text.size() ? head - kBeforeSpan : 0;
-    html += fmt::format("<div><p><b>{}</b> ({} bytes)</p><pre>{}<i>{}</i>{}{}</pre></div>",
-                        html_escaped(sample.id), text.size(), begin > 0 ? "… " : "",
-                        html_escaped(whole_characters(text, begin, std::min(head, begin + kExcerptBytes))),
-                        html_escaped(whole_characters(text, std::max(head, begin), begin + kExcerptBytes)),
-                        begin + kExcerptBytes < text.size() ? " …" : "");
+    html += fmt::format(
+        "<div><p><b>{}</b> ({} bytes)</p><pre>{}<i>{}</i>{}{}</pre></div>", escape_html_characters(sample.id),
+        text.size(), begin > 0 ? "… " : "",
+        escape_html_characters(whole_characters(text, begin, std::min(head, begin + kExcerptBytes))),
+        escape_html_characters(whole_characters(text, std::max(head, begin), begin + kExcerptBytes)),
+        begin + kExcerptBytes < text.size() ? " …" : "");
   }
   return html + "</div>\n";
 }
@@ -213,7 +217,8 @@ std::string flow_row(const std::string& name, const Amount& amount, const Amount
   return fmt::format(
       "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f} %</td><td><div "
       "style=\"width:{:.2f}%\"></div></td></tr>\n",
-      html_escaped(name), amount.documents, format_bytes(static_cast<double>(amount.bytes)), share, share);
+      escape_html_characters(name), amount.documents, format_bytes(static_cast<double>(amount.bytes)), share,
+      share);
 }
 
 }  // namespace
@@ -245,14 +250,14 @@ void write_report(const fs::path& output, const Pipeline& pipeline, const Json& 
       "<code>stoa data decide</code> count every rule that fails it.</p>\n" +
       measures_html(measured) + "<h2>Samples of what was removed</h2>\n";
   for (const auto& [reason, removed] : samples.removed) {
-    html += "<h3>" + html_escaped(reason) + "</h3>\n";
+    html += "<h3>" + escape_html_characters(reason) + "</h3>\n";
     for (const Sample& sample : removed.random) html += sample_html(pipeline, reason, sample);
     if (!removed.borderline.empty()) html += "<h4>Nearest to the limit</h4>\n";
     for (const Sample& sample : removed.borderline) html += sample_html(pipeline, reason, sample);
   }
   if (!samples.copies.empty()) html += "<h2>Near-duplicates, first what stayed</h2>\n";
   for (const auto& [order, copies] : samples.copies) html += copies_html(copies);
-  html += "<h2>Pipeline</h2>\n<pre>" + html_escaped(pipeline.resolved) + "</pre></html>\n";
+  html += "<h2>Pipeline</h2>\n<pre>" + escape_html_characters(pipeline.resolved) + "</pre></html>\n";
   write_text(output / "report.html", html);
 
   std::string sheet = fmt::format(

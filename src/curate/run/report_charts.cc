@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "curate/run/html_text.h"
+#include "base/escape.h"
 
 namespace stoa::curate {
 namespace {
@@ -52,7 +52,7 @@ std::string origins_html(const std::string& title, const std::vector<MeasuredDoc
   for (std::size_t i = 0; i < std::min(order.size(), kMostSources); ++i) {
     const auto& [own, row] = order[i];
     html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                        own.empty() ? "not known" : html_escaped(own), row.documents, row.bytes,
+                        own.empty() ? "not known" : escape_html_characters(own), row.documents, row.bytes,
                         percent(row.kept, static_cast<std::size_t>(row.documents)));
   }
   html += "</table>\n";
@@ -81,15 +81,15 @@ std::string failures_html(const std::vector<MeasuredDocument>& sample) {
       "<h3>By rule</h3>\n<table><tr><th>rule</th><th>fails first</th><th>fails</th><th>fails "
       "alone</th></tr>\n";
   for (const auto& [rule, own] : order)
-    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", html_escaped(rule),
-                        percent(own.first, sample.size()), percent(own.any, sample.size()),
-                        percent(own.alone, sample.size()));
+    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                        escape_html_characters(rule), percent(own.first, sample.size()),
+                        percent(own.any, sample.size()), percent(own.alone, sample.size()));
   html += "</table>\n<h3>Rules that fail the same documents</h3>\n<table class=\"overlap\"><tr><th></th>";
   order.resize(std::min(order.size(), kMostOverlaps));
   for (std::size_t i = 0; i < order.size(); ++i) html += fmt::format("<th>{}</th>", i + 1);
   html += "</tr>\n";
   for (std::size_t i = 0; i < order.size(); ++i) {
-    html += fmt::format("<tr><td>{} {}</td>", i + 1, html_escaped(order[i].first));
+    html += fmt::format("<tr><td>{} {}</td>", i + 1, escape_html_characters(order[i].first));
     for (const auto& [other, unused] : order) {
       const auto found = both.find({order[i].first, other});
       const double share =
@@ -122,7 +122,7 @@ std::string chart(const std::string& title, std::vector<double> values, Verdict:
   const double most = static_cast<double>(*std::max_element(bars.begin(), bars.end()));
   std::string svg =
       fmt::format("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\">",
-                  html_escaped(title), kChartWidth, kChartHeight, kChartWidth, kChartHeight);
+                  escape_html_characters(title), kChartWidth, kChartHeight, kChartWidth, kChartHeight);
   constexpr double kBarWidth = kChartWidth / kBars;
   for (std::size_t i = 0; i < kBars; ++i) {
     const double height = most > 0 ? kChartHeight * static_cast<double>(bars[i]) / most : 0;
@@ -178,7 +178,7 @@ std::string charts_html(const std::vector<MeasuredDocument>& sample) {
             [](const auto* a, const auto* b) { return a->second.order < b->second.order; });
   std::string html =
       "<h3>Lengths and what the rules measure</h3>\n<p>Bars: how many documents lie where; line: the share "
-      "of documents that a limit there would keep; upright: the limit.</p>\n<div class=\"charts\">\n" +
+      "of documents that a limit there would keep; vertical line: the limit.</p>\n<div class=\"charts\">\n" +
       chart("length: log10 of bytes", lengths, Verdict::Sense::kNever, 0);
   for (const auto* rule : order)
     html += chart(rule->first.first + (rule->first.second == Verdict::Sense::kAtMost ? " ≤" : " ≥"),

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "base/error.h"
@@ -35,11 +36,15 @@ Json describe_inputs(const std::vector<data::TextInput>& inputs) {
   return list;
 }
 
-// One of so many documents is measured for the report; of a tagging run none besides.
-std::uint64_t sample_every_of(const std::vector<data::TextInput>& inputs, const RunOptions& options) {
+std::uint64_t bytes_of(std::span<const data::TextInput> inputs) {
   std::uint64_t total = 0;
   for (const data::TextInput& input : inputs) total += input.bytes;
-  return options.tags ? 0 : 1 + total / kMeasuredBytes;
+  return total;
+}
+
+// One of so many documents is measured for the report; 0: none, of a tagging run, which measures all.
+std::uint64_t sample_every_of(const std::vector<data::TextInput>& inputs, const RunOptions& options) {
+  return options.tags ? 0 : 1 + bytes_of(inputs) / kMeasuredBytes;
 }
 
 void count(const Outcome& outcome, Flow& flow) {
@@ -92,12 +97,6 @@ class Writer {
   Flow flow_;
 };
 
-double bytes_of(const std::vector<data::TextInput>& inputs) {
-  double total = 0;
-  for (const data::TextInput& input : inputs) total += static_cast<double>(input.bytes);
-  return total;
-}
-
 // Takes the documents of inputs, from `from` on, through the stages. Calls write(block) in their order.
 void process_inputs(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs, Place from,
                     std::uint64_t sample_every, const RunOptions& options,
@@ -138,10 +137,10 @@ void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& in
                 Console& console, const std::stop_token& stop) {
   const Place from = journal.shards().empty() ? Place() : journal.shards().back().next;
   if (from.input == std::ssize(inputs)) return;
-  const double total = bytes_of(inputs);
-  const double before = bytes_of({inputs.begin(), inputs.begin() + from.input});
+  const auto before =
+      static_cast<double>(bytes_of(std::span(inputs).first(static_cast<std::size_t>(from.input))));
   Writer writer(journal, output, pipeline, options.tags);
-  Progress progress(console, "stages", total, "B");
+  Progress progress(console, "stages", static_cast<double>(bytes_of(inputs)), "B");
   const auto write = [&](ProcessedBlock& out) {
     require_no_stop(stop, journal.shards().size());
     writer.add(out);
@@ -161,14 +160,15 @@ bool do_pieces(const Pipeline& pipeline, const std::vector<data::TextInput>& inp
                const RunOptions& options, const SharedWork& shared, Console& console,
                const std::stop_token& stop) {
   Progress progress(console, "inputs", static_cast<double>(inputs.size()), " inputs");
+  const std::uint64_t sample_every = sample_every_of(inputs, options);
   std::int64_t done = 0;
   for (std::int64_t i = 0; i < std::ssize(inputs); ++i) {
     require_no_stop(stop, 0);
     const auto lease = shared.is_done(i) ? nullptr : shared.take(i);
     if (lease && !shared.is_done(i)) {
       PieceWriter piece(shared.piece(i));
-      process_inputs(pipeline, {inputs[static_cast<std::size_t>(i)]}, {}, sample_every_of(inputs, options),
-                     options, [&](ProcessedBlock& out) {
+      process_inputs(pipeline, {inputs[static_cast<std::size_t>(i)]}, {}, sample_every, options,
+                     [&](ProcessedBlock& out) {
                        require_no_stop(stop, 0);
                        piece.add(out);
                      });

@@ -1,29 +1,8 @@
-#include "curate/run/html_text.h"
+#include "curate/run/excerpt.h"
 
 #include <algorithm>
 
 namespace stoa::curate {
-
-std::string html_escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
 
 std::string_view whole_characters(std::string_view text, std::size_t begin, std::size_t end) {
   const auto inside = [&](std::size_t at) {
