@@ -10,7 +10,8 @@ namespace stoa::curate {
 namespace {
 
 constexpr const char* kScoreHelp =
-    "keep: best: the member of documents, a number, of which the largest stays; one without it counts least.";
+    "keep: best: the member of documents that holds their score, a number: the document with the largest "
+    "stays. Documents without it come last.";
 
 struct ExactOptions {
   Survivor keep = Survivor::kFirst;
