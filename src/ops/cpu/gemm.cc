@@ -15,6 +15,7 @@ constexpr std::int64_t kFewRows = 128;           // up to here B is used too rar
 constexpr std::int64_t kPackColumns = 8,
                        kPackUnits = 256;                // panels and units of B that a packing task handles
 constexpr std::int64_t kStreamRows = 8;                 // of W that few tokens stream at once
+constexpr std::int64_t kTileStreamRows = 32;            // … on tiles
 constexpr std::int64_t kLeastStreamElements = 8 << 10;  // of W in a task
 constexpr std::int64_t kMostStreamTasks = 128;
 constexpr std::size_t kPastCaches = 4 << 20;  // of output, from where it is not kept in the caches
@@ -27,8 +28,9 @@ std::size_t line_up(std::int64_t bytes) { return static_cast<std::size_t>(round_
 // How a product is cut. A function of shapes, types, instruction set and number of workers.
 struct Plan {
   const ProductKernels* kernels;
-  bool stream;
-  bool ahead;  // B is packed by all before it is used; else each task packs what it uses
+  bool stream;  // W is not packed
+  bool panels;  // … but its tokens are, for kernels->stream
+  bool ahead;   // B is packed by all before it is used; else each task packs what it uses
   std::int64_t m, n, r;
   std::int64_t block;  // units of the reduction that a tile sums before it goes to memory
   std::int64_t slice;  // reduction elements per slice, a multiple of the block
@@ -63,12 +65,19 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   p.m = g.a.rows();
   p.n = g.b.rows();
   p.r = g.a.reduction();
-  p.stream = !g.a.transposed && !g.b.transposed && !g.accumulate &&
-             (kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
-  if (p.stream) return p;
-
   const std::int64_t per_unit = k.pairs ? 2 : 1;
   const std::int64_t units = units_of(p.r, k);
+  // Where rows are apart, either stream() serves any number of rows, or that of the kernels a few: then sums
+  // have the order of tiles() in both.
+  p.panels = kernels.rows_apart && k.stream;
+  p.stream =
+      !g.a.transposed && !g.b.transposed && !g.accumulate &&
+      (p.panels ? p.m <= k.stream_tokens : kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
+  if (p.stream) {
+    if (p.panels) p.total = line_up(round_up(p.m, k.panel_tokens) * units * 4);
+    return p;
+  }
+
   p.slices = ceil_div(units, k.slice);
   p.slice_units = round_up(ceil_div(units, p.slices), 16);
   p.slices = ceil_div(units, p.slice_units);
@@ -290,23 +299,25 @@ struct Run {
 // Where the rows of W end that each task streams; the number of tasks. Each round of tasks, one per worker,
 // takes half of what is left: few are taken, and all workers end at nearly the same time (Hummel, Schonberg
 // and Flynn 1992, "Factoring").
-std::int64_t cut_stream(std::int64_t rows, std::int64_t inputs, std::int64_t workers,
+std::int64_t cut_stream(std::int64_t rows, std::int64_t inputs, std::int64_t at_once, std::int64_t workers,
                         std::array<std::int64_t, kMostStreamTasks>& ends) {
-  const std::int64_t least = std::max(round_up(ceil_div(kLeastStreamElements, inputs), kStreamRows),
-                                      ceil_div(rows, kMostStreamTasks));
+  const std::int64_t least =
+      std::max(round_up(ceil_div(kLeastStreamElements, inputs), at_once), round_up(ceil_div(rows, kMostStreamTasks), at_once));
   std::int64_t tasks = 0;
   for (std::int64_t end = 0; end < rows;) {
-    const std::int64_t share = std::max(least, round_up((rows - end) / (2 * workers), kStreamRows));
+    const std::int64_t share = std::max(least, round_up((rows - end) / (2 * workers), at_once));
     for (std::int64_t w = 0; w < workers && end < rows; ++w)
       ends[static_cast<std::size_t>(tasks++)] = end = std::min(rows, end + share);
   }
   return tasks;
 }
 
-void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, WorkerPool& pool) {
+void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, WorkerPool& pool, void* workspace) {
   struct Shared {
     StreamJob job;
     const GemmKernels& k;
+    const ProductKernels& products;
+    std::uint32_t* tokens;  // packed, or null
     std::array<std::int64_t, kMostStreamTasks> ends;
   };
   Shared shared{{.x = g.a.matrix.data,
@@ -323,13 +334,34 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                  .out_stride = g.out.stride0,
                  .out_element = element_of(g.out.dtype)},
                 kernels,
+                *p.kernels,
+                p.panels ? static_cast<std::uint32_t*>(workspace) : nullptr,
                 {}};
-  const std::int64_t tasks = cut_stream(p.n, p.r, pool.size(), shared.ends);
+  if (p.panels)
+    pool.run(ceil_div(p.m, shared.products.panel_tokens), [&shared](std::int64_t panel, int) {
+      const ProductKernels& k = shared.products;
+      const StreamJob& job = shared.job;
+      const std::int64_t first = panel * k.panel_tokens, words = units_of(job.inputs, k) * k.panel_tokens;
+      k.pack_tokens({.source = job.x,
+                     .stride = job.x_stride,
+                     .element = job.element,
+                     .rows_contiguous = true,
+                     .first = first,
+                     .end = std::min<std::int64_t>(first + k.panel_tokens, job.tokens),
+                     .begin = 0,
+                     .count = job.inputs,
+                     .panel_stride = words,
+                     .panels = shared.tokens + panel * words});
+    });
+  const std::int64_t tasks =
+      cut_stream(p.n, p.r, p.panels ? kTileStreamRows : kStreamRows, pool.size(), shared.ends);
   pool.run(tasks, [&shared](std::int64_t task, int) {
     StreamJob job = shared.job;
     job.first = task ? shared.ends[static_cast<std::size_t>(task - 1)] : 0;
     job.end = shared.ends[static_cast<std::size_t>(task)];
-    shared.k.stream(job);
+    if (!shared.tokens) return shared.k.stream(job);
+    const TileScope scope(shared.products);
+    shared.products.stream(job, shared.tokens);
   });
 }
 
@@ -352,10 +384,12 @@ std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int 
 std::size_t workspace_bytes_of_any_rows(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
   if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
   std::size_t most = plan_of(gemm, kernels, workers, true).total;
-  if (gemm.a.rows() > kFewRows) {
+  // The other ways that products of fewer rows take, at their largest.
+  for (const std::int64_t rows : {kFewRows, std::int64_t{product_kernels(gemm, kernels).stream_tokens}}) {
+    if (rows == 0 || gemm.a.rows() <= rows) continue;
     Gemm few = gemm;
-    few.a.matrix = gemm.a.matrix.slice(0, kFewRows);
-    few.out = gemm.out.slice(0, kFewRows);
+    few.a.matrix = gemm.a.matrix.slice(0, rows);
+    few.out = gemm.out.slice(0, rows);
     most = std::max(most, plan_of(few, kernels, workers).total);
   }
   return most;
@@ -387,7 +421,7 @@ std::size_t workspace_bytes_of_any_reduction(const Gemm& gemm, const MatrixKerne
 void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {
   if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return;
   const Plan p = plan_of(gemm, kernels, pool.size());
-  if (p.stream) return run_stream(gemm, p, *kernels.vectors, pool);
+  if (p.stream) return run_stream(gemm, p, *kernels.vectors, pool, workspace);
   Run job{gemm, p, *p.kernels, static_cast<std::byte*>(workspace), pool.size(), passes_caches(gemm)};
   if (p.ahead) job.forget_blocks();
   for (job.column0 = 0; job.column0 < p.n; job.column0 += p.shared_columns) {

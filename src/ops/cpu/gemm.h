@@ -19,8 +19,8 @@ struct ProductKernels;
 struct MatrixKernels {
   const GemmKernels* vectors = nullptr;
   const ProductKernels* bf16 = nullptr;  // of bf16 operands; null: they are converted to fp32
-  // Products with W [n, r] of any number of rows are streamed, so that a row of the output has the same bits
-  // however many rows there are.
+  // Of products with W [n, r], a row of the output has the same bits however many rows there are: all are
+  // streamed, or sums have one order in all kernels (ProductKernels::stream).
   bool rows_apart = false;
 };
 MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart = false);

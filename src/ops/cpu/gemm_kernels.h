@@ -52,26 +52,6 @@ struct TileJob {
   bool next_b;            // the block of b that follows this one in memory is needed next
 };
 
-// Products of one kind of unit.
-struct ProductKernels {
-  bool pairs;         // a unit is a bf16 pair, else a float
-  int rows, columns;  // of a tile: the widths of A's and B's panels
-  int group;          // panels are padded with zeros to a multiple of so many units
-  int block;  // units of the reduction after which sums go to memory: a B panel of it stays in the L1 cache
-  int slice;  // units of the reduction packed at a time
-  std::int64_t packed_bytes;  // of A per worker: about half of the L2 cache
-  std::int64_t most_rows;     // of A per task
-  void (*pack_a)(const PackJob&);
-  void (*pack_b)(const PackJob&);
-  void (*tiles)(const TileJob&);
-  // Called by a thread before its first and after its last tile of a task; null where there is nothing to do.
-  void (*enter)();
-  void (*leave)();
-  // Multiply-adds in registers, spin_flops of them per round: nothing is faster.
-  float (*spin)(std::int64_t rounds);
-  double spin_flops;
-};
-
 // out[t, n] = sum_k x[t, k] * w[n, k] + bias[n], for few tokens or many: rows [first, end) of w are read
 // where they lie. An output's sum has one order, whatever the number of tokens.
 struct StreamJob {
@@ -86,6 +66,32 @@ struct StreamJob {
   void* out;
   std::int64_t out_stride;
   Element out_element;
+};
+
+// Products of one kind of unit.
+struct ProductKernels {
+  bool pairs;         // a unit is a bf16 pair, else a float
+  int rows, columns;  // of a tile: the widths of A's and B's panels
+  int group;          // panels are padded with zeros to a multiple of so many units
+  int block;  // units of the reduction after which sums go to memory: a B panel of it stays in the L1 cache
+  int slice;  // units of the reduction packed at a time
+  std::int64_t packed_bytes;  // of A per worker: about half of the L2 cache
+  std::int64_t most_rows;     // of A per task
+  void (*pack_a)(const PackJob&);
+  void (*pack_b)(const PackJob&);
+  void (*tiles)(const TileJob&);
+  // Products of few tokens with rows of w where they lie; a sum has the order that it has in tiles(). Null
+  // where it is not faster. `x`: the tokens in panels of `panel_tokens`, by pack_tokens.
+  void (*stream)(const StreamJob&, const std::uint32_t* x);
+  void (*pack_tokens)(const PackJob&);
+  int panel_tokens;
+  int stream_tokens;  // up to here it is faster than tiles()
+  // Called by a thread before its first and after its last tile of a task; null where there is nothing to do.
+  void (*enter)();
+  void (*leave)();
+  // Multiply-adds in registers, spin_flops of them per round: nothing is faster.
+  float (*spin)(std::int64_t rounds);
+  double spin_flops;
 };
 
 struct ColumnSumJob {

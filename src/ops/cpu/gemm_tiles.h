@@ -24,6 +24,7 @@ constexpr int kTileSlice = 768;
 constexpr std::int64_t kTilePackedBytes =
     1 << 20;  // half of a 2 MiB L2 cache: every processor with tiles has it
 constexpr std::int64_t kTileMostRows = 512;
+constexpr int kTileStreamTokens = 64;  // from more it is faster to pack w (gemm_tile_stream.h)
 
 STOA_INLINE std::int64_t padded_units(std::int64_t elements) {
   const std::int64_t units = (elements + 1) / 2;
@@ -32,14 +33,18 @@ STOA_INLINE std::int64_t padded_units(std::int64_t elements) {
 
 // --- packing ---
 
-inline void pack_tile_columns(const PackJob& job) {
-  pack_units<PairOf, kPanel>(job);
+// Panels of W columns, whose last tile is filled up with zeros.
+template <int W>
+void pack_padded(const PackJob& job) {
+  pack_units<PairOf, W>(job);
   const std::int64_t units = (job.count + 1) / 2, padding = padded_units(job.count) - units;
   if (padding == 0) return;
   std::uint32_t* panel = job.panels;
-  for (std::int64_t m = job.first; m < job.end; m += kPanel, panel += job.panel_stride)
-    std::memset(panel + units * kPanel, 0, static_cast<std::size_t>(padding * kPanel) * 4);
+  for (std::int64_t m = job.first; m < job.end; m += W, panel += job.panel_stride)
+    std::memset(panel + units * W, 0, static_cast<std::size_t>(padding * W) * 4);
 }
+
+inline void pack_tile_columns(const PackJob& job) { pack_padded<kPanel>(job); }
 
 // Copies sixteen units from element `at` of a memory row along the reduction that has `elements` elements.
 STOA_INLINE void copy_tile_row(const PackJob& job, std::int64_t at, std::int64_t elements,
@@ -279,8 +284,10 @@ void tile_products(const TileJob& job) {
 }
 
 // The table of these products, but for the tiles' set-up and the measurement.
-constexpr ProductKernels tile_products_with(void (*tiles)(const TileJob&), void (*enter)(), void (*leave)(),
-                                            float (*spin)(std::int64_t)) {
+constexpr ProductKernels tile_products_with(void (*tiles)(const TileJob&),
+                                            void (*stream)(const StreamJob&, const std::uint32_t*),
+                                            void (*pack_tokens)(const PackJob&), void (*enter)(),
+                                            void (*leave)(), float (*spin)(std::int64_t)) {
   return {.pairs = true,
           .rows = kPanel,
           .columns = kPanel,
@@ -292,6 +299,10 @@ constexpr ProductKernels tile_products_with(void (*tiles)(const TileJob&), void 
           .pack_a = pack_tile_rows,
           .pack_b = pack_tile_columns,
           .tiles = tiles,
+          .stream = stream,
+          .pack_tokens = pack_tokens,
+          .panel_tokens = kTileRows,
+          .stream_tokens = kTileStreamTokens,
           .enter = enter,
           .leave = leave,
           .spin = spin,

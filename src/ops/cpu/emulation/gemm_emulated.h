@@ -14,8 +14,8 @@ STOA_FOR_EACH_ISA(const ProductKernels& emulated_products())
 STOA_FOR_EACH_ISA(const ProductKernels& broken_products())
 
 #ifndef STOA_ISA
-inline MatrixKernels with_emulated_tiles(InstructionSet isa) {
-  MatrixKernels kernels = matrix_kernels(isa);
+inline MatrixKernels with_emulated_tiles(InstructionSet isa, bool rows_apart = false) {
+  MatrixKernels kernels = matrix_kernels(isa, rows_apart);
   kernels.bf16 = &STOA_KERNELS(isa, emulated_products);
   return kernels;
 }

@@ -1,4 +1,5 @@
 #include "ops/cpu/emulation/gemm_emulated.h"
+#include "ops/cpu/gemm_tile_stream.h"
 #include "ops/cpu/gemm_tiles.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
@@ -46,14 +47,14 @@ struct BrokenTiles : EmulatedTiles {
 }  // namespace
 
 const ProductKernels& emulated_products() {
-  static constexpr ProductKernels kTable =
-      tile_products_with(tile_products<EmulatedTiles>, nullptr, nullptr, nullptr);
+  static constexpr ProductKernels kTable = tile_products_with(
+      tile_products<EmulatedTiles>, stream_tiles<EmulatedTiles>, pack_tile_tokens, nullptr, nullptr, nullptr);
   return kTable;
 }
 
 const ProductKernels& broken_products() {
-  static constexpr ProductKernels kTable =
-      tile_products_with(tile_products<BrokenTiles>, nullptr, nullptr, nullptr);
+  static constexpr ProductKernels kTable = tile_products_with(
+      tile_products<BrokenTiles>, stream_tiles<BrokenTiles>, pack_tile_tokens, nullptr, nullptr, nullptr);
   return kTable;
 }
 

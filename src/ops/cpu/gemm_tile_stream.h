@@ -1,0 +1,136 @@
+// Products of few tokens on tiles of AMX, for gemm_tile_kernels.cc and gemm_emulated_kernels.cc: rows of w
+// are tiles as they lie in memory, and only the tokens are packed. A sum has the order of gemm_tiles.h, so
+// that a token's bits are those that it has among many.
+//
+// Packed tokens: panels of 16; unit u of token t is at u * 16 + t, so 16 units are a tile.
+#pragma once
+
+#include "ops/cpu/gemm_tiles.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+
+constexpr std::int64_t kStreamGroup = 2 * kTileRows;         // rows of w at a time
+constexpr std::int64_t kTileWords = kTileRows * kTileUnits;  // of a tile, and of a step of a panel of tokens
+constexpr std::int64_t kTileStepBytes = kTileUnits * 4;      // of a row of w
+constexpr std::int64_t kTileStepElements = 2 * kTileUnits;
+
+inline void pack_tile_tokens(const PackJob& job) { pack_padded<kTileRows>(job); }
+
+// A tile of w: rows from `row`, from element `at` of each. Rows and elements that do not exist are zero.
+template <int T, class Tiles>
+STOA_INLINE void load_rows(const StreamJob& job, std::int64_t row, std::int64_t at, Tiles& tiles) {
+  const auto* w = static_cast<const std::uint16_t*>(job.w) + row * job.w_stride + at;
+  if (row + kTileRows <= job.end && at + kTileStepElements <= job.inputs)
+    return tiles.template load<T>(w, job.w_stride * 2);
+  alignas(64) std::uint16_t copy[kTileRows * kTileStepElements] = {};
+  const std::int64_t rows = least(kTileRows, job.end - row);
+  const auto bytes = static_cast<std::size_t>(least(kTileStepElements, job.inputs - at)) * 2;
+  for (std::int64_t i = 0; i < rows; ++i)
+    std::memcpy(copy + i * kTileStepElements, w + i * job.w_stride, bytes);
+  tiles.template load<T>(copy, kTileStepBytes);
+}
+
+// columns[t] = the rows' sums of token t
+STOA_INLINE void turn_sums(const float (&sums)[kTileWords], float (&columns)[kTileWords],
+                           std::int64_t tokens) {
+#if STOA_ISA_LEVEL >= 2
+  if (tokens > 2) {
+    U r[kTileRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) std::memcpy(&r[i], sums + 16 * i, 64);
+    transpose16(r);
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) std::memcpy(columns + 16 * i, &r[i], 64);
+    return;
+  }
+#endif
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t i = 0; i < kTileRows; ++i) columns[t * kTileRows + i] = sums[i * kTileRows + t];
+}
+
+// Tile T: the sums of 16 rows of w from `row` and 16 tokens from `token`.
+template <int T, class Tiles>
+STOA_INLINE void finish_tile(const StreamJob& job, std::int64_t row, std::int64_t token, Tiles& tiles) {
+  const std::int64_t rows = least(kTileRows, job.end - row), tokens = least(kTileRows, job.tokens - token);
+  if (rows <= 0 || tokens <= 0) return;
+  alignas(64) float sums[kTileWords], columns[kTileWords];
+  tiles.template store<T>(sums, kTileStepBytes);
+  turn_sums(sums, columns, tokens);
+  dispatch(
+      job.out_element, [&]<Element E>() __attribute__((always_inline)) {
+        for (std::int64_t t = 0; t < tokens; ++t)
+          for (std::int64_t i = 0; i < rows; i += kLanes) {
+            const int n = static_cast<int>(least(kLanes, rows - i));
+            F x = load(columns + t * kTileRows + i);
+            if (job.bias) x = x + load_first(job.bias + row + i, n);
+            store_first_as<E>(job.out, (token + t) * job.out_stride + row + i, x, n);
+          }
+      });
+}
+
+// The rows that follow a group in memory, fetched into the L2 cache in equal parts by the steps of the group.
+class RowFetches {
+ public:
+  RowFetches(const StreamJob& job, std::int64_t row)
+      : next_(static_cast<const char*>(job.w) + (row + kStreamGroup) * job.w_stride * 2) {}
+  [[gnu::always_inline]] void step() {
+#pragma GCC unroll 4
+    for (int line = 0; line < kStreamGroup; ++line, next_ += 64) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  const char* next_;
+};
+
+// Rows [row, row + 32) of w and up to 32 tokens from `token`. kAcross: more than 16 of them. kFetch: the
+// first time that these rows are used.
+template <class Tiles, bool kAcross, bool kFetch>
+void stream_group(const StreamJob& job, const std::uint32_t* x, std::int64_t row, std::int64_t token) {
+  Tiles tiles;
+  tiles.template zero<0>();
+  tiles.template zero<2>();
+  if constexpr (kAcross) {
+    tiles.template zero<1>();
+    tiles.template zero<3>();
+  }
+  RowFetches fetches(job, row);
+  const std::int64_t panel = padded_units(job.inputs) * kTileRows;
+  const std::uint32_t* b = x + token / kTileRows * panel;
+  const bool down = row + kTileRows < job.end;
+  for (std::int64_t at = 0; at < job.inputs; at += kTileStepElements, b += kTileWords) {
+    load_rows<4>(job, row, at, tiles);
+    tiles.template load<6>(b, kTileStepBytes);
+    tiles.template multiply_add<0, 4, 6>();
+    if constexpr (kAcross) {
+      tiles.template load<7>(b + panel, kTileStepBytes);
+      tiles.template multiply_add<1, 4, 7>();
+    }
+    if (down) {
+      load_rows<5>(job, row + kTileRows, at, tiles);
+      tiles.template multiply_add<2, 5, 6>();
+      if constexpr (kAcross) tiles.template multiply_add<3, 5, 7>();
+    }
+    if constexpr (kFetch) fetches.step();
+  }
+  finish_tile<0>(job, row, token, tiles);
+  if constexpr (kAcross) finish_tile<1>(job, row, token + kTileRows, tiles);
+  if (!down) return;
+  finish_tile<2>(job, row + kTileRows, token, tiles);
+  if constexpr (kAcross) finish_tile<3>(job, row + kTileRows, token + kTileRows, tiles);
+}
+
+template <class Tiles>
+void stream_tiles(const StreamJob& job, const std::uint32_t* x) {
+  for (std::int64_t row = job.first; row < job.end; row += kStreamGroup)
+    for (std::int64_t token = 0; token < job.tokens; token += 2 * kTileRows) {
+      const bool across = job.tokens - token > kTileRows;
+      if (token > 0)
+        across ? stream_group<Tiles, true, false>(job, x, row, token)
+               : stream_group<Tiles, false, false>(job, x, row, token);
+      else
+        across ? stream_group<Tiles, true, true>(job, x, row, token)
+               : stream_group<Tiles, false, true>(job, x, row, token);
+    }
+}
+
+}  // namespace stoa::ops::cpu::STOA_ISA
