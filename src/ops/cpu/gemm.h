@@ -19,7 +19,7 @@ struct ProductKernels;
 struct MatrixKernels {
   const GemmKernels* vectors = nullptr;
   const ProductKernels* bf16 = nullptr;  // of bf16 operands; null: they are converted to fp32
-  // Of products with W [n, r], a row of the output has the same bits however many rows there are: all are
+  // A row of a product with W [n, r] has the same bits however many rows there are: either all products are
   // streamed, or sums have one order in all kernels (ProductKernels::stream).
   bool rows_apart = false;
 };

@@ -1,6 +1,6 @@
-// Products of few tokens on tiles of AMX, for gemm_tile_kernels.cc and gemm_emulated_kernels.cc: rows of w
-// are tiles as they lie in memory, and only the tokens are packed. A sum has the order of gemm_tiles.h, so
-// that a token's bits are those that it has among many.
+// Products of few tokens on tiles of AMX, for gemm_tile_kernels.cc and gemm_emulated_kernels.cc: tiles
+// of w are loaded from memory as it is, and only the tokens are packed. A sum has the order of gemm_tiles.h,
+// so that a token has the same bits here as among many.
 //
 // Packed tokens: panels of 16; unit u of token t is at u * 16 + t, so 16 units are a tile.
 #pragma once
