@@ -12,7 +12,7 @@ import sys
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 ROOT = PROJECT / "src"
-ONE_BY_ONE = ["layouts", "gpu", "processes"]  # folders of tests/ whose files are compiled by themselves
+ONE_BY_ONE = ["gpu", "processes"]  # folders of tests/ whose files are compiled by themselves
 TYPE = re.compile(r"^(?:template <.*> ?)?(?:class|struct|enum class|enum|union)\s+(?:alignas\(\w+\) )?(\w+)[^;]*\{")
 ALIAS = re.compile(r"^using (\w+) = (.*);")
 CONSTANT = re.compile(r"^(?:inline )?(?:constexpr|const|static)\b[^(=]*?\b(k[A-Z]\w*)\b")

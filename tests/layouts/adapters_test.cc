@@ -17,8 +17,6 @@ namespace {
 using ::testing::IsEmpty;
 using Names = std::vector<std::string>;
 
-constexpr double kRounding = 1e-9;
-
 TestRun adapted(TestRun run, double dropout = 0.2) {
   run.steps = 4;
   model::PeftConfig& peft = run.config.peft;

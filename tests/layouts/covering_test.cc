@@ -57,9 +57,9 @@ const std::vector<Choice>& choices() {
   return all;
 }
 
-using Row = std::vector<int>;  // value by factor
+using CoveringRow = std::vector<int>;  // value by factor
 
-std::string name_of(const Row& row) {
+std::string name_of(const CoveringRow& row) {
   std::string out;
   for (std::size_t f = 0; f < row.size(); ++f)
     out += std::string(f ? ", " : "") + choices()[f].name + " " + choices()[f].values[row[f]];
@@ -67,7 +67,7 @@ std::string name_of(const Row& row) {
 }
 
 // A row for every pair of values of two factors, greedily: of many random rows, the one with most new pairs.
-std::vector<Row> covering_rows() {
+std::vector<CoveringRow> covering_rows() {
   using Pair = std::array<int, 4>;
   std::set<Pair> open;
   const auto& all = choices();
@@ -77,12 +77,12 @@ std::vector<Row> covering_rows() {
       for (int i = 0; i < static_cast<int>(all[a].values.size()); ++i)
         for (int j = 0; j < static_cast<int>(all[b].values.size()); ++j) open.insert({a, i, b, j});
   std::mt19937 random(1);
-  std::vector<Row> rows;
+  std::vector<CoveringRow> rows;
   while (!open.empty()) {
-    Row best;
+    CoveringRow best;
     int most = 0;
     for (int attempt = 0; attempt < 300; ++attempt) {
-      Row row;
+      CoveringRow row;
       for (const Choice& choice : all) row.push_back(static_cast<int>(random() % choice.values.size()));
       const Pair& wanted = *open.begin();
       row[wanted[0]] = wanted[1], row[wanted[2]] = wanted[3];
@@ -98,7 +98,7 @@ std::vector<Row> covering_rows() {
   return rows;
 }
 
-TestRun run_of(const Row& row) {
+TestRun run_of(const CoveringRow& row) {
   TestRun run = tiny_run();
   model::ModelConfig& c = run.config;
   c.num_layers = 8;
@@ -138,13 +138,13 @@ TestRun run_of(const Row& row) {
 }
 
 // Over all ranks of a stage: whole experts on as many as divide them, or each expert on all.
-grid::ExpertDegrees experts_of(const Row& row, int ranks) {
+grid::ExpertDegrees experts_of(const CoveringRow& row, int ranks) {
   if (row[kExperts] == 2) return {1, std::gcd(4, ranks)};
   if (row[kExperts] == 3) return {std::min(ranks, 8), 1};
   return {1, 1};
 }
 
-model::RecomputeConfig recompute_of(const Row& row) {
+model::RecomputeConfig recompute_of(const CoveringRow& row) {
   using enum model::RecomputeGranularity;
   switch (row[kRecompute]) {
     case 1:
@@ -162,7 +162,7 @@ model::RecomputeConfig recompute_of(const Row& row) {
   }
 }
 
-run::Layout layout_of(const Row& row, bool plain) {
+run::Layout layout_of_row(const CoveringRow& row, bool plain) {
   struct Pipeline {
     const char* schedule;
     int ranks, chunks;
@@ -201,29 +201,29 @@ run::Layout layout_of(const Row& row, bool plain) {
 }
 
 TEST(Covering, EveryPair) {
-  std::vector<Row> rows = covering_rows();
+  std::vector<CoveringRow> rows = covering_rows();
   // The whole list takes minutes: it is the command tests/slow/layouts.sh.
   const bool all = std::getenv("STOA_LAYOUTS") != nullptr;
   if (!all) {  // spread over the list, whose first rows have no tensor parallelism
-    std::vector<Row> some;
+    std::vector<CoveringRow> some;
     for (std::size_t i = 4; i < rows.size(); i += 9) some.push_back(rows[i]);
     rows = std::move(some);
   }
   std::map<std::string, RunResult> plain;  // without pipeline and recomputation
-  for (Row row : rows) {
+  for (CoveringRow row : rows) {
     SCOPED_TRACE(name_of(row));
     if (all) std::printf("%s\n", name_of(row).c_str()), std::fflush(stdout);
     TestRun run = run_of(row);
     if (!all) run.steps = 4;
-    Row model = row, flat = row;
+    CoveringRow model = row, flat = row;
     model[kTensor] = model[kData] = model[kContext] = 0;
     model[kExperts] = std::min(row[kExperts], 1);
-    for (Row* r : {&model, &flat}) (*r)[kPipeline] = (*r)[kRecompute] = (*r)[kZero] = 0;
-    for (const Row& r : {model, flat})
-      if (!plain.contains(name_of(r))) plain[name_of(r)] = run_layout(run, layout_of(r, true));
+    for (CoveringRow* r : {&model, &flat}) (*r)[kPipeline] = (*r)[kRecompute] = (*r)[kZero] = 0;
+    for (const CoveringRow& r : {model, flat})
+      if (!plain.contains(name_of(r))) plain[name_of(r)] = run_layout(run, layout_of_row(r, true));
     EXPECT_THAT(differences(plain[name_of(model)], plain[name_of(flat)], 1e-9), IsEmpty());
     run.config.recompute = recompute_of(row);
-    EXPECT_THAT(differences(plain[name_of(flat)], run_layout(run, layout_of(row, false)), 0), IsEmpty());
+    EXPECT_THAT(differences(plain[name_of(flat)], run_layout(run, layout_of_row(row, false)), 0), IsEmpty());
   }
   std::printf("%zu layouts of %zu\n", rows.size(), covering_rows().size());
 }

@@ -9,8 +9,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr double kRounding = 1e-9;
-
 TEST(DataParallel, AnyNumberOfReplicasAndMicrobatches) {
   for (const std::int64_t micro : {1, 2}) {
     TestRun run = tiny_run();

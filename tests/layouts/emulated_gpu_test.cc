@@ -17,7 +17,7 @@ namespace {
 using ::testing::IsEmpty;
 
 // fp32 on either side, sums in another order.
-constexpr double kRounding = 1e-4;
+constexpr double kSingleRounding = 1e-4;
 
 TestRun small(TestRun run = tiny_run()) {
   run.type = DType::kF32;
@@ -29,7 +29,7 @@ TestRun small(TestRun run = tiny_run()) {
 }
 
 void expect_like_reference(const TestRun& run, const run::Layout& layout = data_parallel(1),
-                           double tolerance = kRounding) {
+                           double tolerance = kSingleRounding) {
   TestRun kernels = run;
   kernels.machine = emulated_machine;
   const RunResult expected = run_layout(run, layout);
@@ -37,7 +37,7 @@ void expect_like_reference(const TestRun& run, const run::Layout& layout = data_
   EXPECT_THAT(differences(expected, run_layout(kernels, layout), tolerance), IsEmpty());
 }
 
-TestRun experts() {
+TestRun small_experts() {
   TestRun run = small();
   auto& c = run.config;
   c.bias = model::BiasKind::kNone;
@@ -69,7 +69,7 @@ TEST(EmulatedGpu, OffloadedActivations) {
   EXPECT_THAT(differences(kept, run_layout(run, data_parallel(1)), 0), IsEmpty());
   run::Layout stages = layout_of(1, 1, 1, 1, 2);
   stages.layers = {4, 1};
-  EXPECT_THAT(differences(kept, run_layout(run, stages), kRounding), IsEmpty());
+  EXPECT_THAT(differences(kept, run_layout(run, stages), kSingleRounding), IsEmpty());
 }
 
 // A number between two codes falls to one side here and to the other there: the tolerance is that of some
@@ -88,7 +88,7 @@ TEST(EmulatedGpu, EightBits) {
 }
 
 TEST(EmulatedGpu, ExpertsInEightBits) {
-  TestRun run = experts();
+  TestRun run = small_experts();
   run.config.hidden_size = 32;
   run.config.ffn_hidden_size = 64;
   run.config.moe.moe_ffn_hidden_size = 32;
@@ -99,7 +99,7 @@ TEST(EmulatedGpu, ExpertsInEightBits) {
   expect_like_reference(run, layout_of(1, 1, 2, 2, 1), 0.05);
 }
 
-TEST(EmulatedGpu, Experts) { expect_like_reference(experts()); }
+TEST(EmulatedGpu, Experts) { expect_like_reference(small_experts()); }
 
 TEST(EmulatedGpu, LatentAttentionAndExpertsInGroups) {
   TestRun run = small();
@@ -171,7 +171,7 @@ TEST(EmulatedGpu, SixteenBits) {
   decoder.config.position_embedding_type = model::PositionEmbedding::kAlibi;
   expect_near_reference(decoder);
   expect_near_reference(small(tiny_pairs_run()));
-  TestRun dropless = experts();
+  TestRun dropless = small_experts();
   dropless.config.moe.moe_expert_capacity_factor.reset();
   expect_near_reference(dropless);
   run::Layout ring = layout_of(1, 2, 1, 1, 1);
@@ -190,9 +190,9 @@ TEST(EmulatedGpu, OverRanks) {
   stages.zero_stage = 3;
   expect_like_reference(small(), spread);
   expect_like_reference(small(), stages);
-  expect_like_reference(experts(), spread);
-  expect_like_reference(experts(), layout_of(1, 1, 2, 2, 1));
-  TestRun dropless = experts();
+  expect_like_reference(small_experts(), spread);
+  expect_like_reference(small_experts(), layout_of(1, 1, 2, 2, 1));
+  TestRun dropless = small_experts();
   dropless.config.moe.moe_expert_capacity_factor.reset();
   expect_like_reference(dropless, layout_of(1, 1, 2, 2, 1));
 }
@@ -213,7 +213,7 @@ TEST(EmulatedGpu, OnGpusOfTheirOwn) {
   spread.sequence_parallel = true;
   expect_same_on_own_gpus(small(), ring);
   expect_same_on_own_gpus(small(), spread);
-  expect_same_on_own_gpus(experts(), layout_of(1, 1, 2, 2, 1));
+  expect_same_on_own_gpus(small_experts(), layout_of(1, 1, 2, 2, 1));
 }
 
 // Of a context's groups of neighbours those send each other keys that are no neighbours.
@@ -296,7 +296,7 @@ TEST(EmulatedGpu, RecordedStepsOnGpusOfTheirOwn) {
 }
 
 TEST(EmulatedGpu, SpreadExpertsAreNotRecorded) {
-  TestRun run = experts();
+  TestRun run = small_experts();
   std::atomic<int> recordings = 0;
   run.machine = [&] {
     infer::Machine machine = emulated_machine();

@@ -25,11 +25,6 @@ void expect_close(const TestRun& run, const std::vector<run::Layout>& layouts, d
   }
 }
 
-run::Layout tensor(int ranks, bool sequence, int data = 1, int stages = 1) {
-  run::Layout layout = layout_of(ranks, 1, 1, data, stages);
-  layout.sequence_parallel = sequence;
-  return layout;
-}
 run::Layout zero(int stage) {
   run::Layout layout = data_parallel(2);
   layout.zero_stage = stage;
@@ -39,8 +34,8 @@ run::Layout zero(int stage) {
 TEST(EncoderDecoder, TensorAndDataParallel) {
   for (const TestRun& run : {pairs(), learned_positions()})
     expect_close(run,
-                 {tensor(2, false), tensor(2, true), tensor(4, true), tensor(2, true, 2), zero(0), zero(1),
-                  zero(2), zero(3)},
+                 {tensor_parallel(2, false), tensor_parallel(2, true), tensor_parallel(4, true),
+                  tensor_parallel(2, true, 2), zero(0), zero(1), zero(2), zero(3)},
                  1e-9);
 }
 
@@ -48,7 +43,7 @@ TEST(EncoderDecoder, TensorAndDataParallel) {
 TEST(EncoderDecoder, Pipelines) {
   std::vector<run::Layout> layouts{pipeline(2),          with_spread_layers(pipeline(3), 4),
                                    pipeline(4),          pipeline(2, "interleaved", 2),
-                                   pipeline(2, "zb-h1"), tensor(2, true, 1, 2)};
+                                   pipeline(2, "zb-h1"), tensor_parallel(2, true, 1, 2)};
   run::Layout uneven = pipeline(2);
   uneven.layers = {3, 1};
   layouts.push_back(uneven);

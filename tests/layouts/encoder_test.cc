@@ -11,33 +11,26 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr double kRounding = 1e-9;
-
-TestRun bert() { return family_run("BERT"); }
-TestRun roberta() { return family_run("RoBERTa"); }
+TestRun small_bert() { return family_run("BERT"); }
+TestRun small_roberta() { return family_run("RoBERTa"); }
 const char* const kLabelled[] = {"classes of texts", "classes of tokens", "answers",
                                  "classes of texts by a decoder", "classes of tokens by a decoder"};
 
-run::Layout tensor(int ranks, bool sequence, int data = 1, int pipeline = 1) {
-  run::Layout layout = layout_of(ranks, 1, 1, data, pipeline);
-  layout.sequence_parallel = sequence;
-  return layout;
-}
-
 TEST(Encoders, TensorAndSequenceParallelism) {
-  for (const TestRun& run : {bert(), roberta()}) {
+  for (const TestRun& run : {small_bert(), small_roberta()}) {
     const RunResult one = run_layout(run, data_parallel(1));
     ASSERT_THAT(one.faults, IsEmpty());
     for (const int ranks : {2, 3, 4})
       for (const bool sequence : {false, true}) {
         SCOPED_TRACE(std::to_string(ranks) + (sequence ? " sequence parallel" : ""));
-        EXPECT_THAT(differences(one, run_layout(run, tensor(ranks, sequence)), kRounding), IsEmpty());
+        EXPECT_THAT(differences(one, run_layout(run, tensor_parallel(ranks, sequence)), kRounding),
+                    IsEmpty());
       }
   }
 }
 
 TEST(Encoders, DataParallelismAndSharding) {
-  const TestRun run = bert();
+  const TestRun run = small_bert();
   const RunResult one = run_layout(run, data_parallel(1));
   for (const int ranks : {2, 4}) {
     const RunResult many = run_layout(run, data_parallel(ranks));
@@ -51,7 +44,7 @@ TEST(Encoders, DataParallelismAndSharding) {
 }
 
 TEST(Encoders, PipelinesChangeNoBit) {
-  for (const TestRun& run : {bert(), roberta()}) {
+  for (const TestRun& run : {small_bert(), small_roberta()}) {
     const RunResult one = run_layout(run, data_parallel(1));
     for (const run::Layout& layout :
          {pipeline(2), with_spread_layers(pipeline(3), 4), pipeline(4), pipeline(2, "interleaved", 2),
@@ -61,7 +54,7 @@ TEST(Encoders, PipelinesChangeNoBit) {
 }
 
 TEST(Encoders, RecomputationChangesNoBit) {
-  TestRun run = bert();
+  TestRun run = small_bert();
   const RunResult one = run_layout(run, data_parallel(1));
   using model::RecomputeGranularity;
   run.config.recompute.granularity = RecomputeGranularity::kSelective;
@@ -76,9 +69,9 @@ TEST(Encoders, RecomputationChangesNoBit) {
 }
 
 TEST(Encoders, AxesTogether) {
-  for (const TestRun& run : {bert(), roberta()}) {
+  for (const TestRun& run : {small_bert(), small_roberta()}) {
     const RunResult one = run_layout(run, data_parallel(1));
-    run::Layout layout = tensor(2, true, 2, 2);
+    run::Layout layout = tensor_parallel(2, true, 2, 2);
     EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
     layout.zero_stage = 2;
     layout.overlap_grad_reduce = true;
@@ -91,8 +84,8 @@ TEST(Encoders, LabelledTasks) {
     const TestRun run = family_run(name);
     const RunResult one = run_layout(run, data_parallel(1));
     ASSERT_THAT(one.faults, IsEmpty());
-    for (const run::Layout& layout :
-         {tensor(2, false), tensor(4, true), data_parallel(2), tensor(2, true, 2, 2)})
+    for (const run::Layout& layout : {tensor_parallel(2, false), tensor_parallel(4, true), data_parallel(2),
+                                      tensor_parallel(2, true, 2, 2)})
       EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
     const RunResult two = run_layout(run, data_parallel(2));
     for (const int stage : {1, 2, 3}) {
@@ -112,10 +105,11 @@ TEST(Encoders, LabelledTasks) {
 
 // Where every token is real and to be predicted, what is planned is what is used.
 TEST(Encoders, MemoryIsPlannedForFullRows) {
-  TestRun run = roberta();
+  TestRun run = small_roberta();
   run.full_rows = true;
   run.steps = 2;
-  for (const run::Layout& layout : {data_parallel(1), tensor(2, true), pipeline(2), tensor(2, false, 2)})
+  for (const run::Layout& layout :
+       {data_parallel(1), tensor_parallel(2, true), pipeline(2), tensor_parallel(2, false, 2)})
     EXPECT_THAT(run_layout(run, layout).faults, IsEmpty());
 }
 
@@ -124,14 +118,15 @@ TEST(Encoders, MemoryOfLabelledTasksIsPlanned) {
     TestRun run = family_run(name);
     run.full_rows = true;
     run.steps = 2;
-    for (const run::Layout& layout : {data_parallel(1), tensor(2, true), pipeline(2), tensor(2, false, 2)})
+    for (const run::Layout& layout :
+         {data_parallel(1), tensor_parallel(2, true), pipeline(2), tensor_parallel(2, false, 2)})
       EXPECT_THAT(run_layout(run, layout).faults, IsEmpty());
   }
 }
 
 TEST(Encoders, ContextParallelismIsRefused) {
   try {
-    run_layout(bert(), layout_of(1, 2, 1, 1, 1));
+    run_layout(small_bert(), layout_of(1, 2, 1, 1, 1));
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("context_parallel_size 2"));

@@ -154,7 +154,7 @@ TEST(ExpertBuffer, PartsChangeNoBitOfOtherKinds) {
 
 // Low-rank branches of experts, their inputs and their gradients. B begins with zeros: the second step is the
 // first that moves A.
-TestRun adapted(TestRun run) {
+TestRun with_adapters(TestRun run) {
   run.steps = 3;
   run.rate = 0.05;
   model::PeftConfig& peft = run.config.peft;
@@ -165,7 +165,7 @@ TestRun adapted(TestRun run) {
 }
 
 TEST(ExpertBuffer, PartsChangeNoBitOfAdaptersOfExperts) {
-  const TestRun run = adapted(dropless());
+  const TestRun run = with_adapters(dropless());
   const RunResult result = with_buffer(run, Axes{.data = 2, .experts = {1, 2}}.layout(), 0.3);
   for (const char* part : {"gate", "up", "down"})
     for (const char* matrix : {"A", "B"})
@@ -189,14 +189,14 @@ TEST(ExpertBuffer, PartsChangeNoBitOfAdaptersOfExperts) {
   some.config.peft.lora.alpha = 3;
   some.config.peft.modules_to_save = {"down"};
   expect_no_bit_changed(some, Axes{.data = 2, .experts = {1, 2}}.layout());
-  TestRun biased = adapted(family_run("gpt-oss"));
+  TestRun biased = with_adapters(family_run("gpt-oss"));
   biased.config.encoder_seq_length = 64;
   biased.micro_batch = 2;
   expect_no_bit_changed(biased, Axes{.data = 2, .experts = {1, 2}}.layout());
 }
 
 TEST(ExpertBuffer, OneAdaptedExpertMayGetEverything) {
-  TestRun run = adapted(dropless());
+  TestRun run = with_adapters(dropless());
   all_to_the_first(run);
   expect_no_bit_changed(run, Axes{.data = 4, .experts = {1, 4}}.layout(), 1.5);
   expect_no_bit_changed(run, Axes{.data = 4, .experts = {2, 2}}.layout(), 1.5);
@@ -218,12 +218,12 @@ TEST(ExpertBuffer, PartsChangeNoBitOfFastKernels) {
     run.config.hidden_size = 32;
     run.machine = cpu_machine;
     expect_no_bit_changed(run, Axes{.data = 2, .experts = {1, 2}}.layout());
-    expect_no_bit_changed(adapted(run), Axes{.data = 2, .experts = {1, 2}}.layout());
+    expect_no_bit_changed(with_adapters(run), Axes{.data = 2, .experts = {1, 2}}.layout());
     run.machine = emulated_machine;
     run.steps = 1;
     run.config.num_layers = 1;
     expect_no_bit_changed(run, Axes{.data = 2, .experts = {1, 2}}.layout());
-    expect_no_bit_changed(adapted(run), Axes{.data = 2, .experts = {1, 2}}.layout());
+    expect_no_bit_changed(with_adapters(run), Axes{.data = 2, .experts = {1, 2}}.layout());
   }
 }
 

@@ -155,12 +155,12 @@ TEST(ExpertParallel, SigmoidScoresInGroupsBalancedByABias) {
                         {.tensor = 3, .data = 2, .experts = {3, 2}}});
 }
 
-TestRun gpt_oss() { return family_run("gpt-oss"); }
+TestRun small_gpt_oss() { return family_run("gpt-oss"); }
 
 // Sinks go with their heads, and enter once where keys are spread; biases of an expert's output are added
 // once where the expert is split.
 TEST(GptOss, IsTheSameInEveryLayout) {
-  TestRun run = gpt_oss();
+  TestRun run = small_gpt_oss();
   expect_same_run(run, {{.data = 2},
                         {.data = 2, .experts = {1, 2}},
                         {.data = 2, .experts = {2, 1}},
@@ -178,19 +178,19 @@ TEST(GptOss, IsTheSameInEveryLayout) {
 }
 
 TEST(GptOss, SchedulesStagesAndRecomputationChangeNoBit) {
-  const RunResult one = run_layout(gpt_oss(), data_parallel(1));
+  const RunResult one = run_layout(small_gpt_oss(), data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
   for (const run::Layout& layout : {pipeline(2), with_spread_layers(pipeline(3), 4), pipeline(4),
                                     pipeline(2, "zb-v", 2), with_spread_layers(pipeline(3, "zb-v"), 4)})
-    EXPECT_THAT(differences(one, run_layout(gpt_oss(), layout), 0), IsEmpty()) << layout.schedule;
-  TestRun again = gpt_oss();
+    EXPECT_THAT(differences(one, run_layout(small_gpt_oss(), layout), 0), IsEmpty()) << layout.schedule;
+  TestRun again = small_gpt_oss();
   again.config.recompute = {model::RecomputeGranularity::kFull, model::RecomputeMethod::kUniform, 1};
   EXPECT_THAT(differences(one, run_layout(again, data_parallel(1)), 0), IsEmpty());
-  const RunResult two = run_layout(gpt_oss(), data_parallel(2));
+  const RunResult two = run_layout(small_gpt_oss(), data_parallel(2));
   for (const int stage : {1, 3}) {
     run::Layout layout = data_parallel(2);
     layout.zero_stage = stage;
-    EXPECT_THAT(differences(two, run_layout(gpt_oss(), layout), 0), IsEmpty()) << "stage " << stage;
+    EXPECT_THAT(differences(two, run_layout(small_gpt_oss(), layout), 0), IsEmpty()) << "stage " << stage;
   }
 }
 

@@ -15,8 +15,6 @@ namespace {
 
 using ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Not;
 
-constexpr double kRounding = 1e-9;
-
 TestRun fp8() {
   TestRun run = tiny_run();
   run.steps = 4;
@@ -72,18 +70,12 @@ run::Layout experts_over(std::array<int, 4> degrees, grid::ExpertDegrees experts
   return layout;
 }
 
-std::string text_of(const run::Layout& layout) {
+std::string shown_text(const run::Layout& layout) {
   const grid::RankGrid experts = layout.grid.experts();
   return fmt::format("tp {}, cp {}, dp {}, pp {}, etp {}, ep {}", layout.grid.degree(grid::Axis::kTensor),
                      layout.grid.degree(grid::Axis::kContext), layout.grid.degree(grid::Axis::kData),
                      layout.grid.degree(grid::Axis::kPipeline), experts.degree(grid::Axis::kTensor),
                      experts.degree(grid::Axis::kExpert));
-}
-
-run::Layout tensor_parallel(int ranks, bool sequence) {
-  run::Layout layout = layout_of(ranks, 1, 1, 1, 1);
-  layout.sequence_parallel = sequence;
-  return layout;
 }
 
 run::Layout context_parallel(int ranks, parallel::ContextKind kind) {
@@ -285,7 +277,7 @@ TEST(Fp8, ExpertsInEveryLayout) {
   for (const auto& layout : {experts_over({1, 2, 1, 1}, {1, 1}), experts_over({1, 2, 1, 1}, {1, 2}),
                              experts_over({2, 2, 1, 1}, {2, 2}), experts_over({2, 2, 1, 1}, {1, 2}, true),
                              experts_over({1, 1, 2, 2}, {1, 1}), experts_over({2, 1, 1, 2}, {1, 2}, true)})
-    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty()) << text_of(layout);
+    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty()) << shown_text(layout);
   EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
   expect_same_with_recomputation(run, one);
   // Data-parallel ranks that share experts have microbatches of several samples in them: another scale.
@@ -331,7 +323,7 @@ TEST(Fp8, DelayedScalesOfExpertsInEveryLayout) {
         experts_over({1, 1, 2, 2}, {1, 2}), experts_over({2, 1, 1, 1}, {1, 1}),
         experts_over({2, 1, 1, 1}, {1, 2}, true), experts_over({2, 1, 2, 1}, {2, 2}, true),
         experts_over({1, 2, 1, 1}, {1, 2}), experts_over({2, 2, 1, 1}, {1, 4})})
-    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty()) << text_of(layout);
+    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty()) << shown_text(layout);
   for (const char* schedule : {"1f1b", "zb-h1"})
     EXPECT_THAT(differences(one, run_layout(run, pipeline(2, schedule)), 0), IsEmpty()) << schedule;
   expect_same_with_recomputation(run, one);
@@ -375,7 +367,7 @@ TEST(Fp8, ExpertsWithoutTokensKeepTheirScales) {
   EXPECT_GE(kept, 3 * 2 * 2 * 4);  // of 3 layers, 2 matrices, 2 tensors: at least 4 experts
   EXPECT_GT(moved, 0);
   for (const auto& layout : {experts_over({1, 1, 1, 2}, {1, 1}), experts_over({1, 2, 1, 1}, {1, 2})})
-    EXPECT_THAT(differences(three, of(3, layout), kRounding), IsEmpty()) << text_of(layout);
+    EXPECT_THAT(differences(three, of(3, layout), kRounding), IsEmpty()) << shown_text(layout);
 }
 
 TEST(Fp8, SizesThatProductsDoNotTakeAreRefused) {

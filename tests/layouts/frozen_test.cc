@@ -13,8 +13,6 @@ namespace {
 using ::testing::IsEmpty;
 using Patterns = std::vector<std::string>;
 
-constexpr double kRounding = 1e-9;
-
 TestRun frozen_run(TestRun run, Patterns freeze) {
   run.steps = 4;
   run.config.freeze = std::move(freeze);

@@ -9,12 +9,10 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr double kRounding = 1e-9;
-
-TestRun deepseek() { return family_run("DeepSeek-V3"); }
+TestRun small_deepseek() { return family_run("DeepSeek-V3"); }
 TestRun plain() { return family_run("latent attention alone"); }
 
-struct Row {
+struct LatentRow {
   int tensor = 1;
   bool sequence = false;
   int context = 1;
@@ -37,28 +35,28 @@ struct Row {
   }
 };
 
-void PrintTo(const Row& row, std::ostream* out) {
+void PrintTo(const LatentRow& row, std::ostream* out) {
   *out << "tp " << row.tensor << (row.sequence ? " sequence parallel" : "") << ", cp " << row.context << " "
        << name_of(row.kind) << ", dp " << row.data << ", pp " << row.pipeline << " " << row.schedule
        << ", etp " << row.experts.tensor << ", ep " << row.experts.expert;
 }
 
-void expect_rows_close(const TestRun& run, const std::vector<Row>& rows) {
+void expect_latent_rows_close(const TestRun& run, const std::vector<LatentRow>& rows) {
   const RunResult one = run_layout(run, data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
-  for (const Row& row : rows) {
+  for (const LatentRow& row : rows) {
     SCOPED_TRACE(testing::PrintToString(row));
     EXPECT_THAT(differences(one, run_layout(run, row.layout()), kRounding), IsEmpty());
   }
 }
 
 TEST(LatentAttention, TensorAndSequenceParallel) {
-  const std::vector<Row> rows{{2, false}, {2, true}, {3, false}, {3, true}, {4, false}, {4, true}};
-  expect_rows_close(deepseek(), rows);
-  expect_rows_close(plain(), rows);
-  TestRun biased = deepseek();
+  const std::vector<LatentRow> rows{{2, false}, {2, true}, {3, false}, {3, true}, {4, false}, {4, true}};
+  expect_latent_rows_close(small_deepseek(), rows);
+  expect_latent_rows_close(plain(), rows);
+  TestRun biased = small_deepseek();
   biased.config.qkv_bias = biased.config.attention_output_bias = true;
-  expect_rows_close(biased, {{2, true}, {3, false}});
+  expect_latent_rows_close(biased, {{2, true}, {3, false}});
 }
 
 TEST(LatentAttention, ContextParallelOfEveryKind) {
@@ -66,30 +64,31 @@ TEST(LatentAttention, ContextParallelOfEveryKind) {
   TestRun run = plain();
   run.packed = true;
   run.micro_batch = 2;
-  expect_rows_close(run, {{1, false, 2, kAllGather},
-                          {1, false, 2, kAllToAll},
-                          {1, false, 3, kRing},
-                          {2, true, 2, kAllGather},
-                          {2, true, 2, kRing}});
-  expect_rows_close(deepseek(), {{2, true, 2, kAllToAll}, {.context = 2, .experts = {1, 2}}});
+  expect_latent_rows_close(run, {{1, false, 2, kAllGather},
+                                 {1, false, 2, kAllToAll},
+                                 {1, false, 3, kRing},
+                                 {2, true, 2, kAllGather},
+                                 {2, true, 2, kRing}});
+  expect_latent_rows_close(small_deepseek(), {{2, true, 2, kAllToAll}, {.context = 2, .experts = {1, 2}}});
 }
 
 TEST(LatentAttention, BesideExpertsDataAndPipeline) {
-  expect_rows_close(deepseek(), {{.data = 2, .experts = {1, 2}},
-                                 {.data = 4, .experts = {1, 4}},
-                                 {.tensor = 2, .sequence = true, .data = 2, .experts = {1, 4}},
-                                 {.tensor = 2, .sequence = true, .data = 2, .pipeline = 2, .experts = {2, 2}},
-                                 {.tensor = 2, .pipeline = 2, .schedule = "interleaved", .chunks = 2}});
+  expect_latent_rows_close(small_deepseek(),
+                           {{.data = 2, .experts = {1, 2}},
+                            {.data = 4, .experts = {1, 4}},
+                            {.tensor = 2, .sequence = true, .data = 2, .experts = {1, 4}},
+                            {.tensor = 2, .sequence = true, .data = 2, .pipeline = 2, .experts = {2, 2}},
+                            {.tensor = 2, .pipeline = 2, .schedule = "interleaved", .chunks = 2}});
 }
 
 TEST(LatentAttention, SchedulesStagesAndRecomputationChangeNoBit) {
   for (const bool experts : {false, true})
-    for (const Row& row : {Row{}, Row{.tensor = 2, .sequence = true, .data = 2}}) {
+    for (const LatentRow& row : {LatentRow{}, LatentRow{.tensor = 2, .sequence = true, .data = 2}}) {
       SCOPED_TRACE(testing::PrintToString(row));
-      TestRun run = experts ? deepseek() : plain();
+      TestRun run = experts ? small_deepseek() : plain();
       const RunResult kept = run_layout(run, row.layout());
       ASSERT_THAT(kept.faults, IsEmpty());
-      Row split = row;
+      LatentRow split = row;
       split.pipeline = 2;
       split.schedule = "zb-h1";
       EXPECT_THAT(differences(kept, run_layout(run, split.layout()), 0), IsEmpty());

@@ -49,6 +49,8 @@ TestRun tiny_run();
 // The same as T5 1.1: two encoder and two decoder layers, targets of 8.
 TestRun tiny_pairs_run();
 
+constexpr double kRounding = 1e-9;  // of fp64 sums in another order
+
 using Tensors = std::map<std::string, std::vector<double>>;  // by canonical name
 
 struct RunResult {
@@ -75,6 +77,11 @@ std::vector<std::string> differences(const RunResult& reference, const RunResult
 
 // "tp 1, cp 1, ep 1, dp 2, pp 4"; experts over cp x dp ranks.
 run::Layout layout_of(int tensor, int context, int expert, int data, int pipeline);
+inline run::Layout tensor_parallel(int ranks, bool sequence, int data = 1, int pipeline = 1) {
+  run::Layout layout = layout_of(ranks, 1, 1, data, pipeline);
+  layout.sequence_parallel = sequence;
+  return layout;
+}
 inline run::Layout data_parallel(int data) { return layout_of(1, 1, 1, data, 1); }
 inline run::Layout pipeline(int ranks, std::string schedule = "1f1b", int chunks = 0) {
   run::Layout layout = layout_of(1, 1, 1, 1, ranks);

@@ -10,8 +10,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr double kRounding = 1e-9;
-
 TestRun hybrid(bool experts) { return family_run(experts ? "Qwen3-Next of experts" : "Qwen3-Next"); }
 
 struct Place {

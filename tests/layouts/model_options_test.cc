@@ -9,11 +9,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-run::Layout tensor(int ranks, bool sequence, int data = 1, int stages = 1) {
-  run::Layout layout = layout_of(ranks, 1, 1, data, stages);
-  layout.sequence_parallel = sequence;
-  return layout;
-}
 run::Layout ring(int ranks) {
   run::Layout layout = layout_of(1, ranks, 1, 1, 1);
   layout.context_kind = parallel::ContextKind::kRing;
@@ -25,8 +20,8 @@ run::Layout ring(int ranks) {
 void expect_same_run(const TestRun& run, bool context = true) {
   const RunResult one = run_layout(run, data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
-  std::vector<run::Layout> close{tensor(2, false), tensor(2, true), tensor(4, true), data_parallel(2),
-                                 tensor(2, true, 2, 2)};
+  std::vector<run::Layout> close{tensor_parallel(2, false), tensor_parallel(2, true),
+                                 tensor_parallel(4, true), data_parallel(2), tensor_parallel(2, true, 2, 2)};
   if (context) close.push_back(ring(2));
   for (const run::Layout& layout : close) {
     SCOPED_TRACE(run::rank_name(layout.grid, layout.grid.size() - 1));

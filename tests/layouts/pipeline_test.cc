@@ -14,14 +14,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-struct Row {
+struct ScheduleRow {
   const char* name;
   int ranks;
   const char* schedule;
   int chunks;
 };
 
-constexpr Row kRows[] = {
+constexpr ScheduleRow kRows[] = {
     {"one rank, two chunks", 1, "interleaved", 2},
     {"gpipe", 2, "gpipe", 1},
     {"1f1b", 2, "1f1b", 1},
@@ -46,7 +46,7 @@ constexpr Row kRows[] = {
 void expect_rows_equal(TestRun run) {
   const RunResult one = run_layout(run, data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
-  for (const Row& row : kRows) {
+  for (const ScheduleRow& row : kRows) {
     SCOPED_TRACE(row.name);
     run::Layout layout = pipeline(row.ranks, row.schedule, row.chunks);
     if (row.ranks * row.chunks == 6) layout.layers = {1, 2, 1, 2, 1, 1};

@@ -10,8 +10,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr double kRounding = 1e-9;
-
 struct Row {
   int tensor = 1;
   bool sequence = false;
@@ -61,7 +59,7 @@ const std::vector<Row>& tensor_rows() {
   return rows;
 }
 
-TestRun llama() {
+TestRun small_llama() {
   TestRun run = short_run();
   auto& c = run.config;
   c.position_embedding_type = model::PositionEmbedding::kRope;
@@ -80,14 +78,14 @@ TEST(TensorParallel, TiedWithDropoutAndGroups) {
 }
 
 TEST(TensorParallel, GatedUntiedOneKeyHead) {
-  TestRun run = llama();
+  TestRun run = small_llama();
   run.config.num_query_groups = 1;
   run.steps = 3;
   expect_rows_close(run, tensor_rows());
 }
 
 TEST(TensorParallel, PackedDocumentsWindowAllHeads) {
-  TestRun run = llama();
+  TestRun run = small_llama();
   run.config.num_query_groups = 4;
   run.config.window_size = 3;
   run.packed = true;
@@ -97,7 +95,7 @@ TEST(TensorParallel, PackedDocumentsWindowAllHeads) {
 }
 
 TEST(TensorParallel, BiasesByPartAndWindowsByList) {
-  TestRun run = llama();
+  TestRun run = small_llama();
   run.config.attention_output_bias = run.config.mlp_bias = true;
   run.config.window_size = 3;
   run.config.window_layers = {0};
@@ -122,7 +120,7 @@ TEST(TensorParallel, NormsAfterBranches) {
 
 TEST(TensorParallel, NormsOverAllHeads) {
   for (const std::int64_t groups : {1, 2, 4}) {
-    TestRun run = llama();
+    TestRun run = small_llama();
     run.config.qk_layernorm_all_heads = true;
     run.config.norm_placement = model::NormPlacement::kAfter;
     run.config.num_query_groups = groups;
@@ -150,7 +148,7 @@ void make_bloom(model::ModelConfig& c) {
 }
 
 TEST(TensorParallel, CapsLocalRotationAndScaledEmbeddings) {
-  TestRun run = llama();
+  TestRun run = small_llama();
   make_gemma(run.config);
   run.steps = 3;
   expect_rows_close(run, tensor_rows());
@@ -182,7 +180,7 @@ TEST(TensorParallel, BesideDataAndPipeline) {
 TEST(ContextParallel, EveryKindBesideEveryAxis) {
   using enum parallel::ContextKind;
   for (const bool packed : {false, true}) {
-    TestRun run = packed ? llama() : short_run();
+    TestRun run = packed ? small_llama() : short_run();
     run.packed = packed;
     run.micro_batch = packed ? 2 : 1;
     if (packed) run.config.window_size = 5;

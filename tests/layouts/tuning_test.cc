@@ -8,6 +8,7 @@
 #include "base/test_folder.h"
 #include "data/numpy_random.h"
 #include "layout_run.h"
+#include "made_texts.h"
 #include "train/objective_pass.h"
 
 namespace stoa::layouts {
@@ -17,18 +18,6 @@ using ::testing::IsEmpty;
 using tune::ChatDataset;
 using tune::EncodedFiles;
 using tune::ObjectiveKind;
-
-constexpr double kRounding = 1e-9;
-constexpr std::int64_t kLength = 12;
-
-tune::EncodedText text_of(data::NumpyRandom& random, std::int64_t length) {
-  tune::EncodedText text;
-  for (std::int64_t i = 0; i < length; ++i) {
-    text.tokens.push_back(static_cast<token::TokenId>(random.interval(60)));
-    text.trained.push_back(i >= length / 2);
-  }
-  return text;
-}
 
 // Lengths that fill eight rows exactly; the samples of a row are of different lengths.
 std::shared_ptr<const EncodedFiles> answers() {

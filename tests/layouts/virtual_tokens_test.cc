@@ -6,6 +6,7 @@
 #include "adapted_runs.h"
 #include "data/numpy_random.h"
 #include "family_runs.h"
+#include "made_texts.h"
 #include "tune/chat_dataset.h"
 
 namespace stoa::layouts {
@@ -16,18 +17,7 @@ using model::PromptEncoder;
 using ::testing::IsEmpty;
 using tune::ChatDataset;
 
-constexpr double kRounding = 1e-9;
 constexpr std::int32_t kVirtual = 3, kVocabulary = 61;
-constexpr std::int64_t kLength = 12;
-
-tune::EncodedText text_of(data::NumpyRandom& random, std::int64_t length) {
-  tune::EncodedText text;
-  for (std::int64_t i = 0; i < length; ++i) {
-    text.tokens.push_back(static_cast<token::TokenId>(random.interval(kVocabulary - 1)));
-    text.trained.push_back(i >= length / 2);
-  }
-  return text;
-}
 
 // Two texts fill a row with their virtual tokens.
 TestRun on_texts(TestRun run, bool packed = true) {

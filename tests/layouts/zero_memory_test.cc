@@ -23,17 +23,17 @@ double bytes(const MemoryTable& table, MemoryCategory category) {
   return static_cast<double>(table[static_cast<std::size_t>(category)]);
 }
 
-run::Layout zero(int stage) {
+run::Layout sharded(int stage) {
   run::Layout layout = data_parallel(kRanks);
   layout.zero_stage = stage;
   return layout;
 }
 
 TEST(ZeroMemory, ShrinksAsThePaperSays) {
-  const MemoryTable whole = planned(zero(0), 1);
+  const MemoryTable whole = planned(sharded(0), 1);
   for (int stage = 0; stage <= 3; ++stage) {
     SCOPED_TRACE(stage);
-    const MemoryTable table = planned(zero(stage), 1);
+    const MemoryTable table = planned(sharded(stage), 1);
     const auto expect_share = [&](MemoryCategory category, bool sharded) {
       const double full = bytes(whole, category), expected = sharded ? full / kRanks : full;
       EXPECT_NEAR(bytes(table, category), expected, 0.01 * expected) << name_of(category);
@@ -52,10 +52,10 @@ TEST(ZeroMemory, ShrinksAsThePaperSays) {
 
 // Embedding and head whole, and two of six blocks: gradients in stage 2, values too in stage 3.
 TEST(ZeroMemory, TheWindowIsTwoBlocksAndTheEnds) {
-  const double matrices = bytes(planned(zero(0), 1), MemoryCategory::kMaster) / 4;
+  const double matrices = bytes(planned(sharded(0), 1), MemoryCategory::kMaster) / 4;
   const double ends = 2 * 4000 * 256, window = ends + (matrices - ends) / 6 * 2;
   const auto communication = [&](int stage) {
-    return bytes(planned(zero(stage), 1), MemoryCategory::kCommunication);
+    return bytes(planned(sharded(stage), 1), MemoryCategory::kCommunication);
   };
   EXPECT_EQ(communication(0), communication(1));
   EXPECT_NEAR(communication(2) - communication(0), 4 * window, 0.02 * 4 * window);
@@ -65,8 +65,8 @@ TEST(ZeroMemory, TheWindowIsTwoBlocksAndTheEnds) {
 // With several microbatches gradients are held whole, for the bits of stage 0, unless the layout says
 // otherwise.
 TEST(ZeroMemory, AccumulationHoldsGradientsWholeUnlessTheyAreReducedEachTime) {
-  const double whole = bytes(planned(zero(0), 4), MemoryCategory::kGradients);
-  run::Layout layout = zero(2);
+  const double whole = bytes(planned(sharded(0), 4), MemoryCategory::kGradients);
+  run::Layout layout = sharded(2);
   EXPECT_NEAR(bytes(planned(layout, 4), MemoryCategory::kGradients), whole, 0.01 * whole);
   layout.reduce_each_microbatch = true;
   EXPECT_NEAR(bytes(planned(layout, 4), MemoryCategory::kGradients), whole / kRanks, 0.01 * whole / kRanks);
@@ -74,7 +74,8 @@ TEST(ZeroMemory, AccumulationHoldsGradientsWholeUnlessTheyAreReducedEachTime) {
 
 // Every rank of a group holds as much as every other.
 TEST(ZeroMemory, SharesAreEqual) {
-  for (int rank = 1; rank < kRanks; ++rank) EXPECT_EQ(planned(zero(3), 1, 0), planned(zero(3), 1, rank));
+  for (int rank = 1; rank < kRanks; ++rank)
+    EXPECT_EQ(planned(sharded(3), 1, 0), planned(sharded(3), 1, rank));
 }
 
 }  // namespace

@@ -10,13 +10,11 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr double kRounding = 1e-9;
-
-struct Row {
+struct BucketRow {
   std::int64_t bucket_bytes;
   bool overlap;
 };
-constexpr Row kSharing[] = {{160 << 20, false}, {1, true}, {20000, true}};
+constexpr BucketRow kSharing[] = {{160 << 20, false}, {1, true}, {20000, true}};
 
 // Every stage, in a bit-equal form, against stage 0.
 void expect_stages_equal(const TestRun& run, run::Layout layout) {
@@ -24,7 +22,7 @@ void expect_stages_equal(const TestRun& run, run::Layout layout) {
   const RunResult replicated = run_layout(run, layout);
   EXPECT_THAT(replicated.faults, IsEmpty());
   for (int stage = 0; stage <= 3; ++stage)
-    for (const Row& row : kSharing) {
+    for (const BucketRow& row : kSharing) {
       SCOPED_TRACE(::testing::Message() << "stage " << stage << ", buckets of " << row.bucket_bytes
                                         << ", overlap " << row.overlap);
       layout.zero_stage = stage;
