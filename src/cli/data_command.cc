@@ -210,9 +210,11 @@ void add_data_command(CLI::App& app, Context& context) {
   add_prepare(*data, context);
   add_text(*data, context);
   add_inspect(*data, context);
+  add_data_collect(*data, context);
   add_data_run(*data, context);
   add_data_tag(*data, context);
   add_data_decide(*data, context);
+  add_data_dedup(*data, context);
   add_data_blend(*data, context);
   add_data_mix(*data, context);
   add_data_train_classifier(*data, context);

@@ -5,6 +5,8 @@
 
 namespace stoa::cli {
 
+void add_data_collect(CLI::App& data, Context& context);
+void add_data_dedup(CLI::App& data, Context& context);
 void add_data_run(CLI::App& data, Context& context);
 void add_data_tag(CLI::App& data, Context& context);
 void add_data_decide(CLI::App& data, Context& context);

@@ -1,4 +1,6 @@
 // `stoa data run`: a pipeline of the data factory over files.
+#include "cli/data_run.h"
+
 #include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
@@ -28,13 +30,11 @@ using Json = nlohmann::ordered_json;
 constexpr std::chrono::seconds kRunStopGrace(10);
 constexpr double kSampleShare = 0.01;
 
-struct RunArguments {
+struct PipelineArguments {
   std::string pipeline;
   std::vector<std::string> inputs;
-  curate::RunOptions options;
-  std::string output;
-  double memory = 2;
-  bool dry_run = false, json = false;
+  RunArguments run;
+  bool dry_run = false;
 };
 
 std::vector<std::string> names_of(const curate::Pipeline& pipeline) {
@@ -132,15 +132,14 @@ class Restart {
   std::vector<char*> pointers_;
 };
 
-void run(RunArguments& a, Context& context) {
-  const curate::Pipeline pipeline = curate::read_pipeline(find_pipeline(a.pipeline));
-  a.options.inputs.assign(a.inputs.begin(), a.inputs.end());
+}  // namespace
+
+void run_and_print(const curate::Pipeline& pipeline, RunArguments& a, Context& context) {
+  require<UsageError>(!a.output.empty(), "--output is required");
   a.options.output = a.output;
   a.options.shared |= is_one_of_several();
   a.options.restart = [again = std::make_shared<Restart>()] { again->now(); };
   a.options.memory = static_cast<std::size_t>(a.memory * 1e9);
-  if (a.dry_run) return print_forecast(pipeline, a);
-  require<UsageError>(!a.output.empty(), "--output is required");
   context.interrupt.set({.grace = kRunStopGrace,
                          .words = "stopping; the same command continues later",
                          .last_words = [] { return std::string("finished shards are kept"); }});
@@ -166,11 +165,6 @@ void run(RunArguments& a, Context& context) {
 
 void add_run_arguments(CLI::App& c, RunArguments& a, const std::string& output) {
   a.options.workers = available_cores();
-  c.add_option("PIPELINE", a.pipeline, "YAML file, or the name of one in configs/pipelines")->required();
-  c.add_option(
-       "--input,-i", a.inputs,
-       ".jsonl, .txt, .html, .warc and .wet files, also as .gz or .zst, .parquet, and folders of them")
-      ->required();
   c.add_option("--output,-o", a.output, output);
   c.add_option("--workers", a.options.workers, "threads; the result does not depend on them")
       ->check(CLI::Range(1, 1024))
@@ -183,35 +177,58 @@ void add_run_arguments(CLI::App& c, RunArguments& a, const std::string& output) 
   c.add_flag("--json", a.json, "print the result as JSON");
 }
 
+void add_memory_argument(CLI::App& c, RunArguments& a) {
+  c.add_option("--memory", a.memory, "GB that a deduplication may use; it sorts on disk what does not fit")
+      ->check(between(0.001, 1e6))
+      ->capture_default_str();
+}
+
+namespace {
+
+void run_pipeline_file(PipelineArguments& a, Context& context) {
+  const curate::Pipeline pipeline = curate::read_pipeline(find_pipeline(a.pipeline));
+  a.run.options.inputs.assign(a.inputs.begin(), a.inputs.end());
+  if (a.dry_run) return print_forecast(pipeline, a.run);
+  run_and_print(pipeline, a.run, context);
+}
+
+void add_pipeline_arguments(CLI::App& c, PipelineArguments& a, const std::string& output) {
+  c.add_option("PIPELINE", a.pipeline, "YAML file, or the name of one in configs/pipelines")->required();
+  c.add_option(
+       "--input,-i", a.inputs,
+       ".jsonl, .txt, .html, .warc and .wet files, also as .gz or .zst, .parquet, and folders of them")
+      ->required();
+  add_run_arguments(c, a.run, output);
+}
+
 }  // namespace
 
 void add_data_run(CLI::App& data, Context& context) {
-  auto a = std::make_shared<RunArguments>();
+  auto a = std::make_shared<PipelineArguments>();
   CLI::App* c = data.add_subcommand(
       "run",
       "Clean a corpus: a pipeline of filters over files, with a reason for every document that is dropped");
   c->footer("Example: stoa data run fineweb --input crawl/ --output clean");
-  add_run_arguments(*c, *a,
-                    "directory: kept/, dropped/, manifest.json; a run that was ended continues there");
-  c->add_option("--memory", a->memory, "GB that a deduplication may use; it sorts on disk what does not fit")
-      ->check(between(0.001, 1e6))
-      ->capture_default_str();
+  add_pipeline_arguments(*c, *a,
+                         "directory: kept/, dropped/, manifest.json; a run that was ended continues there");
+  add_memory_argument(*c, a->run);
   c->add_flag("--dry-run", a->dry_run,
               "run about 1 % of every file in memory, and say what the whole would take");
-  c->callback([a, &context] { run(*a, context); });
+  c->callback([a, &context] { run_pipeline_file(*a, context); });
 }
 
 void add_data_tag(CLI::App& data, Context& context) {
-  auto a = std::make_shared<RunArguments>();
-  a->options.tags = true;
+  auto a = std::make_shared<PipelineArguments>();
+  a->run.options.tags = true;
   CLI::App* c = data.add_subcommand(
       "tag",
       "Measure what the filters of a pipeline judge, and drop nothing: `data decide` then applies limits");
   c->footer("Example: stoa data tag fineweb --input crawl/ --output tagged");
-  add_run_arguments(*c, *a,
-                    "directory: kept/ with all documents, attributes/, manifest.json; a run that was ended "
-                    "continues there");
-  c->callback([a, &context] { run(*a, context); });
+  add_pipeline_arguments(
+      *c, *a,
+      "directory: kept/ with all documents, attributes/, manifest.json; a run that was ended "
+      "continues there");
+  c->callback([a, &context] { run_pipeline_file(*a, context); });
 }
 
 void add_data_stages(CLI::App& data, Context&) {

@@ -157,6 +157,8 @@ void add_data_train_classifier(CLI::App& data, Context& context) {
   c->add_option("--maxn", o.maxn, "of the longest; 0: words are not taken apart (languages: 2 to 4)")
       ->check(between(0, 20))
       ->capture_default_str();
+  c->add_flag("--quantize", o.quantize,
+              "write the rows as codes (fastText's .ftz): an eighth of the size, hardly less accurate");
   c->add_option("--seed", o.seed, "of the first values and the order of examples")->capture_default_str();
   c->add_option("--held-out", a->held_out, "share of examples to test with")
       ->check(between(0, 0.9))

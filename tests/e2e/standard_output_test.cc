@@ -61,6 +61,8 @@ Commands about_text() {
           {"data", "stages"},
           {"data", "run", "quickstart", "--input", "text.jsonl", "--output", "kept", "--json"},
           {"data", "browse", "kept", "--port", "0"},
+          {"data", "collect", "text.jsonl", "--output", "raw", "--json"},
+          {"data", "dedup", "text.jsonl", "--output", "unique", "--json"},
           {"data", "tag", "quickstart", "--input", "text.jsonl", "--output", "tagged", "--json"},
           {"data", "decide", "tagged", "--json"},
           {"data", "blend", "recipe.yaml", "--output", "mixed", "--json"},

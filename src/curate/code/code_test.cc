@@ -1,10 +1,16 @@
 // Source files: their languages, comments and licences.
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 #include "base/file.h"
 #include "base/test_folder.h"
+#include "base/test_paths.h"
+#include "curate/code/extension_limits.h"
 #include "curate/code/licence.h"
 #include "curate/code/source_language.h"
+#include "curate/filters/code_per_extension.h"
 #include "curate/filters/code_quality.h"
 #include "data/test_files.h"
 
@@ -20,6 +26,48 @@ TEST(SourceCode, LanguagesByExtensionAndName) {
   EXPECT_EQ(source_language("x.zig"), "Zig");
   EXPECT_EQ(source_language("notes.txt"), "");
   EXPECT_EQ(source_language("noextension"), "");
+}
+
+// What NeMo Curator's PerExtensionFilter keeps (tests/oracle/make_code_fixtures.py).
+TEST(SourceCode, TheTableOfExtensionsKeepsTheSameFilesAsNemo) {
+  const auto stage = make_stage(CodePerExtension{});
+  std::istringstream lines(read_text(test::source_dir() / "tests/fixtures/curate/code_extensions.jsonl"));
+  int kept = 0, dropped = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = nlohmann::json::parse(line);
+    Document document{"", row["text"], "", ""};
+    document.metadata = "\"language\":" + row["language"].dump() + ",\"path\":" + row["path"].dump();
+    Features features;
+    features.reset(document.text);
+    Verdict verdict;
+    stage->apply(document, features, verdict);
+    EXPECT_EQ(!verdict.dropped(), row["keep"].get<bool>()) << verdict.rule() << " " << line;
+    (verdict.dropped() ? dropped : kept) += 1;
+  }
+  EXPECT_GT(kept, 80);
+  EXPECT_GT(dropped, 80);
+}
+
+TEST(SourceCode, ExtensionsAreKnownByGitHubsNamesOfLanguages) {
+  const auto known = [](std::string_view language, std::string_view path) {
+    const ExtensionLimits* const found = find_extension_limits(language, path);
+    return found && found->included;
+  };
+  EXPECT_TRUE(known("C#", "src/A.CS"));
+  EXPECT_TRUE(known("Protocol Buffer", "a.proto"));
+  EXPECT_TRUE(known("Visual Basic .NET", "a.vb"));
+  EXPECT_TRUE(known("Dockerfile", "docker/Dockerfile"));
+  EXPECT_FALSE(known("Common Lisp", "a.sexp"));
+  EXPECT_FALSE(known("Python", "a.txt"));
+  EXPECT_FALSE(known("", "a.py"));
+  CodePerExtension options;
+  options.drop_unlisted = false;
+  Document document{"", "text", "\"language\":\"Python\",\"path\":\"a.txt\"", ""};
+  Features features;
+  features.reset(document.text);
+  Verdict verdict;
+  make_stage(options)->apply(document, features, verdict);
+  EXPECT_FALSE(verdict.dropped());
 }
 
 TEST(SourceCode, CommentsAreNotWhatStringsHold) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/reader.h"
 #include "curate/dedup/minhash.h"
+#include "curate/dedup/nemo_minhash.h"
 
 namespace stoa::curate {
 namespace {
@@ -22,15 +23,17 @@ void declare_options(config::Section<ExactOptions>& s) {
   s.field("score", &ExactOptions::score).help(kScoreHelp);
 }
 
+template <class Hash>
 struct NearOptions {
   Survivor keep = Survivor::kFirst;
   std::string score;
-  MinHashOptions hash;
+  Hash hash;
 };
-void declare_options(config::Section<NearOptions>& s) {
-  s.field("keep", &NearOptions::keep).help("Which one of a cluster of near-duplicates stays.");
-  s.field("score", &NearOptions::score).help(kScoreHelp);
-  s.section("", &NearOptions::hash, [](config::Section<MinHashOptions>& inner) { declare(inner); });
+template <class Hash>
+void declare_options(config::Section<NearOptions<Hash>>& s) {
+  s.field("keep", &NearOptions<Hash>::keep).help("Which one of a cluster of near-duplicates stays.");
+  s.field("score", &NearOptions<Hash>::score).help(kScoreHelp);
+  s.section("", &NearOptions<Hash>::hash, [](config::Section<Hash>& inner) { declare(inner); });
 }
 
 class ExactFingerprint final : public Fingerprint {
@@ -53,12 +56,27 @@ class MinHashFingerprint final : public Fingerprint {
   MinHashSigner signer_;
 };
 
+class NemoFingerprint final : public Fingerprint {
+ public:
+  explicit NemoFingerprint(std::shared_ptr<const NemoMinHash> hash) : hash_(std::move(hash)) {}
+  void keys(std::string_view text, std::vector<std::uint64_t>& keys) override {
+    hash_->band_keys(text, keys);
+  }
+
+ private:
+  const std::shared_ptr<const NemoMinHash> hash_;
+};
+
 std::function<std::unique_ptr<Fingerprint>()> maker(const ExactOptions&) {
   return [] { return std::make_unique<ExactFingerprint>(); };
 }
-std::function<std::unique_ptr<Fingerprint>()> maker(const NearOptions& options) {
+std::function<std::unique_ptr<Fingerprint>()> maker(const NearOptions<MinHashOptions>& options) {
   auto hash = std::make_shared<const MinHash>(options.hash);
   return [hash] { return std::make_unique<MinHashFingerprint>(hash); };
+}
+std::function<std::unique_ptr<Fingerprint>()> maker(const NearOptions<NemoMinHashOptions>& options) {
+  auto hash = std::make_shared<const NemoMinHash>(options.hash);
+  return [hash] { return std::make_unique<NemoFingerprint>(hash); };
 }
 
 template <class Options>
@@ -83,7 +101,10 @@ DeduplicationKind dedup_kind_of(std::string_view name, std::string_view help) {
 std::span<const DeduplicationKind> deduplication_kinds() {
   static const std::vector<DeduplicationKind> kinds = {
       dedup_kind_of<ExactOptions>("exact", "Documents with the same text"),
-      dedup_kind_of<NearOptions>("minhash", "Near-duplicates by MinHash (datatrove's hashes)"),
+      dedup_kind_of<NearOptions<MinHashOptions>>("minhash",
+                                                 "Near-duplicates by MinHash (datatrove's hashes)"),
+      dedup_kind_of<NearOptions<NemoMinHashOptions>>("nemo_minhash",
+                                                     "Near-duplicates by MinHash (NeMo Curator's hashes)"),
   };
   return kinds;
 }

@@ -57,10 +57,18 @@ fs::path inner_extension(const fs::path& path) {
       .extension();
 }
 
-bool is_readable(const fs::path& path) {
-  const fs::path extension = inner_extension(path);
-  return data::is_json_lines(path) || is_archive(path) || is_page(path) || is_wiki_export(path) ||
-         extension == ".txt" || extension == ".text" || extension == ".md";
+// The files of a folder that are taken, in any order.
+std::vector<fs::path> files_of(const fs::path& folder, bool source_code) {
+  std::vector<fs::path> files;
+  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator();
+       ++entry) {
+    if (source_code && entry->is_directory() && entry->path().filename().native().starts_with('.'))
+      entry.disable_recursion_pending();
+    if (is_readable_input(entry->path(), source_code) && !(source_code && entry->is_symlink()) &&
+        entry->is_regular_file())
+      files.push_back(entry->path());
+  }
+  return files;
 }
 
 data::TextInput describe(const fs::path& path, bool source_code) {
@@ -80,15 +88,7 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, boo
       inputs.push_back(describe(path, source_code));
       continue;
     }
-    std::vector<fs::path> files;
-    for (auto entry = fs::recursive_directory_iterator(path); entry != fs::recursive_directory_iterator();
-         ++entry) {
-      if (source_code && entry->is_directory() && entry->path().filename().native().starts_with('.'))
-        entry.disable_recursion_pending();
-      const bool wanted = source_code ? !source_language(entry->path()).empty() && !entry->is_symlink()
-                                      : is_readable(entry->path());
-      if (wanted && entry->is_regular_file()) files.push_back(entry->path());
-    }
+    std::vector<fs::path> files = files_of(path, source_code);
     require<ConfigError>(
         !files.empty(), "'{}' has no files that can be read; expected {}", path.string(),
         source_code ? "source code of a language that is known"
@@ -101,6 +101,15 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, boo
   require<ConfigError>(!inputs.empty(), "no input files");
   return inputs;
 }
+
+bool is_readable_input(const fs::path& path, bool source_code) {
+  if (source_code) return !source_language(path).empty();
+  const fs::path extension = inner_extension(path);
+  return data::is_json_lines(path) || is_archive(path) || is_page(path) || is_wiki_export(path) ||
+         extension == ".txt" || extension == ".text" || extension == ".md";
+}
+
+bool has_inputs(const fs::path& folder, bool source_code) { return !files_of(folder, source_code).empty(); }
 
 bool is_archive(const fs::path& path) {
   const fs::path extension = inner_extension(path);

@@ -95,6 +95,12 @@ void set_member(std::string_view key, std::string_view value, std::string& metad
   metadata = std::move(kept);
 }
 
+bool has_member(std::string_view key, std::string_view metadata) {
+  while (!metadata.empty())
+    if (is_member(take_member(metadata), key)) return true;
+  return false;
+}
+
 std::string string_member(std::string_view key, std::string_view metadata) {
   while (!metadata.empty()) {
     const std::string_view member = take_member(metadata);

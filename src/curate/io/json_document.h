@@ -27,6 +27,7 @@ class JsonDocuments {
 
 // Gives a member to a document's metadata; one of the same name goes. `value` is JSON.
 void set_member(std::string_view key, std::string_view value, std::string& metadata);
+bool has_member(std::string_view key, std::string_view metadata);
 // The value of a member of a document's metadata that is a string without escapes; empty: there is none.
 std::string string_member(std::string_view key, std::string_view metadata);
 // The value of one that is a number; NaN: there is none.

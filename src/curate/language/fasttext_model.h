@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/philox.h"
 
 namespace stoa::curate {
 
@@ -64,6 +65,8 @@ class FastTextModel {
     std::int32_t parts = 0, part = 0, last_part = 0;  // sub-vectors and their lengths
     std::vector<std::uint8_t> codes, norm_codes;
     std::vector<float> centroids, norms;
+    // Into stretches of `part_length` columns; draws from the stream of `key`.
+    void quantise(std::int32_t part_length, const PhiloxKey& key);
     void add_row(std::int64_t row, std::span<float> to) const;
     float dot_row(std::int64_t row, std::span<const float> with) const;
   };

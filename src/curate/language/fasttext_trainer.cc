@@ -76,6 +76,9 @@ FastTextModel FastTextTrainer::train() {
     example.text = {};
   }
   for (std::int32_t epoch = 0; epoch < options_.epochs; ++epoch) pass(model, epoch, rows);
+  constexpr std::int32_t kPartLength = 2;  // as fastText's default
+  if (options_.quantize)
+    model.input_.quantise(kPartLength, philox_key(options_.seed, RandomPurpose::kSampling, "quantiser"));
   return model;
 }
 
@@ -151,10 +154,20 @@ void FastTextTrainer::write(const FastTextModel& model, const fs::path& path) {
   for (const std::string& label : model.labels_)
     put_entry(std::string(FastTextModel::kLabelPrefix) + label, 1, 1);
   for (const auto* matrix : {&model.input_, &model.output_}) {
-    put(file, std::int8_t{0});  // not quantised
+    put(file, static_cast<std::int8_t>(matrix->quantised));
+    if (matrix->quantised) put(file, std::int8_t{0});  // no norms apart
     put(file, matrix->rows);
     put(file, matrix->columns);
-    file.write(matrix->values.data(), matrix->values.size() * sizeof(float));
+    if (!matrix->quantised) {
+      file.write(matrix->values.data(), matrix->values.size() * sizeof(float));
+      continue;
+    }
+    put(file, static_cast<std::int32_t>(matrix->codes.size()));
+    file.write(matrix->codes.data(), matrix->codes.size());
+    for (const std::int32_t value :
+         {static_cast<std::int32_t>(matrix->columns), matrix->parts, matrix->part, matrix->last_part})
+      put(file, value);
+    file.write(matrix->centroids.data(), matrix->centroids.size() * sizeof(float));
   }
   file.commit();
 }

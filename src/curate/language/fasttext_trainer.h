@@ -22,6 +22,7 @@ struct ClassifierOptions {
   std::int32_t buckets = 200'000;   // rows that sequences and parts of words share
   std::int32_t minn = 0, maxn = 0;  // characters of parts of words; 0: none
   std::uint64_t seed = 1;
+  bool quantize = false;  // the model's rows as codes: a byte for two numbers
 };
 
 class FastTextTrainer {

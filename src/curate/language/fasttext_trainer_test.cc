@@ -61,6 +61,34 @@ TEST(FastTextTrainer, LearnsAndWritesWhatTheReaderReads) {
   }
 }
 
+TEST(FastTextTrainer, AQuantisedModelIsAnEighthAndSaysTheSame) {
+  const TestFolder folder;
+  ClassifierOptions options;
+  options.buckets = 5000;
+  options.epochs = 40;
+  options.rate = 0.5;
+  options.dim = 15;  // the last stretch is shorter
+  FastTextTrainer::write(trainer_of(options).train(), folder / "whole.bin");
+  options.quantize = true;
+  const FastTextModel model = trainer_of(options).train();
+  FastTextTrainer::write(model, folder / "codes.ftz");
+  FastTextTrainer::write(trainer_of(options).train(), folder / "again.ftz");
+  EXPECT_EQ(read_text(folder / "codes.ftz"), read_text(folder / "again.ftz"));
+  EXPECT_LT(fs::file_size(folder / "codes.ftz"), fs::file_size(folder / "whole.bin") / 5);
+  const FastTextModel whole(folder / "whole.bin"), read(folder / "codes.ftz");
+  std::vector<float> said, wanted, here;
+  int same = 0;
+  for (std::uint64_t i = 1000; i < 1100; ++i) {
+    const std::string text = kind_of_text(i % 2 == 0, i);
+    read.predict(text, said);
+    model.predict(text, here);
+    whole.predict(text, wanted);
+    EXPECT_EQ(said, here);
+    same += (said[0] > said[1]) == (wanted[0] > wanted[1]);
+  }
+  EXPECT_GE(same, 97);
+}
+
 TEST(FastTextTrainer, RareWordsShareRowsAndOneLabelIsRefused) {
   ClassifierOptions options;
   options.word_ngrams = 1;

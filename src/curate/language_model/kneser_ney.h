@@ -1,27 +1,36 @@
 // Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998), as KenLM's lmplz estimates it: counts
 // of an order below the highest are the numbers of different words before an n-gram, but for those that begin
 // with <s>; three discounts per order; unigrams are interpolated with the uniform distribution.
+// The vocabulary is held in memory; n-grams are sorted on disk beyond it, so that only their joins are read
+// in order.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/file.h"
+#include "curate/language_model/gram_sort.h"
 
 namespace stoa::curate {
 
 class KneserNeyTrainer {
  public:
-  static constexpr int kHighestOrder = 6;
+  static constexpr int kHighestOrder = kMostGramWords;
 
-  // ConfigError: an order outside 2 … kHighestOrder. `memory`: bytes that its n-grams may take.
-  KneserNeyTrainer(int order, std::uint64_t memory);
+  // ConfigError: an order outside 2 … kHighestOrder. `memory`: bytes that it may take; what does not fit is
+  // sorted in files of `folder`, which it makes and removes.
+  KneserNeyTrainer(int order, std::uint64_t memory, fs::path folder);
+  ~KneserNeyTrainer();
+  KneserNeyTrainer(const KneserNeyTrainer&) = delete;
+  KneserNeyTrainer& operator=(const KneserNeyTrainer&) = delete;
 
-  // ConfigError: beyond the memory.
+  // ConfigError: a vocabulary beyond the memory.
   void add(const std::vector<std::string_view>& sentence);
   std::int64_t words() const { return words_; }
 
@@ -32,32 +41,35 @@ class KneserNeyTrainer {
   struct Summary {
     std::vector<std::uint64_t> ngrams;  // by order
     std::vector<Discounts> discounts;
+    std::uint64_t runs = 0;  // sorted pieces that went to disk
   };
   // Estimates, and writes an ARPA file atomically. DataError: no sentence. The trainer is used up.
   Summary write(const fs::path& path);
 
  private:
-  using Words = std::array<std::uint32_t, kHighestOrder>;
-  struct Gram {
-    Words words{};  // those beyond the order are 0
-    std::uint64_t count = 0;
-    double probability = 0, back_off = 1;  // after estimation; not logarithms
+  class Arpa;
+  struct Order {
+    std::unique_ptr<GramSorter> counted;  // by words; until they are merged
+    std::unique_ptr<GramFile> grams;  // with counts, later with probabilities; in the order of their words
+    Discounts discounts;
   };
   std::uint32_t id_of(std::string_view word);
-  void count_raw(std::size_t order, const std::uint32_t* words);
-  void count_lower_orders();
-  static void merge_equal(std::vector<Gram>& grams);
-  Discounts estimate_discounts(std::size_t order) const;
-  void estimate(std::size_t order, const Discounts& discounts);
-  Gram& find(std::size_t order, const std::uint32_t* words);
+  void count(std::size_t order, const std::uint32_t* words);
+  void merge_counts(std::size_t order);
+  Discounts estimate_discounts(const std::array<double, 5>& counts_of_counts) const;
+  void estimate_unigrams();
+  void estimate(std::size_t order, Arpa& arpa);
+  fs::path file_named(std::string_view name, std::size_t order) const;
+  std::unique_ptr<GramFile> new_file(std::string_view name, std::size_t order) const;
 
   const std::size_t order_;
-  const std::uint64_t most_grams_;
-  std::uint64_t grams_held_ = 0, merge_at_;
+  const std::uint64_t memory_;
+  const fs::path folder_;
+  std::uint64_t vocabulary_bytes_ = 0, runs_ = 0;
   std::int64_t words_ = 0;
   std::unordered_map<std::string, std::uint32_t> ids_;
-  std::vector<std::string> names_;
-  std::vector<std::vector<Gram>> grams_;  // by order - 1; sorted by words once estimated
+  std::vector<const std::string*> names_;  // keys of ids_
+  std::vector<Order> orders_;              // by order - 1
 };
 
 }  // namespace stoa::curate

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 #include <sstream>
 
@@ -31,11 +33,12 @@ std::vector<std::string_view> pieces_of(std::string_view text) {
   return out;
 }
 
-void train_on(const fs::path& corpus, int order, const fs::path& output) {
-  KneserNeyTrainer trainer(order, 1 << 26);
+std::uint64_t train_on(const fs::path& corpus, int order, const fs::path& output,
+                       std::uint64_t memory = 1 << 26) {
+  KneserNeyTrainer trainer(order, memory, fs::path(output) += ".sort");
   std::istringstream in(read_text(corpus));
   for (std::string line; std::getline(in, line);) trainer.add(pieces_of(line));
-  trainer.write(output);
+  return trainer.write(output).runs;
 }
 
 // The lines of an ARPA file, each with its numbers rounded, in any order.
@@ -71,6 +74,67 @@ TEST(KneserNey, EstimatesAreThoseOfTheFormulas) {
   EXPECT_LE(missing.size(), expected.size() / 500) << missing.front() << "\n"
                                                    << (extra.empty() ? "" : extra.front());
   EXPECT_EQ(missing.size(), extra.size());
+}
+
+TEST(KneserNey, SortedOnDiskAModelHasTheSameBytes) {
+  const TestFolder folder;
+  std::mt19937 random(7);
+  std::string text;
+  for (int i = 0; i < 60'000; ++i) {
+    const double place = static_cast<double>(random()) * 0x1p-32;
+    text += fmt::format("w{}{}", static_cast<int>(400 * place * place * place), i % 11 == 10 ? "\n" : " ");
+  }
+  write_text(folder / "corpus.txt", text);
+  for (const int order : {2, 3, 6}) {
+    EXPECT_EQ(train_on(folder / "corpus.txt", order, folder / "held.arpa"), 0U);
+    const std::uint64_t runs = train_on(folder / "corpus.txt", order, folder / "sorted.arpa", 200'000);
+    EXPECT_GT(runs, order == 2 ? 4U : 100U);
+    EXPECT_EQ(read_text(folder / "held.arpa"), read_text(folder / "sorted.arpa"));
+    EXPECT_FALSE(fs::exists(folder / "sorted.arpa.sort"));
+    fs::remove(folder / "sorted.arpa");
+    fs::remove(folder / "held.arpa");
+  }
+  try {
+    train_on(folder / "corpus.txt", 2, folder / "m.arpa", 50'000);
+    FAIL() << "the vocabulary does not fit";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("more different words than fit into memory"));
+  }
+  EXPECT_FALSE(fs::exists(folder / "m.arpa.sort"));
+}
+
+TEST(GramSorter, EqualOnesAreAddedUpWhereverTheyWereWritten) {
+  const TestFolder folder;
+  std::mt19937 random(3);
+  std::map<std::array<std::uint32_t, kMostGramWords>, std::uint64_t> expected;
+  GramSorter sorter(folder / "runs", 0, true);
+  GramSorter rotated(folder / "rotated", 0, false, 2);
+  for (int i = 0; i < 300'000; ++i) {
+    Gram gram;
+    for (const std::size_t place : {0, 1}) gram.words[place] = static_cast<std::uint32_t>(random() % 700);
+    gram.count = 1 + random() % 3;
+    if (expected[gram.words] == 0) rotated.add(gram);
+    expected[gram.words] += gram.count;
+    sorter.add(gram);
+  }
+  auto at = expected.begin();
+  sorter.each([&](const Gram& gram) {
+    ASSERT_NE(at, expected.end());
+    EXPECT_EQ(gram.words, at->first);
+    EXPECT_EQ(gram.count, at->second);
+    ++at;
+  });
+  EXPECT_EQ(at, expected.end());
+  EXPECT_GT(sorter.runs_written(), 128U) << "also runs of runs";
+  std::pair<std::uint32_t, std::uint32_t> before;
+  std::size_t seen = 0;
+  rotated.each([&](const Gram& gram) {
+    const std::pair now(gram.words[1], gram.words[0]);
+    EXPECT_TRUE(seen == 0 || before < now);
+    before = now;
+    ++seen;
+  });
+  EXPECT_EQ(seen, expected.size());
 }
 
 TEST(NgramModel, ScoresAreThoseOfKenLm) {

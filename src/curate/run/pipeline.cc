@@ -87,13 +87,18 @@ std::string kinds_reference(std::string_view title, std::span<const Kind> kinds)
 Pipeline read_pipeline(const fs::path& path) {
   config::Node root = config::read_yaml(path);
   require<ConfigError>(root.is_map(), "'{}' is no pipeline; expected a mapping with `stages`", path.string());
-  const std::vector<config::Node> stages = take_list(root, "stages"),
-                                  deduplications = take_list(root, "deduplicate"),
-                                  cuts = take_list(root, "cut");
-  require<ConfigError>(!stages.empty() || !deduplications.empty() || !cuts.empty(),
+  Pipeline pipeline = pipeline_of(std::move(root));
+  require<ConfigError>(!pipeline.stages.empty() || pipeline.has_second_pass(),
                        "'{}' has no list `stages`, `deduplicate` or `cut`; expected e.g. `stages: "
                        "[gopher_repetition, gopher_quality]`",
                        path.string());
+  return pipeline;
+}
+
+Pipeline pipeline_of(config::Node root) {
+  const std::vector<config::Node> stages = take_list(root, "stages"),
+                                  deduplications = take_list(root, "deduplicate"),
+                                  cuts = take_list(root, "cut");
   Pipeline pipeline;
   const auto section = settings_section();
   config::read_object(section.schema(), root, &pipeline.settings, {});

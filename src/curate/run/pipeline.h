@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "config/node.h"
 #include "curate/dedup/cutter.h"
 #include "curate/dedup/fingerprint.h"
 #include "curate/io/document_reader.h"
@@ -52,6 +53,9 @@ struct Pipeline {
 
 // ConfigError lists what is wrong, with its line.
 Pipeline read_pipeline(const fs::path& path);
+
+// The pipeline that a tree describes, also one without any list. ConfigError as above.
+Pipeline pipeline_of(config::Node root);
 
 // Markdown: every key of a pipeline and of every stage.
 std::string pipeline_reference();

@@ -97,6 +97,8 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     std::string unusable;
     if (!parser_.parse(block, index, document_, unusable)) return;
     outcome.read_bytes = static_cast<std::int64_t>(document_.text.size());
+    if (!options_.provenance.empty())
+      add_provenance(options_.provenance[static_cast<std::size_t>(block.input)], document_);
     features_.reset(document_.text);
     Verdict verdict;
     if (!unusable.empty()) {

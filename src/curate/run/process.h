@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "curate/io/collect.h"
 #include "curate/io/document_reader.h"
 #include "curate/run/pipeline.h"
 #include "curate/run/sidecar.h"
@@ -46,6 +48,7 @@ struct ProcessorOptions {
       0;  // one of so many documents, by its id, is measured, too (measures.h); 0: none
   const BadDocuments* bad = nullptr;  // go to quarantine at once
   DocumentWatch* watch = nullptr;     // of the documents under way
+  std::span<const Provenance> provenance{};  // by input; empty: none is written into documents
 };
 
 class Processor {

@@ -260,14 +260,22 @@ void write_report(const fs::path& output, const Pipeline& pipeline, const Json& 
   html += "<h2>Pipeline</h2>\n<pre>" + escape_html_characters(pipeline.resolved) + "</pre></html>\n";
   write_text(output / "report.html", html);
 
-  std::string sheet = fmt::format(
-      "# Datasheet\n\n{} documents, {} of text, kept of {} documents, {}.\n\n## Sources\n\n| file | bytes "
-      "|\n|---|---|\n",
-      flow.kept.documents, format_bytes(static_cast<double>(flow.kept.bytes)), flow.read.documents,
-      format_bytes(static_cast<double>(flow.read.bytes)));
-  for (const Json& input : subject.at("inputs"))
-    sheet += fmt::format("| {} | {} |\n", input.at("path").get<std::string>(),
+  std::string sheet =
+      fmt::format("# Datasheet\n\n{} documents, {} of text, kept of {} documents, {}.\n\n## Sources\n\n",
+                  flow.kept.documents, format_bytes(static_cast<double>(flow.kept.bytes)),
+                  flow.read.documents, format_bytes(static_cast<double>(flow.read.bytes)));
+  const Json& inputs = subject.at("inputs");
+  const bool collected = !inputs.empty() && inputs.front().contains("license");
+  sheet += collected ? "| file | bytes | source | licence |\n|---|---|---|---|\n"
+                     : "| file | bytes |\n|---|---|\n";
+  for (const Json& input : inputs) {
+    sheet += fmt::format("| {} | {} |", input.at("path").get<std::string>(),
                          input.at("bytes").get<std::int64_t>());
+    if (collected)
+      sheet += fmt::format(" {} | {} |", input.at("source").get<std::string>(),
+                           input.at("license").get<std::string>());
+    sheet += '\n';
+  }
   sheet += "\n## What was removed\n\n| rule | documents | bytes of text |\n|---|---|---|\n";
   for (const auto& [rule, amount] : flow.dropped)
     sheet += fmt::format("| {} | {} | {} |\n", rule, amount.documents, amount.bytes);

@@ -30,9 +30,14 @@ constexpr std::size_t kInFlightBytes = std::size_t{128} << 20;
 constexpr std::chrono::milliseconds kSharedPause(500);
 constexpr std::uint64_t kMeasuredBytes = 2'000'000;  // of inputs, for the report
 
-Json describe_inputs(const std::vector<data::TextInput>& inputs) {
+Json describe_inputs(const std::vector<data::TextInput>& inputs, std::span<const Provenance> provenance) {
   Json list = Json::array();
-  for (const auto& input : inputs) list.push_back({{"path", input.path.string()}, {"bytes", input.bytes}});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    list.push_back({{"path", inputs[i].path.string()}, {"bytes", inputs[i].bytes}});
+    if (provenance.empty()) continue;
+    list.back()["source"] = provenance[i].source;
+    list.back()["license"] = provenance[i].license;
+  }
   return list;
 }
 
@@ -100,6 +105,7 @@ class Writer {
 // Takes the documents of inputs, from `from` on, through the stages. Calls write(block) in their order.
 void process_inputs(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs, Place from,
                     std::uint64_t sample_every, const RunOptions& options,
+                    std::span<const Provenance> provenance,
                     const std::function<void(ProcessedBlock&)>& write) {
   const int workers = options.workers;
   const fs::path list = options.output / "journal/bad_documents";
@@ -108,8 +114,8 @@ void process_inputs(const Pipeline& pipeline, const std::vector<data::TextInput>
   if (options.restart) watch.emplace(list, pipeline.settings.document_seconds, options.restart);
   std::deque<Processor> processors;
   for (int w = 0; w < workers; ++w)
-    processors.emplace_back(pipeline,
-                            ProcessorOptions{options.tags, sample_every, &bad, watch ? &*watch : nullptr});
+    processors.emplace_back(
+        pipeline, ProcessorOptions{options.tags, sample_every, &bad, watch ? &*watch : nullptr, provenance});
   DocumentReader reader(inputs, pipeline.settings.input, from, options.strict);
   data::OrderedPipeline<InputBlock, ProcessedBlock> blocks(
       workers, 2 * std::int64_t{workers} + 2, std::min(kInFlightBytes, options.memory / 8),
@@ -150,7 +156,8 @@ void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& in
   if (shared)
     shared->each(from, write);
   else
-    process_inputs(pipeline, inputs, from, sample_every_of(inputs, options), options, write);
+    process_inputs(pipeline, inputs, from, sample_every_of(inputs, options), options, options.provenance,
+                   write);
   writer.finish({std::ssize(inputs), 0});
   progress.finish();
 }
@@ -167,11 +174,14 @@ bool do_pieces(const Pipeline& pipeline, const std::vector<data::TextInput>& inp
     const auto lease = shared.is_done(i) ? nullptr : shared.take(i);
     if (lease && !shared.is_done(i)) {
       PieceWriter piece(shared.piece(i));
-      process_inputs(pipeline, {inputs[static_cast<std::size_t>(i)]}, {}, sample_every, options,
-                     [&](ProcessedBlock& out) {
-                       require_no_stop(stop, 0);
-                       piece.add(out);
-                     });
+      const auto number = static_cast<std::size_t>(i);
+      const std::span<const Provenance> own = options.provenance.empty()
+                                                  ? std::span<const Provenance>()
+                                                  : std::span(options.provenance).subspan(number, 1);
+      process_inputs(pipeline, {inputs[number]}, {}, sample_every, options, own, [&](ProcessedBlock& out) {
+        require_no_stop(stop, 0);
+        piece.add(out);
+      });
       piece.commit();
     }
     done += shared.is_done(i);
@@ -201,7 +211,9 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
   const auto start = std::chrono::steady_clock::now();
   const std::vector<data::TextInput> inputs =
       find_inputs(options.inputs, pipeline.settings.input.source_code);
-  Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs)}};
+  require<InternalError>(options.provenance.empty() || options.provenance.size() == inputs.size(),
+                         "inputs without a provenance");
+  Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs, options.provenance)}};
   if (options.tags) subject["tags"] = true;
   std::optional<SharedWork> shared;
   std::unique_ptr<Lease> end;  // of the process that writes the output

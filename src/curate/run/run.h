@@ -21,6 +21,7 @@
 
 #include "base/console.h"
 #include "base/file.h"
+#include "curate/io/collect.h"
 #include "curate/run/flow.h"
 #include "curate/run/journal.h"
 #include "curate/run/pipeline.h"
@@ -37,6 +38,7 @@ struct RunOptions {
   // Starts the program again in its place, which is asked for when a document ends it or takes too long; does
   // not return. Empty: such documents are not watched for.
   std::function<void()> restart{};
+  std::vector<Provenance> provenance{};  // of the inputs, which are files then; empty: not recorded
   bool tags = false;  // the stages measure and drop nothing; deduplications are left out
 };
 

@@ -4,6 +4,7 @@
 
 #include "config/reader.h"
 #include "curate/filters/classifier.h"
+#include "curate/filters/code_per_extension.h"
 #include "curate/filters/code_quality.h"
 #include "curate/filters/datatrove.h"
 #include "curate/filters/dclm.h"
@@ -14,6 +15,7 @@
 #include "curate/filters/nemo.h"
 #include "curate/filters/perplexity.h"
 #include "curate/filters/pii/pii.h"
+#include "curate/filters/repair.h"
 #include "curate/filters/roots.h"
 #include "curate/filters/rpv2.h"
 #include "curate/filters/url_filter.h"
@@ -40,6 +42,7 @@ StageKind kind_of(std::string_view name, std::string_view help) {
 
 std::span<const StageKind> stage_kinds() {
   static const std::vector<StageKind> kinds = {
+      kind_of<FixTextOptions>("fix_text", "Repairs mojibake, references, quotes, line ends … (ftfy's rules)"),
       kind_of<GopherRepetition>(
           "gopher_repetition",
           "Repeated lines, paragraphs and sequences of words (Gopher; datatrove's rules)"),
@@ -68,6 +71,9 @@ std::span<const StageKind> stage_kinds() {
       kind_of<CodeQuality>(
           "code_quality",
           "Drops generated files, data and files without comments among source code (StarCoder)"),
+      kind_of<CodePerExtension>(
+          "code_per_extension",
+          "Source files by StarCoder's table of extensions, as NeMo Curator applies it"),
       kind_of<ClassifierFilter>(
           "classifier",
           "Drops documents to which a classifier gives a low probability of a label (DCLM, GPT-3)"),

@@ -34,25 +34,10 @@ bool is_final_sigma(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-Characters::Characters() : lower_(lower_mapping()), stripped_(stripped_mapping()) {
-  const auto bits = character_class_bits();
-  std::copy(bits.begin(), bits.end(), bits_);
-  const auto runs = character_class_runs();
-  std::vector<std::uint8_t> page(256);
-  std::size_t run = 0;
-  for (char32_t first = 0; first < 0x110000; first += 256) {
-    for (char32_t c = first; c < first + 256; ++c) {
-      while (run + 1 < runs.size() && runs[run + 1] >> 8 <= c) ++run;
-      page[c & 255] = static_cast<std::uint8_t>(runs[run]);
-    }
-    std::size_t at = 0;  // of an equal page
-    while (at < numbers_.size() &&
-           !std::equal(page.begin(), page.end(), numbers_.begin() + static_cast<std::ptrdiff_t>(at)))
-      at += 256;
-    if (at == numbers_.size()) numbers_.insert(numbers_.end(), page.begin(), page.end());
-    page_[first >> 8] = static_cast<std::uint16_t>(at >> 8);
-  }
-}
+Characters::Characters()
+    : table_(character_class_bits(), character_class_runs()),
+      lower_(lower_mapping()),
+      stripped_(stripped_mapping()) {}
 
 const Characters& characters() {
   static const Characters table;

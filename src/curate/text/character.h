@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "curate/text/class_table.h"
 #include "token/bert_unicode.h"
 
 namespace stoa::curate {
@@ -73,9 +74,7 @@ inline Character read_character_before(const char* p) {
 class Characters {
  public:
   Characters();
-  std::uint32_t classes(char32_t c) const {
-    return bits_[numbers_[static_cast<std::size_t>(page_[c >> 8]) << 8 | (c & 255)]];
-  }
+  std::uint32_t classes(char32_t c) const { return table_.classes(c); }
   std::uint32_t classes(Character c) const { return classes(c.value); }
   bool has(char32_t c, std::uint32_t any) const { return (classes(c) & any) != 0; }
   const token::CodePointMap& lower() const { return lower_; }
@@ -83,9 +82,7 @@ class Characters {
   const token::CodePointMap& stripped() const { return stripped_; }
 
  private:
-  std::uint16_t page_[0x1100] = {};
-  std::vector<std::uint8_t> numbers_;  // of classes, 256 characters a page
-  std::uint32_t bits_[256] = {};
+  const ClassTable table_;
   token::CodePointMap lower_, stripped_;
 };
 
