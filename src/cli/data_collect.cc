@@ -104,9 +104,12 @@ void add_data_collect(CLI::App& data, Context& context) {
 void add_data_dedup(CLI::App& data, Context& context) {
   auto a = std::make_shared<DedupArguments>();
   CLI::App* c = data.add_subcommand("dedup", "Remove documents that are copies of others, and nothing else");
-  c->footer("Example: stoa data dedup clean/kept --method exact minhash --output unique");
+  c->footer("Example: stoa data dedup clean/kept --method exact,minhash --output unique");
   c->add_option("INPUTS", a->inputs, "files as `data run` reads them, and folders")->required();
-  c->add_option("--method", a->methods, "exact: equal texts; minhash, nemo_minhash: near-duplicates; one after another")
+  c->add_option(
+       "--method", a->methods,
+       "exact: equal texts; minhash, nemo_minhash: near-duplicates; several with commas, one after another")
+      ->delimiter(',')
       ->check(CLI::IsMember({"exact", "minhash", "nemo_minhash"}))
       ->capture_default_str();
   c->add_option("--keep", a->keep, "which document of a cluster stays (first)")

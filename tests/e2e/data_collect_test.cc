@@ -57,8 +57,8 @@ TEST_F(DataCollect, DocumentsHaveTheirSourceAndLicence) {
 
 TEST_F(DataCollect, ARunThatWasKilledGoesOn) {
   std::string lines;
-  for (int i = 0; i < 60'000; ++i)
-    lines += "{\"text\":\"" + pseudo_prose(static_cast<std::uint64_t>(i % 50), 60) + "\"}\n";
+  for (int i = 0; i < 30'000; ++i)
+    lines += nlohmann::json{{"text", pseudo_prose(static_cast<std::uint64_t>(i), 40)}}.dump() + "\n";
   write_text(path("big.jsonl"), lines);
   write_text(path("bigger.jsonl"), lines);
   const Arguments command{"data", "collect", "big.jsonl", "bigger.jsonl", "--license", "CC0-1.0", "--output"};
@@ -82,7 +82,7 @@ TEST_F(DataCollect, CopiesAreRemovedAndNothingElse) {
   stoa_ok({"data", "dedup", "in.jsonl", "--output", "first"});
   EXPECT_EQ(kept("first").size(), 2U);
   EXPECT_EQ(kept("first")[0]["id"], "1");
-  stoa_ok({"data", "dedup", "in.jsonl", "--method", "exact", "minhash", "--keep", "best", "--score", "s",
+  stoa_ok({"data", "dedup", "in.jsonl", "--method", "exact,minhash", "--keep", "best", "--score", "s",
            "--output", "best"});
   EXPECT_EQ(kept("best")[1]["id"], "3");
   refuse({"data", "dedup", "in.jsonl", "--keep", "best", "--output", "x"}, "belong together");

@@ -48,16 +48,17 @@ done
 rm -rf ./*.html out-*
 
 echo "two runs in one directory"
+mkdir in
 python3 - <<'END'
 import json, random
 rng = random.Random(1)
 words = [f"word{i}" for i in range(3000)]
 for part in range(8):
-    with open(f"in{part}.jsonl", "w") as out:
+    with open(f"in/{part}.jsonl", "w") as out:
         for i in range(12000):
             out.write(json.dumps({"id": f"{part}-{i}", "text": "the " + " ".join(rng.choices(words, k=150))}) + "\n")
 END
-run() { "$stoa" data run "$1" --input in*.jsonl --output "$2" --workers 1 "${@:3}"; }
+run() { "$stoa" data run "$1" --input in --output "$2" --workers 1 "${@:3}"; }
 run copies.yaml one > /dev/null 2>&1 &
 for _ in $(seq 100); do [ -d one/work/journal ] && break; sleep 0.05; done
 if run copies.yaml one > said 2>&1; then complain "the second run was let in"; else grep -m1 '^ERROR' said | sed 's/^/  /'; fi
