@@ -270,7 +270,9 @@ void DocumentParser::read_record(std::string_view record, Document& document, st
   std::string_view id = headers.id;
   if (id.starts_with("<urn:uuid:") && id.ends_with(">")) id = id.substr(10, id.size() - 11);
   document.id = data::scan_utf8(id).valid == id.size() ? id : std::string_view();
-  document.url = data::scan_utf8(headers.uri).valid == headers.uri.size() ? headers.uri : std::string_view();
+  std::string_view uri = headers.uri;  // wget writes <http://…>, as WARC 1.0 has it
+  if (uri.starts_with('<') && uri.ends_with('>')) uri = uri.substr(1, uri.size() - 2);
+  document.url = data::scan_utf8(uri).valid == uri.size() ? uri : std::string_view();
   document.metadata.clear();
   add_member("url", document.url, document.metadata);
   add_member("date", headers.date, document.metadata);
@@ -292,7 +294,8 @@ void DocumentParser::read_record(std::string_view record, Document& document, st
   const std::size_t first = answer.body.find_first_not_of(" \t\r\n");
   const bool is_page = is_named(kind, "text/html") || is_named(kind, "application/xhtml+xml") ||
                        (kind.empty() && first != answer.body.npos && answer.body[first] == '<');
-  if (!unusable.empty() || (!is_page && !is_named(kind, "text/plain"))) {
+  const bool is_note = uri.starts_with("metadata:");  // what a crawler writes about itself
+  if (!unusable.empty() || is_note || (!is_page && !is_named(kind, "text/plain"))) {
     if (unusable.empty()) unusable = "no_page";
     document.text.clear();
     return;
