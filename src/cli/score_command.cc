@@ -11,7 +11,7 @@
 #include "cli/model_argument.h"
 #include "cli/print.h"
 #include "cli/score_rewards.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/text_losses.h"
 #include "infer/masked_losses.h"
 #include "infer/pair_model.h"
 
@@ -106,10 +106,17 @@ void score_masked(infer::OpenModel& model, bool as_ids, InputLines& in) {
   }
 }
 
+// A line may have as many tokens as a gigabyte of keys and values holds, and some thousands at least.
+std::int64_t most_tokens(infer::OpenModel& model) {
+  const std::size_t bytes = infer::bytes_per_token(model.model().config, model.precision().compute);
+  return std::max<std::int64_t>(4096,
+                                1'000'000'000 / static_cast<std::int64_t>(std::max<std::size_t>(1, bytes)));
+}
+
 void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
-  const auto rank =
-      infer::load_decoder(model, {.cache = false, .context = {}, .pass_tokens = 4096, .tokenizer = !as_ids});
-  const std::int64_t longest = rank->pass_tokens();
+  const auto rank = infer::load_for_losses(
+      model, {.text_tokens = most_tokens(model), .pass_tokens = 4096, .tokenizer = !as_ids});
+  const std::int64_t longest = infer::longest_text(rank->limits());
   std::int64_t number = 0;
   for (std::string line; in.next(line);) {
     ++number;
@@ -117,7 +124,7 @@ void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
         as_ids ? parse_ids(line, number, model.model().vocabulary)
                : model.tokenizer().encode(line, {.plain = false, .add_special = true});
     check_length(ids, number, longest + 1);
-    nlohmann::json logprobs = logprobs_of(rank->text_losses(ids), number);
+    nlohmann::json logprobs = logprobs_of(infer::text_losses(*rank, ids), number);
     if (!ids.empty()) logprobs.insert(logprobs.begin(), nullptr);
     print_json_line(nlohmann::json{{"ids", ids}, {"logprobs", logprobs}});
   }
@@ -160,7 +167,11 @@ void add_score_command(CLI::App& app, Context& context) {
           "Lines are records as those of tuning (chats, preference pairs, texts), MODEL gives each text "
           "a score ('stoa finetune --objective reward' or regression)")
       ->excludes("--ids");
-  command->callback([arguments, &context] { score(*arguments, context); });
+  command->callback([arguments, &context] {
+    arguments->model.machine.rows_apart =
+        true;  // a line's figures do not depend on how it is cut into passes
+    score(*arguments, context);
+  });
 }
 
 }  // namespace stoa::cli

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "base/timing.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/text_losses.h"
 #include "infer/masked_losses.h"
 #include "infer/pair_model.h"
 #include "token/encoder.h"
@@ -33,18 +33,18 @@ void choose_window(ModelPerplexity& out, const ReadingOptions& options, std::int
 
 ModelPerplexity of_decoder(infer::OpenModel& model, const data::TextFile& text, const ReadingOptions& reading,
                            const Told& at) {
-  const auto rank = infer::load_decoder(model, {.cache = false,
-                                                .context = {},
-                                                .pass_tokens = reading.pass_tokens,
-                                                .text_tokens = reading.window.value_or(INT64_MAX)});
   const model::ModelConfig& config = model.model().config;
+  const std::int64_t virtual_tokens = config.peft.virtual_count();
   ModelPerplexity out;
-  choose_window(out, reading, infer::usable_positions(config), config.max_positions());
+  choose_window(out, reading, infer::usable_positions(config) - virtual_tokens,
+                config.max_positions() - virtual_tokens);
+  const auto rank =
+      infer::load_for_losses(model, {.text_tokens = out.window, .pass_tokens = reading.pass_tokens});
   const token::Tokenizer& tokenizer = model.tokenizer();
   PerplexityOptions options;
   options.window = out.window;
   options.stride = out.stride;
-  options.pass_tokens = rank->pass_tokens();
+  options.pass_tokens = std::max(out.window, reading.pass_tokens);
   options.prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eod_id();
   if (options.prefix) out.prefix = tokenizer.id_to_token(*options.prefix);
 
@@ -52,7 +52,7 @@ ModelPerplexity of_decoder(infer::OpenModel& model, const data::TextFile& text, 
   // Tokens handed over and not read yet, for an even progress within a long document.
   std::int64_t waiting = 0, document_tokens = 0;
   PerplexityMeter meter(options, [&](auto tokens, auto labels, auto lengths, auto losses) {
-    timed(out, [&] { rank->losses(tokens, labels, lengths, losses); });
+    timed(out, [&] { infer::text_losses(*rank, tokens, labels, lengths, losses); });
     waiting += static_cast<std::int64_t>(tokens.size());
     const double overlap = static_cast<double>(options.window) / static_cast<double>(options.stride);
     const double share =

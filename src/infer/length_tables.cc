@@ -13,14 +13,6 @@ LengthTables::LengthTables(const model::ModelConfig& config) {
                      [](const auto& rope) { return nn::rope_length_limit(rope).has_value(); });
 }
 
-bool LengthTables::same(std::int64_t a, std::int64_t b) const {
-  return std::all_of(ropes_.begin(), ropes_.end(), [&](const nn::RopeOptions& rope) {
-    const auto limit = nn::rope_length_limit(rope);
-    if (!limit || a == b || (a <= *limit && b <= *limit)) return true;
-    return a > *limit && b > *limit && nn::one_rope_beyond_limit(rope);
-  });
-}
-
 bool LengthTables::remakes_keys(std::int64_t before, std::int64_t now) const {
   return std::any_of(ropes_.begin(), ropes_.end(), [&](const nn::RopeOptions& rope) {
     const auto limit = nn::rope_length_limit(rope);

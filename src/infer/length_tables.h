@@ -15,8 +15,6 @@ class LengthTables {
 
   // False: the same tables serve every length, and the functions below have no effect.
   bool any() const { return any_; }
-  // Whether sequences of both lengths use the same tables.
-  bool same(std::int64_t a, std::int64_t b) const;
   // Whether keys rotated for a sequence of `before` positions must be recomputed for one of `now`: when
   // longrope switches its factors, in either direction, as transformers does for Phi-3; and when dynamic
   // scaling no longer stretches the tables.

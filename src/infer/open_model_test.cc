@@ -8,9 +8,9 @@
 #include "base/test_folder.h"
 #include "ckpt/model_checksums.h"
 #include "device/host/host_device.h"
-#include "infer/decoder_rank.h"
 #include "infer/encoder_rank.h"
 #include "infer/engine/single_text.h"
+#include "infer/engine/text_losses.h"
 #include "infer/pair_model.h"
 #include "ops/cpu/cpu_backend.h"
 
@@ -75,7 +75,7 @@ TEST(OpenModel, SaysWhatItIsBeforeAMachineIsMade) {
               ThrowsMessage<ConfigError>(HasSubstr("model_type llama is not an encoder")));
   EXPECT_THAT([&] { PairModel pairs(model); },
               ThrowsMessage<ConfigError>(HasSubstr("model_type llama is not an encoder-decoder")));
-  EXPECT_THROW(load_decoder(model, {}), IoError) << "there is no tokenizer";
+  EXPECT_THROW(load_paged_decoder(model, {}), IoError) << "there is no tokenizer";
   EXPECT_EQ(machines.made, 0);
 }
 
@@ -83,14 +83,14 @@ TEST(OpenModel, GivesItsWeightsOnceToARankThatItOutlives) {
   const Llama files;
   Machines machines;
   OpenModel model(files.path(), std::nullopt, machines.maker());
-  const DecoderUse use{.cache = true, .context = {}, .pass_tokens = 4, .tokenizer = false};
-  const auto rank = load_decoder(model, use);
+  const EngineUse use{.sequences = 1, .pass_tokens = 4, .tokenizer = false, .losses = true};
+  const auto rank = load_paged_decoder(model, use);
   EXPECT_EQ(machines.made, 1);
-  EXPECT_EQ(SingleText(rank->passes()).feed(std::vector<std::int32_t>{1, 2, 3}).size(), 32u);
+  EXPECT_EQ(SingleText(*rank).feed(std::vector<std::int32_t>{1, 2, 3}).size(), 32u);
   // Weights that are all equal make all tokens equally likely.
-  for (const float loss : rank->text_losses(std::vector<std::int32_t>{1, 2, 3, 4}))
+  for (const float loss : text_losses(*rank, std::vector<std::int32_t>{1, 2, 3, 4}))
     EXPECT_NEAR(loss, std::log(32.0f), 1e-5f);
-  EXPECT_THROW(load_decoder(model, use), InternalError);
+  EXPECT_THROW(load_paged_decoder(model, use), InternalError);
 }
 
 TEST(OpenModel, IsHeldAgainstItsChecksums) {

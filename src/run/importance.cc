@@ -6,9 +6,12 @@
 #include <cmath>
 
 #include "ckpt/convert.h"
+#include "infer/engine/text_losses.h"
 
 namespace stoa::run {
 namespace {
+
+constexpr std::int64_t kWindow = 512;  // tokens that are read at once
 
 // Runs everything on another backend, and sums squares of the inputs of linear layers by their matrix, and
 // cosines of the stream in front of a layer and behind it.
@@ -140,11 +143,12 @@ Calibration measure_importance(const std::function<infer::OpenModel(infer::MakeM
     return machine;
   });
   const std::vector<std::int32_t> ids = read_ids(model);
-  const auto rank = infer::load_decoder(model, {.cache = false, .context = {}, .tokenizer = false});
+  const auto rank =
+      infer::load_for_losses(model, {.text_tokens = kWindow, .pass_tokens = kWindow, .tokenizer = false});
   watched->follow(norms_of_stream(rank->chunk(), model.model().config.num_layers));
-  const auto window = static_cast<std::size_t>(rank->pass_tokens());
+  const auto window = static_cast<std::size_t>(infer::longest_text(rank->limits()));
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += window)
-    rank->text_losses(std::span(ids).subspan(begin, std::min(window + 1, ids.size() - begin)));
+    infer::text_losses(*rank, std::span(ids).subspan(begin, std::min(window + 1, ids.size() - begin)));
   Calibration out;
   out.layers = watched->changes();
   const auto& specs = rank->chunk().parameters().specs();

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "infer/decoder_rank.h"
+#include "infer/open_model.h"
 
 namespace stoa::run {
 

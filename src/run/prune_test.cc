@@ -16,7 +16,7 @@
 #include "base/philox.h"
 #include "base/test_folder.h"
 #include "device/host/host_device.h"
-#include "infer/decoder_rank.h"
+#include "infer/engine/text_losses.h"
 #include "infer/model_files.h"
 #include "ops/cpu/cpu_backend.h"
 
@@ -89,8 +89,8 @@ std::vector<std::int32_t> calibration_text() {
 
 std::vector<float> losses_of(const fs::path& directory) {
   infer::OpenModel model(directory, DType::kF32, pruning_machine);
-  return infer::load_decoder(model, {.cache = false, .context = {}, .tokenizer = false})
-      ->text_losses(calibration_text());
+  const auto rank = infer::load_for_losses(model, {.tokenizer = false});
+  return infer::text_losses(*rank, calibration_text());
 }
 
 class Pruning : public ::testing::Test {

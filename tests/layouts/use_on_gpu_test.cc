@@ -9,10 +9,10 @@
 #include "base/file.h"
 #include "base/test_folder.h"
 #include "emulated_gpu.h"
-#include "infer/decoder_rank.h"
 #include "infer/encoder_decoder_rank.h"
 #include "infer/encoder_rank.h"
 #include "infer/engine/single_text.h"
+#include "infer/engine/text_losses.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::layouts {
@@ -152,10 +152,10 @@ void expect_same_answers(const std::string& config, const std::function<Answers(
 }
 
 Answers continue_text(infer::OpenModel& model) {
-  const auto rank = infer::load_decoder(
-      model, {.cache = true, .context = {}, .pass_tokens = 8, .text_tokens = {}, .tokenizer = false});
-  Answers out = rank->text_losses(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6});
-  infer::SingleText text(rank->passes());
+  const auto rank = infer::load_paged_decoder(
+      model, {.sequences = 1, .pass_tokens = 8, .scored = 1, .tokenizer = false, .losses = true});
+  Answers out = infer::text_losses(*rank, std::vector<std::int32_t>{1, 2, 3, 4, 5, 6});
+  infer::SingleText text(*rank);
   append(out, text.feed(std::vector<std::int32_t>{7, 8, 9}));
   append(out, text.feed(std::vector<std::int32_t>{10}));
   return out;

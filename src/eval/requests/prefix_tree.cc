@@ -93,10 +93,7 @@ class PrefixTreeMaker {
 }  // namespace
 
 Nodes prefix_tree(std::span<const LabelledText> texts, std::int64_t worth) {
-  Nodes out = PrefixTreeMaker(texts, worth).make();
-  std::stable_sort(out.begin(), out.end(),
-                   [](const auto& a, const auto& b) { return a->longest > b->longest; });
-  return out;
+  return PrefixTreeMaker(texts, worth).make();
 }
 
 }  // namespace stoa::eval

@@ -27,8 +27,8 @@ struct PrefixNode {
   std::int64_t longest = 0, first_scored = 0;
 };
 
-// The children of a root of no tokens, those with the longest text first. A beginning is shared if it is
-// longer than what the nodes above hold by at least `worth` tokens.
+// The children of a root of no tokens, in the order of their tokens. A beginning is shared if it is longer
+// than what the nodes above hold by at least `worth` tokens.
 std::vector<std::unique_ptr<PrefixNode>> prefix_tree(std::span<const LabelledText> texts, std::int64_t worth);
 
 }  // namespace stoa::eval

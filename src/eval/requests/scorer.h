@@ -1,14 +1,11 @@
-// Log-likelihoods and generated answers of a model in files. Where its cache can be shared, many sequences go
-// through it at once and common beginnings are read once; otherwise texts are packed into passes and answers
-// are written one after the other.
+// Log-likelihoods and generated answers of a model in files, by the engine's passes: many sequences at once,
+// and common beginnings once, unless the model reads one text at a time.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "eval/requests/answerer.h"
-#include "infer/decoder_rank.h"
-#include "infer/engine/engine.h"
 #include "infer/engine/paged_decoder.h"
 
 namespace stoa::eval {
@@ -28,19 +25,11 @@ class Scorer {
   void run(const AnswerTold& told);
 
  private:
-  void load();
-  void run_packed(const AnswerTold& told);
-  void score(std::span<EncodedText> texts, AnswerCollector& answers);
-  // Whether every label that counts is the most likely token. `losses`: of the text's tokens.
-  bool is_greedy(const EncodedText& text, std::span<const float> losses);
-  std::string generate(const EncodedText& text);
   std::vector<std::int32_t> end_ids() const;
 
   infer::OpenModel& model_;
   EncodedRequests requests_;
-  std::unique_ptr<infer::PagedDecoder> paged_;  // shared beginnings, or
-  std::unique_ptr<infer::DecoderRank> rank_;    // packed texts, and
-  std::unique_ptr<infer::Engine> engine_;       // what is drawn after them
+  std::unique_ptr<infer::PagedDecoder> decoder_;
 };
 
 // A model in files, asked once.

@@ -1,7 +1,9 @@
 #include "eval/requests/shared_reading.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "infer/engine/scheduler.h"
 #include "infer/token_sampler.h"
@@ -28,7 +30,13 @@ class SharedReader {
         told_(told),
         scheduler_(model.limits()),
         roots_(prefix_tree(texts, model.limits().shares ? kWorth : kNever)),
-        scores_(texts.size()) {}
+        scores_(texts.size()) {
+    // The longest first. One that is read alone leaves its beginning to the next: those that begin alike
+    // follow each other.
+    if (model.limits().sequences > 1)
+      std::ranges::stable_sort(roots_, std::ranges::greater(),
+                               [](const auto& root) { return root->longest; });
+  }
 
   std::int64_t run() {
     // Places are left for the branches of what is being read. The first text is read alone: people see soon
@@ -47,8 +55,10 @@ class SharedReader {
           node = ready_.back();
           ready_.pop_back();
         }
-        nodes_[scheduler_.add(
-            {.tokens = {begin(*node), begin(*node) + node->end}, .scored = scored(*node)})] = node;
+        std::vector<std::int32_t> tokens(static_cast<std::size_t>(model_.limits().virtual_tokens));
+        std::iota(tokens.begin(), tokens.end(), static_cast<std::int32_t>(model_.limits().vocabulary));
+        tokens.insert(tokens.end(), begin(*node), begin(*node) + node->end);
+        nodes_[scheduler_.add({.tokens = std::move(tokens), .scored = scored(*node)})] = node;
       }
       read += pass();
     }
@@ -95,7 +105,7 @@ class SharedReader {
       PrefixNode& node = *nodes_.at(segment.sequence);
       const std::int64_t end = segment.begin + std::ssize(segment.tokens);
       for (std::int64_t position = end - segment.scored; position < end; ++position)
-        want(node, position, row++);
+        want(node, position - model_.limits().virtual_tokens, row++);
       if (segment.last) complete.emplace_back(segment.sequence, &node);
     }
     judge(logits);
@@ -149,7 +159,7 @@ class SharedReader {
   const std::span<const LabelledText> texts_;
   const std::function<void(std::size_t, const TextScore&)>& told_;
   infer::Scheduler scheduler_;
-  const std::vector<std::unique_ptr<PrefixNode>> roots_;
+  std::vector<std::unique_ptr<PrefixNode>> roots_;
   std::vector<PrefixNode*> ready_;  // nodes whose beginning was read, the next one last
   std::map<infer::SequenceId, PrefixNode*> nodes_;
   std::vector<TextScore> scores_;

@@ -113,6 +113,40 @@ TEST(SharedReading, WhatIsSharedIsReadOnce) {
   EXPECT_EQ(read, 30 + 10 * (20 + 4));
 }
 
+TEST(SharedReading, OneTextAtATimeLeavesItsBeginningToTheNext) {
+  std::vector<OwnText> texts;
+  for (std::int32_t choice = 0; choice < 4; ++choice)
+    for (std::int32_t question = 0; question < 10; ++question) {
+      Ids tokens(30, 1);                // shots
+      tokens.resize(50, question + 2);  // the question
+      tokens.push_back(choice);
+      texts.push_back({tokens, {choice, 5}});
+    }
+  infer::PassLimits limits{128, 1, 128, 64, 1, 8, kWords, false};
+  limits.left_behind = infer::LeftBehind::kBeginning;
+  SimulatedModel model(limits);
+  const std::int64_t read = score_texts(model, views(texts), [&](std::size_t i, const TextScore& score) {
+    EXPECT_NEAR(score.log_likelihood, direct_score(texts[i]).log_likelihood, 1e-5) << i;
+  });
+  EXPECT_EQ(read, 51 + 9 * 21 + 30 * 2);
+}
+
+TEST(SharedReading, VirtualTokensStandBeforeEveryText) {
+  std::mt19937 random(6);
+  const std::vector<OwnText> texts = questions(random);
+  for (const bool shares : {true, false}) {
+    infer::PassLimits limits = shares ? infer::PassLimits{16, 2000, 128, 512, 128, 128, kWords, true}
+                                      : infer::PassLimits{128, 1, 128, 64, 1, 8, kWords, false};
+    limits.virtual_tokens = 3;
+    SimulatedModel model(limits);
+    score_texts(model, views(texts), [&](std::size_t i, const TextScore& score) {
+      OwnText whole = texts[i];
+      whole.tokens.insert(whole.tokens.begin(), {kWords, kWords + 1, kWords + 2});
+      EXPECT_NEAR(score.log_likelihood, direct_score(whole).log_likelihood, 1e-5) << i;
+    });
+  }
+}
+
 TEST(SharedReading, ChoicesOfOneTokenCostNothing) {
   std::vector<OwnText> texts;
   for (std::int32_t choice = 0; choice < 4; ++choice) texts.push_back({Ids(40, 1), {choice}});

@@ -45,11 +45,6 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type) {
   return bytes;
 }
 
-bool can_share_keys(OpenModel& model) {
-  const model::ModelConfig& config = model.model().config;
-  return model.on_host() && !reads_one_text(config) && !config.peft.has_virtual_tokens();
-}
-
 bool reads_one_text(const model::ModelConfig& config) {
   return keeps_state(config) || LengthTables(config).any();
 }
@@ -87,9 +82,12 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
                                                  std::span<const AdapterFiles> adapters) {
   model.require_kind(model::ModelKind::kGpt);
   if (use.tokenizer) model.tokenizer();
-  PagedModel::Options options{model.model(), model.precision(),
+  PagedModel::Options options{model.model(),
+                              model.precision(),
                               pass_limits(model.model(), model.precision().compute, model.on_host(), use),
-                              model.on_host()};
+                              model.on_host(),
+                              {},
+                              use.losses};
   require<ConfigError>(adapters.empty() || !reads_one_text(model.model().config),
                        "{}: a model that reads one text at a time has one adapter",
                        model.directory().string());

@@ -20,6 +20,9 @@ class PagedDecoder final : public PassModel {
 
   const PassLimits& limits() const override { return model_.limits(); }
   std::span<const float> run(const PassPlan& plan) override { return model_.run(plan); }
+  std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override {
+    return model_.losses(plan, labels);
+  }
   void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override {
     model_.share_out(tasks, body);
   }
@@ -47,10 +50,8 @@ struct EngineUse {
   std::int64_t pass_tokens = 512;
   std::int64_t scored = 128;  // tokens of a pass whose logits may be asked for; at least one per sequence
   bool tokenizer = true;      // is one needed? It is read before the weights
+  bool losses = false;        // PagedModel::Options::losses
 };
-// Whether several texts can use the same cached keys: not where a layer keeps a state or a table depends on
-// the length of the text, nor with virtual tokens or on a device.
-bool can_share_keys(OpenModel& model);
 // Bytes of keys and values of one token.
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type);
 // ConfigError: memory for less than one block.

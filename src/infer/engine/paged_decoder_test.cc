@@ -8,6 +8,7 @@
 #include "device/host/host_device.h"
 #include "infer/engine/engine.h"
 #include "infer/engine/single_text.h"
+#include "infer/engine/text_losses.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
@@ -49,8 +50,9 @@ void fill_weights(optim::ParameterStore& parameters) {
   }
 }
 
-std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine) {
-  PagedModel::Options options{model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true};
+std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine, bool losses = false) {
+  PagedModel::Options options{
+      model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true, {}, losses};
   PassLimits& l = options.limits;
   l.blocks = 48;
   l.context = kContext;
@@ -127,6 +129,40 @@ TEST(PagedDecoder, AnswersAsOneTextAlone) {
         EXPECT_NEAR(logprob, logits[static_cast<std::size_t>(id)] - top - std::log(sum), 2e-5);
       next = {scores.front().first};
     }
+  }
+}
+
+// To the last bit those of each text alone, whatever shares its passes; and what the logits say.
+TEST(PagedDecoder, LossesAreThoseOfEachTextAlone) {
+  Machine machine = cpu_machine();
+  machine.backend =
+      std::make_unique<ops::cpu::CpuBackend>(*machine.pool, ops::cpu::best_instruction_set(), true);
+  const auto decoder = paged_decoder(machine, true);
+  std::mt19937 random(3);
+  std::vector<std::int32_t> tokens, labels;
+  const std::vector<std::int64_t> lengths{5, 96, 1, 40, 40, 17, 0, 23, 60, 8};
+  for (const std::int64_t length : lengths)
+    for (std::int64_t t = 0; t < length; ++t) {
+      tokens.push_back(static_cast<std::int32_t>(random() % kTokens));
+      labels.push_back(static_cast<std::int32_t>(random() % kTokens));
+    }
+  std::vector<float> together(tokens.size());
+  text_losses(*decoder, tokens, labels, lengths, together);
+  std::size_t begin = 0;
+  for (const std::int64_t length : lengths) {
+    const auto count = static_cast<std::size_t>(length);
+    std::vector<float> alone(count);
+    text_losses(*decoder, std::span(tokens).subspan(begin, count), std::span(labels).subspan(begin, count),
+                std::span(&length, 1), alone);
+    for (std::size_t t = 0; t < count; ++t) ASSERT_EQ(alone[t], together[begin + t]) << length << " " << t;
+    begin += count;
+  }
+  SingleText text(*decoder);
+  for (std::size_t t = 0; t < 5; ++t) {
+    const auto logits = text.feed(std::span(tokens).subspan(t, 1));
+    double sum = 0;
+    for (const float x : logits) sum += std::exp(static_cast<double>(x));
+    EXPECT_NEAR(together[t], std::log(sum) - logits[static_cast<std::size_t>(labels[t])], 2e-5);
   }
 }
 

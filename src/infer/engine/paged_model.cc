@@ -23,6 +23,11 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   k_count_ = declare("k_count", DType::kI32, {limits.sequences});
   k_begin_ = declare("k_begin", DType::kI32, {limits.sequences * limits.blocks_of(limits.longest())});
   logits_ = declare("logits", options.precision.vectors(), {limits.scored, options.model.padded_vocabulary});
+  if (options.losses) {
+    labels_ = declare("labels", DType::kI32, {limits.pass_tokens});
+    mask_ = declare("loss_mask", DType::kF32, {limits.pass_tokens});
+    losses_ = declare("losses", options.precision.vectors(), {limits.pass_tokens});
+  }
   const model::CacheSizes sizes = model::cache_sizes(config);
   const model::StateSizes states = model::state_sizes(config);
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
@@ -120,17 +125,34 @@ std::vector<nn::AdapterRun> runs_of(const PassParts& parts, std::span<const Pass
 
 }  // namespace
 
-std::span<const float> PagedModel::run(const PassPlan& plan) {
-  const PassParts parts = parts_();
+void PagedModel::run_plan(const PassParts& parts, const PassPlan& plan,
+                          std::span<const std::int32_t> labels) {
   open_cache();
   for (const auto& [from, to] : plan.copies) copy_block(parts, from, to);
   if (!limits().shares && limits().sequences == 1) prepare_alone(parts, plan.segments.front());
   std::int64_t row = 0;
   for (std::span<const PassSegment> rest = plan.segments; !rest.empty();) {
     const std::size_t count = together(parts, rest);
-    row += run_segments(parts, rest.first(count), row);
+    row += run_segments(parts, rest.first(count), row, labels);
     rest = rest.subspan(count);
   }
+}
+
+std::span<const float> PagedModel::losses(const PassPlan& plan, std::span<const std::int32_t> labels) {
+  require<InternalError>(options_.losses && std::ssize(labels) == plan.tokens,
+                         "{} labels of {} tokens; losses are {}", labels.size(), plan.tokens,
+                         options_.losses ? "declared" : "not declared");
+  const PassParts parts = parts_();
+  run_plan(parts, plan, labels);
+  host_losses_.resize(labels.size());
+  read_floats(parts.machine, arena_.view(losses_).slice(0, plan.tokens).reshape({1, plan.tokens}),
+              plan.tokens, host_losses_);
+  return host_losses_;
+}
+
+std::span<const float> PagedModel::run(const PassPlan& plan) {
+  const PassParts parts = parts_();
+  run_plan(parts, plan, {});
   const TensorView logits = arena_.view(logits_);
   const std::int64_t vocabulary = limits().vocabulary;
   const auto count = static_cast<std::size_t>(plan.scored * vocabulary);
@@ -149,7 +171,7 @@ TensorView PagedModel::stage(const PassParts& parts, Arena::Id id, std::span<con
 }
 
 std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments,
-                                      std::int64_t row) {
+                                      std::int64_t row, std::span<const std::int32_t> labels) {
   std::vector<std::int32_t> tokens, positions, q_begin{0}, k_begin, k_count, blocks, scored;
   cache_.slots.clear();
   ops::AttentionSegments s;
@@ -188,7 +210,14 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
   view.segments = s;
   Scratch::Frame frame(parts.ops.scratch);
   model::Chunk::Outputs outputs;
-  if (!scored.empty()) {
+  if (!labels.empty()) {
+    const std::vector<float> ones(tokens.size(), 1.0f);
+    view.labels = stage(parts, labels_, labels.subspan(static_cast<std::size_t>(row), tokens.size()));
+    view.loss_mask = arena_.view(mask_).slice(0, view.length);
+    parts.machine.device->copy_from_host(view.loss_mask.data, ones.data(), ones.size() * sizeof(float),
+                                         *parts.machine.stream);
+    outputs.losses = arena_.view(losses_).slice(row, view.length);
+  } else if (!scored.empty()) {
     outputs.rows = scored;
     outputs.logits = arena_.view(logits_).slice(row, std::ssize(scored));
   }
@@ -209,7 +238,7 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     infer(parts.adapters->chunk(last), parts.adapters->parameters(last));
   else
     infer(parts.chunk, parts.parameters, runs_of(parts, segments));
-  return std::ssize(scored);
+  return labels.empty() ? std::ssize(scored) : view.length;
 }
 
 void PagedModel::share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
@@ -246,6 +275,7 @@ void PagedModel::dry_run() {
       for (int adapter = 0; adapter <= std::ssize(options_.adapters); ++adapter) {
         for (PassSegment& segment : plan.segments) segment.adapter = adapter;
         run(plan);
+        if (options_.losses) losses(plan, std::span(zeros).first(static_cast<std::size_t>(plan.tokens)));
       }
     }
   if (l.shares && l.blocks > 1) copy_block(parts_(), 0, 1);

@@ -22,6 +22,7 @@ class PagedModel final : public PassModel {
     bool tables = true;
     // The model with each of the adapters that segments choose (PassParts::adapters).
     std::vector<model::ModelSpec> adapters = {};
+    bool losses = false;  // losses() may be called
   };
 
   // `parts`: called in every pass; the arena is committed by then.
@@ -29,6 +30,7 @@ class PagedModel final : public PassModel {
 
   const PassLimits& limits() const override { return options_.limits; }
   std::span<const float> run(const PassPlan& plan) override;
+  std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override;
   void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override;
 
   // The largest passes, on a meta machine.
@@ -40,21 +42,25 @@ class PagedModel final : public PassModel {
   // Restores what a table that depends on the length of the text demands of the only sequence.
   void prepare_alone(const PassParts& parts, const PassSegment& segment);
   TensorView stage(const PassParts& parts, Arena::Id id, std::span<const std::int32_t> values);
-  // Logits become rows of logits_ from `row` on; returns how many.
+  // All segments of a pass; `labels`: of its tokens, whose losses become losses_, or none.
+  void run_plan(const PassParts& parts, const PassPlan& plan, std::span<const std::int32_t> labels);
+  // Logits become rows of logits_ from `row` on; returns how many. With labels, losses become losses_
+  // instead, from `row` on.
   std::int64_t run_segments(const PassParts& parts, std::span<const PassSegment> segments,
-                            std::int64_t row = 0);
+                            std::int64_t row = 0, std::span<const std::int32_t> labels = {});
 
   Arena& arena_;
   const Options options_;
   const std::function<PassParts()> parts_;
   const LengthTables tables_;
   Arena::Id tokens_, positions_, q_begin_, k_begin_, k_count_, logits_;
+  Arena::Id labels_, mask_, losses_;                        // where losses are asked for
   std::vector<bool> linear_;                                // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
   nn::KvCache cache_;
   std::vector<std::int32_t> history_;  // the tokens of the only sequence, where tables depend on its length
   std::int64_t reached_ = 0;           // longest text for which a key in the cache was made
-  std::vector<float> host_logits_;
+  std::vector<float> host_logits_, host_losses_;
 };
 
 }  // namespace stoa::infer

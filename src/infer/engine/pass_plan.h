@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
+
 namespace stoa::infer {
 
 using SequenceId = std::int64_t;
@@ -68,6 +70,11 @@ class PassModel {
   // Logits of the scored tokens of all segments in their order: [plan.scored, vocabulary], valid until the
   // next pass.
   virtual std::span<const float> run(const PassPlan& plan) = 0;
+  // In place of logits the losses -ln p(labels[t]) of all tokens of all segments, valid likewise. Not of
+  // every model: PagedModel::Options::losses.
+  virtual std::span<const float> losses(const PassPlan&, std::span<const std::int32_t>) {
+    fail<InternalError>("the model was not loaded for losses");
+  }
   // Calls body(i) for every i below `tasks`, on as many threads as it has.
   virtual void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) = 0;
 };

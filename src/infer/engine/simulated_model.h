@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "infer/engine/pass_plan.h"
@@ -24,9 +25,49 @@ class SimulatedModel final : public PassModel {
     for (float& x : out) x = static_cast<float>((h = mix(h)) >> 40) * 0x1p-22f;
   }
 
+  // -ln of the label's share in the softmax of logits_of(tokens).
+  static float loss_of(std::span<const std::int32_t> tokens, std::int32_t label, std::int64_t vocabulary) {
+    std::vector<float> logits(static_cast<std::size_t>(vocabulary));
+    logits_of(tokens, logits);
+    double sum = 0;
+    for (const float x : logits) sum += std::exp(static_cast<double>(x));
+    return static_cast<float>(std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(label)]));
+  }
+
   std::span<const float> run(const PassPlan& plan) override {
-    EXPECT_LE(plan.tokens, limits_.pass_tokens);
     EXPECT_LE(plan.scored, limits_.scored);
+    write(plan);
+    logits_.resize(static_cast<std::size_t>(plan.scored * limits_.vocabulary));
+    std::size_t row = 0;
+    for (const PassSegment& s : plan.segments) {
+      const std::int64_t end = s.begin + std::ssize(s.tokens);
+      const std::vector<std::int32_t> read = text_of(s);
+      for (std::int64_t i = end - s.scored; i < end; ++i, ++row)
+        logits_of(std::span(read).first(static_cast<std::size_t>(i) + 1),
+                  std::span(logits_).subspan(row * static_cast<std::size_t>(limits_.vocabulary),
+                                             static_cast<std::size_t>(limits_.vocabulary)));
+    }
+    return logits_;
+  }
+  std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override {
+    write(plan);
+    losses_.clear();
+    for (const PassSegment& s : plan.segments) {
+      const std::vector<std::int32_t> read = text_of(s);
+      for (std::int64_t i = s.begin; i < std::ssize(read); ++i)
+        losses_.push_back(loss_of(std::span(read).first(static_cast<std::size_t>(i) + 1),
+                                  labels[losses_.size()], limits_.vocabulary));
+    }
+    return losses_;
+  }
+  void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override {
+    for (std::int64_t i = 0; i < tasks; ++i) body(i);
+  }
+
+ private:
+  // Puts the pass's tokens into the cache.
+  void write(const PassPlan& plan) {
+    EXPECT_LE(plan.tokens, limits_.pass_tokens);
     EXPECT_LE(std::ssize(plan.segments), limits_.sequences);
     const std::int64_t size = limits_.block_tokens;
     for (const auto& [from, to] : plan.copies)
@@ -35,25 +76,15 @@ class SimulatedModel final : public PassModel {
       for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i)
         slot(s.blocks[static_cast<std::size_t>((s.begin + i) / size)], (s.begin + i) % size) =
             s.tokens[static_cast<std::size_t>(i)];
-    logits_.resize(static_cast<std::size_t>(plan.scored * limits_.vocabulary));
-    std::size_t row = 0;
-    for (const PassSegment& s : plan.segments) {
-      const std::int64_t end = s.begin + std::ssize(s.tokens);
-      std::vector<std::int32_t> read;
-      for (std::int64_t i = 0; i < end; ++i)
-        read.push_back(slot(s.blocks[static_cast<std::size_t>(i / size)], i % size));
-      for (std::int64_t i = end - s.scored; i < end; ++i, ++row)
-        logits_of(std::span(read).first(static_cast<std::size_t>(i) + 1),
-                  std::span(logits_).subspan(row * static_cast<std::size_t>(limits_.vocabulary),
-                                             static_cast<std::size_t>(limits_.vocabulary)));
-    }
-    return logits_;
   }
-  void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override {
-    for (std::int64_t i = 0; i < tasks; ++i) body(i);
+  // The tokens of a segment's sequence up to the last of the pass, read back.
+  std::vector<std::int32_t> text_of(const PassSegment& s) {
+    std::vector<std::int32_t> read;
+    for (std::int64_t i = 0; i < s.begin + std::ssize(s.tokens); ++i)
+      read.push_back(
+          slot(s.blocks[static_cast<std::size_t>(i / limits_.block_tokens)], i % limits_.block_tokens));
+    return read;
   }
-
- private:
   static std::uint64_t mix(std::uint64_t x) {
     x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15u;
     return x ^ (x >> 29);
@@ -64,7 +95,7 @@ class SimulatedModel final : public PassModel {
 
   const PassLimits limits_;
   std::vector<std::int32_t> cache_;
-  std::vector<float> logits_;
+  std::vector<float> logits_, losses_;
 };
 
 }  // namespace stoa::infer

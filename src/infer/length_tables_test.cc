@@ -1,4 +1,4 @@
-#include "infer/decoder_rank.h"
+#include "infer/length_tables.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "device/host/host_device.h"
-#include "infer/engine/paged_decoder.h"
 #include "infer/engine/single_text.h"
+#include "infer/engine/text_losses.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
@@ -44,13 +44,15 @@ class Model {
     machine_.device = std::make_unique<HostDevice>();
     machine_.backend = std::make_unique<ops::cpu::CpuBackend>(*machine_.pool);
     machine_.stream = machine_.device->create_stream();
-    DecoderRankOptions options{model::resolve_model(tiny_decoder(scaling)),
-                               {DType::kF32, DType::kF32},
-                               {.pass_tokens = kPositions, .text_tokens = kPositions}};
-    options.passes =
-        pass_limits(options.model, DType::kF32, true, {.context = kPositions, .sequences = 1, .scored = 1});
-    rank_ = make_rank<DecoderRank>(machine_, options);
-    text_.emplace(rank_->passes());
+    const model::ModelSpec model = model::resolve_model(tiny_decoder(scaling));
+    rank_ = make_rank<PagedDecoder>(
+        machine_,
+        PagedModel::Options{.model = model,
+                            .precision = {DType::kF32, DType::kF32},
+                            .limits = pass_limits(model, DType::kF32, true,
+                                                  {.context = kPositions, .sequences = 1, .scored = 1}),
+                            .losses = true});
+    text_.emplace(*rank_);
     auto& parameters = rank_->chunk().parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
       const TensorView weights = parameters.get({static_cast<int>(p)});
@@ -62,7 +64,6 @@ class Model {
     }
   }
 
-  DecoderRank& rank() { return *rank_; }
   SingleText& text() { return *text_; }
   std::vector<float> fed(std::span<const std::int32_t> tokens) {
     const auto logits = text_->feed(tokens);
@@ -79,13 +80,13 @@ class Model {
     std::vector<float> out(tokens.size());
     std::vector<std::int32_t> labels(tokens.begin(), tokens.end());
     std::rotate(labels.begin(), labels.begin() + 1, labels.end());
-    rank_->losses(tokens, labels, lengths, out);
+    text_losses(*rank_, tokens, labels, lengths, out);
     return out;
   }
 
  private:
   Machine machine_;
-  std::unique_ptr<DecoderRank> rank_;
+  std::unique_ptr<PagedDecoder> rank_;
   std::optional<SingleText> text_;
 };
 
@@ -105,7 +106,7 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 
 // Token by token across the original length gives what the whole text at once gives: short factors up to it,
 // long ones for all positions beyond it.
-TEST(DecoderRank, LongropeFollowsTheLengthReached) {
+TEST(LengthTables, LongropeFollowsTheLengthReached) {
   Model one(model::RopeScaling::kLongrope), whole(model::RopeScaling::kLongrope);
   const auto tokens = tokens_of(20);
   for (std::size_t n = 1; n <= tokens.size(); ++n) {
@@ -122,7 +123,7 @@ TEST(DecoderRank, LongropeFollowsTheLengthReached) {
         << n << " tokens";
 }
 
-TEST(DecoderRank, LongropeReturnsToShortFactors) {
+TEST(LengthTables, LongropeReturnsToShortFactors) {
   Model model(model::RopeScaling::kLongrope);
   const auto tokens = tokens_of(20);
   const auto expected = model.fresh(std::span(tokens).first(8));
@@ -131,8 +132,8 @@ TEST(DecoderRank, LongropeReturnsToShortFactors) {
   EXPECT_LT(largest_difference(model.fed(std::span(tokens).subspan(7, 1)), expected), 1e-4);
 }
 
-// Texts of one pass keep the tables of their own lengths.
-TEST(DecoderRank, LossesFollowTheLengthOfEachText) {
+// Every text is read with the tables of its own length.
+TEST(LengthTables, LossesFollowTheLengthOfEachText) {
   for (const auto scaling : {model::RopeScaling::kLongrope, model::RopeScaling::kDynamic}) {
     Model model(scaling);
     const auto tokens = tokens_of(40);
@@ -154,7 +155,7 @@ TEST(DecoderRank, LossesFollowTheLengthOfEachText) {
 }
 
 // As in transformers: frequencies of a new token are those of the length that it makes, keys before it stay.
-TEST(DecoderRank, DynamicStretchesBeyondItsPositions) {
+TEST(LengthTables, DynamicStretchesBeyondItsPositions) {
   Model model(model::RopeScaling::kDynamic);
   const auto tokens = tokens_of(20);
   const auto within = model.fresh(std::span(tokens).first(10));
@@ -169,7 +170,7 @@ TEST(DecoderRank, DynamicStretchesBeyondItsPositions) {
   EXPECT_LT(largest_difference(model.fed(std::span(tokens).subspan(9, 1)), within), 1e-4);
 }
 
-TEST(DecoderRank, UsablePositionsAreStretchedByDynamic) {
+TEST(LengthTables, UsablePositionsAreStretchedByDynamic) {
   EXPECT_EQ(usable_positions(tiny_decoder(model::RopeScaling::kDynamic)), 4 * kOriginal);
   EXPECT_EQ(usable_positions(tiny_decoder(model::RopeScaling::kLongrope)), kPositions);
 }
