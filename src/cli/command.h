@@ -51,6 +51,7 @@ void add_data_command(CLI::App& app, Context& context);
 void add_data_show(CLI::App& data, Context& context);
 
 void add_eval_command(CLI::App& app, Context& context);
+void add_eval_embeddings(CLI::App& eval, Context& context);
 void add_eval_perplexity(CLI::App& eval, Context& context);
 
 void add_plan_command(CLI::App& app, Context& context);

@@ -82,13 +82,16 @@ void add_baselines(CLI::App& eval) {
 }  // namespace
 
 void add_eval_command(CLI::App& app, Context& context) {
-  CLI::App* eval = app.add_subcommand("eval", "Measure a model on benchmark tasks and on text");
+  CLI::App* eval =
+      app.add_subcommand("eval", "Measure a model on benchmark tasks, on text and on vectors of texts");
   eval->require_subcommand(1);
   add_eval_run(*eval, context);
   add_eval_tasks(*eval, context);
+  add_eval_contamination(*eval, context);
   add_eval_compare(*eval, context);
   add_eval_report(*eval, context);
   add_eval_perplexity(*eval, context);
+  add_eval_embeddings(*eval, context);
   add_baselines(*eval);
 }
 

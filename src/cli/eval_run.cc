@@ -37,6 +37,7 @@ struct EvalArguments {
   std::int64_t api_requests = 8;
   bool api_chat = false;
   TaskPlaces places;
+  std::string contamination;
   std::string tasks, output, seed = "0,1234,1234,1234", gen_kwargs, metadata, system, multiturn = "true",
                              add_bos = "auto";
   std::optional<std::int64_t> shots, max_length;
@@ -128,6 +129,7 @@ eval::EvaluationOptions evaluation_options(const EvalArguments& a, const std::ve
                                     {"--api-key-file", !a.api_key_file.empty()}})
     require<ConfigError>(!given || !a.api.empty(), "{} is for --api", name);
   require<ConfigError>(!a.log_samples || !a.output.empty(), "--log_samples needs --output_path");
+  if (!a.contamination.empty()) options.contamination = eval::read_contamination(a.contamination);
   if (!a.output.empty()) options.journal = eval::results_folder(a.output, a.model.model);
   return options;
 }
@@ -334,6 +336,10 @@ void add_eval_run(CLI::App& eval, Context& context) {
        "--add_bos_token", a->add_bos,
        "Texts begin with the beginning-of-text token: true, false, or auto (as the tokenizer's files say)")
       ->capture_default_str();
+  c->add_option(
+      "--contamination", a->contamination,
+      "What stoa eval contamination wrote: also figures (METRIC_clean) of the documents that the training "
+      "corpus does not hold");
   c->add_option("--output_path,--output", a->output,
                 "Folder for results_*.json; a killed run continues from there");
   c->add_flag("--log_samples", a->log_samples,

@@ -1,4 +1,4 @@
-// `stoa eval run`, `stoa eval tasks`, `stoa eval compare` and `stoa eval report`; where the first two look for tasks and data.
+// Commands of `stoa eval` about tasks, and where they look for tasks and data.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,6 +22,7 @@ struct TaskPlaces {
 struct Context;
 void add_eval_run(CLI::App& eval, Context& context);
 void add_eval_tasks(CLI::App& eval, Context& context);
+void add_eval_contamination(CLI::App& eval, Context& context);
 void add_eval_compare(CLI::App& eval, Context& context);
 void add_eval_report(CLI::App& eval, Context& context);
 

@@ -12,7 +12,18 @@ namespace {
 struct SentenceOptions {
   Pooling pooling = Pooling::kMean;
   std::int64_t max_length = 0;
+  bool normalises = false;
 };
+
+// modules.json: a list of {"type": "sentence_transformers.models.Normalize", …}.
+bool names_normalize(const fs::path& path) {
+  if (!fs::exists(path)) return false;
+  const auto modules = nlohmann::json::parse(read_text(path), nullptr, false);
+  return modules.is_array() && std::any_of(modules.begin(), modules.end(), [](const nlohmann::json& module) {
+           return module.is_object() && module.contains("type") && module["type"].is_string() &&
+                  module["type"].get<std::string>().ends_with(".Normalize");
+         });
+}
 
 nlohmann::json read_object(const fs::path& path) {
   if (!fs::exists(path)) return nlohmann::json::object();
@@ -21,10 +32,11 @@ nlohmann::json read_object(const fs::path& path) {
   return json;
 }
 
-SentenceOptions sentence_options(const fs::path& directory) {
+// `pooled`: the pooling is asked for; otherwise it may be one that is not supported.
+SentenceOptions sentence_options(const fs::path& directory, bool pooled) {
   SentenceOptions out;
   const fs::path pooling = directory / "1_Pooling" / "config.json";
-  const auto modes = read_object(pooling);
+  const auto modes = pooled ? read_object(pooling) : nlohmann::json::object();
   for (const auto& [key, value] : modes.items()) {
     if (!key.starts_with("pooling_mode_") || !value.is_boolean() || !value.get<bool>()) continue;
     require<ConfigError>(key == "pooling_mode_cls_token" || key == "pooling_mode_mean_tokens",
@@ -36,6 +48,7 @@ SentenceOptions sentence_options(const fs::path& directory) {
   if (const auto length = sentence.find("max_seq_length");
       length != sentence.end() && length->is_number_integer())
     out.max_length = length->get<std::int64_t>();
+  out.normalises = names_normalize(directory / "modules.json");
   return out;
 }
 
@@ -43,9 +56,9 @@ SentenceOptions sentence_options(const fs::path& directory) {
 
 TextEmbedder::TextEmbedder(OpenModel& model, const EmbeddingOptions& options, Emit emit)
     : emit_(std::move(emit)), rank_(load_encoder(model, {})), tokenizer_(model.tokenizer()) {
-  const SentenceOptions said =
-      !options.pooling || options.max_length == 0 ? sentence_options(model.directory()) : SentenceOptions();
+  const SentenceOptions said = sentence_options(model.directory(), !options.pooling);
   pooling_ = options.pooling.value_or(said.pooling);
+  normalises_ = said.normalises;
   const std::int64_t most = rank_->options().longest;
   require<ConfigError>(options.max_length <= most, "--max-length {}: the model reads at most {} tokens",
                        options.max_length, most);

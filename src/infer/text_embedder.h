@@ -32,12 +32,15 @@ class TextEmbedder {
 
   std::int64_t shortened() const { return shortened_; }  // texts that were cut
   std::int64_t longest() const { return longest_; }
+  // Whether the model's directory says that its vectors are scaled to length 1; they are not when emitted.
+  bool normalises() const { return normalises_; }
 
  private:
   const Emit emit_;
   const std::unique_ptr<EncoderRank> rank_;
   const token::Tokenizer& tokenizer_;
   Pooling pooling_ = Pooling::kMean;
+  bool normalises_ = false;
   std::int64_t longest_ = 0, shortened_ = 0;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> lengths_;

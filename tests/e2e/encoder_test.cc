@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include "base/file.h"
@@ -76,6 +77,87 @@ TEST_F(Encoder, TrainsFillsMasksAndEmbeds) {
 
   stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "exported"});
   EXPECT_EQ(stoa_ok({"embed", "exported", "lines.txt", "--json"}).out, vectors);
+}
+
+// The figures of eval embeddings follow from the vectors that embed prints.
+TEST_F(Encoder, VectorsAreHeldAgainstPeopleAndSearched) {
+  stoa_ok(bert("run"));
+  const std::vector<std::pair<std::string, std::string>> pairs{{"the stone walks", "a stone walks"},
+                                                               {"the bread", "the door is open"},
+                                                               {"a door", "a door"},
+                                                               {"wind", "the wind and the stone"}};
+  const std::vector<double> scores{4.2, 0.5, 5, 2};
+  std::string table, benchmark, lines;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    benchmark +=
+        fmt::format("main\tnews\t2014\t{}\t{}\t{}\t{}\n", i, scores[i], pairs[i].first, pairs[i].second);
+    table += fmt::format("{{\"sentence1\": \"{}\", \"sentence2\": \"{}\", \"score\": {}}}\n", pairs[i].first,
+                         pairs[i].second, scores[i]);
+    lines += pairs[i].first + "\n" + pairs[i].second + "\n";
+  }
+  write_text(path("sts-dev.csv"), benchmark);
+  write_text(path("sts.jsonl"), table);
+  write_text(path("lines.txt"), lines);
+  const auto figures = json_of(
+      {"eval", "embeddings", "run", "--sts", "sts.jsonl", "--dtype", "fp32", "--json"})["sts"]["sts.jsonl"];
+  EXPECT_EQ(json_of({"eval", "embeddings", "run", "--sts", "sts-dev.csv", "--dtype", "fp32",
+                     "--json"})["sts"]["sts-dev.csv"],
+            figures);
+  std::istringstream vectors(stoa_ok({"embed", "run", "lines.txt", "--json", "--dtype", "fp32"}).out);
+  const auto next = [&] {
+    std::string line;
+    std::getline(vectors, line);
+    return nlohmann::json::parse(line)["embedding"].get<std::vector<double>>();
+  };
+  std::vector<double> cosines;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto a = next(), b = next();
+    cosines.push_back(std::inner_product(a.begin(), a.end(), b.begin(), 0.0));
+  }
+  const auto mean = [](const std::vector<double>& x) {
+    return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+  };
+  double both = 0, one = 0, other = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const double x = cosines[i] - mean(cosines), y = scores[i] - mean(scores);
+    both += x * y, one += x * x, other += y * y;
+  }
+  EXPECT_NEAR(figures["cosine"]["pearson"].get<double>(), both / std::sqrt(one * other), 1e-5);
+  EXPECT_EQ(figures["pairs"], 4);
+
+  // Queries that are documents, too, find each other's text; what has the query's own id does not count.
+  fs::create_directories(path("task/qrels"));
+  write_text(path("task/corpus.jsonl"),
+             "{\"_id\": \"d1\", \"title\": \"the stone\", \"text\": \"walks\"}\n{\"_id\": \"q1\", \"text\": "
+             "\"the stone walks\"}\n"
+             "{\"_id\": \"d3\", \"title\": \"\", \"text\": \"bread\"}\n");
+  write_text(path("task/queries.jsonl"),
+             "{\"_id\": \"q1\", \"text\": \"the stone walks\"}\n{\"_id\": \"q2\", \"text\": "
+             "\"bread\"}\n{\"_id\": \"q3\", \"text\": \"no\"}\n");
+  write_text(path("task/qrels/test.tsv"), "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td3\t2\nq2\td1\t0\n");
+  const Arguments search{"eval",    "embeddings", "run",    "--retrieval", "task",
+                         "--dtype", "fp32",       "--cuts", "1,2",         "--json"};
+  const auto found = json_of(search)["retrieval"]["task"];
+  EXPECT_EQ(found["queries"], 2);
+  EXPECT_EQ(found["documents"], 3);
+  for (const char* name : {"ndcg@1", "recall@1", "mrr@1", "map@2"})
+    EXPECT_EQ(found[name], 1.0) << name << found;
+  EXPECT_EQ(found["precision@2"], 0.5);
+
+  const auto refused = [&](const Arguments& arguments, const std::string& words) {
+    const Outcome outcome = stoa(arguments);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+  };
+  refused({"eval", "embeddings", "run"}, "give --sts FILE or --retrieval FOLDER");
+  refused(search + Arguments{"--split", "tset"}, "did you mean 'test'?");
+  write_text(path("task/qrels/test.tsv"), "q1\td1\t1\nq9\td3\t1\n");
+  refused(search, "the query 'q9'");
+  write_text(path("sts.jsonl"), "{\"sentence1\": \"a\", \"score\": 1}\n");
+  refused({"eval", "embeddings", "run", "--sts", "sts.jsonl"},
+          "expected columns sentence1, sentence2 and score");
+  fs::remove(path("task/corpus.jsonl"));
+  refused(search, "it has no corpus.jsonl");
 }
 
 // Every token hidden in turn: what score says is what fills the mask.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "base/file.h"
@@ -140,6 +141,43 @@ TEST_F(Eval, AnswersOfKilledRanksCount) {
   EXPECT_FALSE(fs::exists(path("again/run/unfinished_answers-1.jsonl")));
 }
 
+TEST_F(Eval, FiguresOfWhatTheCorpusDoesNotHold) {
+  write_text(path("corpus.txt"),
+             "He said: \"OPEN door, 4 times!\"\n\nThe open doors. Open door 9: now. Open the door 2.\n");
+  const Arguments search{"eval",     "contamination", "--tasks",      "piqa",      "--data",  "data",
+                         "--corpus", "corpus.txt",    "--text-split", "paragraph", "--words", "3"};
+  const Outcome found = stoa_ok(search + Arguments{"--output", "found.jsonl"});
+  EXPECT_THAT(found.out, HasSubstr("piqa: 2 of 12 documents are in the corpus"));
+  EXPECT_EQ(json_of(search + Arguments{"--json"})["tasks"]["piqa"]["found"], 2);
+  EXPECT_THAT(read_text(path("found.jsonl")), HasSubstr("\"place\": \"corpus.txt: document 1\""));
+  const OrderedJson results = json_of(
+      run("piqa", {"--contamination", "found.jsonl", "--json", "--log_samples", "--output_path", "out"}));
+  const OrderedJson& piqa = results["results"]["piqa"];
+  EXPECT_EQ(results["n-samples"]["piqa"]["clean"], 10);
+  double all = 0, clean = 0;
+  for (const std::string& line : samples("out")) {
+    const Json sample = Json::parse(line);
+    EXPECT_EQ(sample["in_training_corpus"], sample["doc_id"] == 4 || sample["doc_id"] == 9);
+    all += sample["acc"].get<double>() / 12;
+    if (!sample["in_training_corpus"]) clean += sample["acc"].get<double>() / 10;
+  }
+  EXPECT_NEAR(piqa["acc,none"], all, 1e-12);
+  EXPECT_NEAR(piqa["acc_clean,none"], clean, 1e-12);
+  EXPECT_TRUE(piqa["acc_clean_stderr,none"].is_number());
+  // Longer sequences than the documents have words find nothing, and that is told.
+  Arguments longer = search;
+  longer.back() = "40";
+  EXPECT_THAT(stoa_ok(longer).out,
+              HasSubstr("0 of 12 documents are in the corpus; 12 have fewer than 40 words"));
+  write_words();
+  refuse(run("piqa,words", {"--contamination", "found.jsonl"}), "the task 'words' was not looked for");
+  write_text(path("data/baber/piqa/validation.jsonl"),
+             OrderedJson{{"goal", "x"}, {"sol1", "a"}, {"sol2", "b"}, {"label", 0}}.dump() + "\n");
+  refuse(run("piqa", {"--contamination", "found.jsonl"}), "document 0 of 'piqa' was not looked for");
+  write_text(path("found.jsonl"), "{\"task\": 1}\n");
+  refuse(run("piqa", {"--contamination", "found.jsonl"}), "not a line of stoa eval contamination");
+}
+
 // Lines of metrics.jsonl with figures of tasks, by step.
 std::map<std::int64_t, OrderedJson> task_lines(const fs::path& run) {
   std::map<std::int64_t, OrderedJson> out;
@@ -239,6 +277,41 @@ TEST_F(Eval, AnswersAreGeneratedAndFiltered) {
   EXPECT_EQ(json_of(run("letters", {"--json"}))["results"]["letters"]["exact_match,letter"], 1.0);
   write_text(path("letters.jsonl"), "{\"q\": \"the stone\"}\n");
   refuse(run("letters"), "the filter multi_choice_regex needs 1 to 26 'choices' in the document");
+}
+
+TEST_F(Eval, AnswersThatDoNotEndAreCut) {
+  write_words();
+  const auto answers = [&](const std::string& output, const std::string& tokens) {
+    stoa_ok(run("words", {"--log_samples", "--output_path", output, "--gen_kwargs",
+                          R"({"until": [], "max_gen_toks": )" + tokens + "}"}));
+    std::vector<std::string> out;
+    for (const std::string& line : samples(output)) out.push_back(Json::parse(line)["resps"][0][0]);
+    return out;
+  };
+  const auto brief = answers("brief", "3"), longer = answers("longer", "12");
+  ASSERT_EQ(brief.size(), 2U);
+  for (std::size_t i = 0; i < brief.size(); ++i) {
+    EXPECT_FALSE(brief[i].empty());
+    EXPECT_LT(brief[i].size(), longer[i].size());
+    EXPECT_EQ(longer[i].substr(0, brief[i].size()), brief[i]);
+  }
+}
+
+TEST_F(Eval, AModelWhoseNumbersAreNoneIsNamed) {
+  stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "broken"});
+  const fs::path file = path("broken/model.safetensors");
+  std::string bytes = read_text(file);
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  std::fill(bytes.begin() + 8 + static_cast<std::ptrdiff_t>(header), bytes.end(), '\xff');
+  write_text(file, bytes);
+  fs::remove(path("broken/stoa-checksums.json"));
+  write_words();
+  Arguments asked = run("piqa");
+  asked[2] = "broken";
+  refuse(asked, "not a number");
+  asked[4] = "words";
+  refuse(asked, "the model's logits are not numbers");
 }
 
 TEST_F(Eval, ProgramsOfTheModelRunInTheSandbox) {

@@ -75,6 +75,8 @@ Commands about_text() {
           {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"},
           {"eval", "tasks", "nemo"},
           {"eval", "tasks", "nemo", "--json"},
+          {"eval", "contamination", "--tasks", "lines.yaml", "--corpus", "text.txt"},
+          {"eval", "contamination", "--tasks", "lines.yaml", "--corpus", "text.txt", "--json"},
           {"eval", "compare", "samples", "samples"},
           {"eval", "compare", "samples", "samples", "--json"},
           {"eval", "report", "samples"},
@@ -144,7 +146,9 @@ Commands about_an_encoder() {
           {"generate", "run", "--prompt", "the [MASK] walks", "--json"},
           {"score", "run", "lines.txt"},
           {"embed", "run", "lines.txt"},
-          {"embed", "run", "lines.txt", "--json"}};
+          {"embed", "run", "lines.txt", "--json"},
+          {"eval", "embeddings", "run", "--sts", "pairs.tsv"},
+          {"eval", "embeddings", "run", "--sts", "pairs.tsv", "--json"}};
 }
 
 Commands about_a_classifier() { return {{"predict", "run", "lines.txt"}}; }
@@ -162,6 +166,7 @@ class StandardOutput : public Workplace {
   void SetUp() override {
     Workplace::SetUp();
     write_text(path("lines.txt"), "the stone walks\nbread\n");
+    write_text(path("pairs.tsv"), "sentence1\tsentence2\tscore\nthe stone\ta stone\t4\nbread\tthe door\t1\n");
     write_text(path("ids.txt"), "1 2 3\n");
     fs::create_directories(path("samples"));
     write_text(path("samples/samples_t_2026-01-01T00-00-00.jsonl"),

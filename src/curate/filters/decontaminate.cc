@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <simdjson.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "curate/text/character.h"
+#include "curate/text/compared_words.h"
 #include "curate/text/english_words.h"
 #include "curate/text/simplify.h"
 #include "data/text_reader.h"
@@ -32,60 +32,6 @@ struct Test {
   std::string question, answer;
   bool has_question = false;
 };
-
-// A word between white space: where it stands, and what is compared of it.
-struct Piece {
-  std::size_t begin = 0, end = 0;             // bytes
-  std::size_t first_char = 0, last_char = 0;  // characters
-  std::string normal;
-};
-
-bool is_ascii_punctuation(char c) {
-  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
-}
-
-std::vector<Piece> pieces_of(std::string_view text) {
-  std::vector<Piece> pieces;
-  std::size_t number = 0;
-  bool inside = false;
-  for (std::size_t at = 0; at < text.size(); ++number) {
-    const Character c = read_character(text.data() + at);
-    if (characters().has(c.value, kSpace)) {
-      inside = false;
-    } else {
-      if (!inside) pieces.push_back({at, at, number, number, {}});
-      inside = true;
-      Piece& piece = pieces.back();
-      piece.end = at + c.length;
-      piece.last_char = number;
-      if (c.length > 1)
-        piece.normal.append(text, at, c.length);
-      else if (!is_ascii_punctuation(text[at]))
-        piece.normal += text[at] >= 'A' && text[at] <= 'Z' ? static_cast<char>(text[at] + 32) : text[at];
-    }
-    at += c.length;
-  }
-  return pieces;
-}
-
-std::uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
-
-// Calls visit(hash, number of the first word) for every sequence of n words joined by blanks; ends where it
-// returns false.
-template <class Words, class Visit>
-void each_ngram(const Words& words, std::size_t n, Visit&& visit) {
-  std::string joined;
-  std::vector<std::size_t> offsets;
-  for (const auto& word : words) {
-    offsets.push_back(joined.size());
-    joined += word;
-    joined += ' ';
-  }
-  offsets.push_back(joined.size());
-  for (std::size_t i = 0; i + n < offsets.size(); ++i)
-    if (!visit(hash_of(std::string_view(joined).substr(offsets[i], offsets[i + n] - 1 - offsets[i])), i))
-      return;
-}
 
 class DecontaminateStage final : public Stage {
  public:
@@ -159,7 +105,7 @@ class DecontaminateStage final : public Stage {
     if (options_.rule == Contamination::kDolma) {
       for (const std::string* text : {&test.question, &test.answer})
         each_paragraph(*text, [&](std::string_view paragraph) {
-          insert(hash_of(paragraph));
+          insert(hash_of_words(paragraph));
           return true;
         });
       return;
@@ -167,7 +113,7 @@ class DecontaminateStage final : public Stage {
     if (options_.rule == Contamination::kGpt3) {
       const std::string text = test.question.empty() ? test.answer : test.question + ' ' + test.answer;
       std::vector<std::string> words;
-      for (Piece& piece : pieces_of(text))
+      for (ComparedWord& piece : compared_words(text))
         if (!piece.normal.empty()) words.push_back(std::move(piece.normal));
       each_ngram(words, n_, [&](std::uint64_t hash, std::size_t) {
         insert(hash);
@@ -208,7 +154,7 @@ class DecontaminateStage final : public Stage {
     while (!text.empty()) {
       const std::size_t end = std::min(text.find('\n'), text.size());
       const std::string_view paragraph = strip(text.substr(0, end));
-      if (paragraph.size() > kParagraphWords && pieces_of(paragraph).size() >= kParagraphWords &&
+      if (paragraph.size() > kParagraphWords && compared_words(paragraph).size() >= kParagraphWords &&
           !visit(paragraph))
         return;
       text.remove_prefix(std::min(end + 1, text.size()));
@@ -226,18 +172,18 @@ class DecontaminateStage final : public Stage {
 
   void find_paragraphs(std::string_view text, Verdict& verdict) const {
     each_paragraph(text, [&](std::string_view paragraph) {
-      const auto found = index_.find(hash_of(paragraph));
+      const auto found = index_.find(hash_of_words(paragraph));
       if (found != index_.end()) verdict.fails(names_[found->second], true);
       return found == index_.end();
     });
   }
 
   void cut(Document& document, Features& features, Verdict& verdict) const {
-    const std::vector<Piece> pieces = pieces_of(document.text);
+    const std::vector<ComparedWord> pieces = compared_words(document.text);
     std::vector<std::pair<std::size_t, std::size_t>> hits;  // characters: of the first, and the last
     std::size_t task = 0;
     std::vector<std::string_view> words;
-    for (const Piece& piece : pieces) words.push_back(piece.normal);
+    for (const ComparedWord& piece : pieces) words.push_back(piece.normal);
     each_ngram(words, n_, [&](std::uint64_t hash, std::size_t i) {
       if (const auto found = index_.find(hash); found != index_.end()) {
         if (hits.empty()) task = found->second;

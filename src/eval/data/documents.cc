@@ -6,30 +6,29 @@
 namespace stoa::eval {
 namespace {
 
-std::string whole_content(const fs::path& path) {
-  const auto source = data::open_bytes(path);
-  std::string out;
-  constexpr std::size_t kPiece = 1 << 20;
-  for (std::size_t n = 1; n > 0;) {
-    const std::size_t before = out.size();
-    out.resize(before + kPiece);
-    n = source->read(out.data() + before, kPiece);
-    out.resize(before + n);
+constexpr std::size_t kPiece = 1 << 20;
+
+// Appends what comes next; false: nothing does.
+bool append_piece(data::ByteSource& source, std::string& to) {
+  const std::size_t before = to.size();
+  to.resize(before + kPiece);
+  const std::size_t n = source.read(to.data() + before, kPiece);
+  to.resize(before + n);
+  return n > 0;
+}
+
+Json parsed_line(std::string_view piece, const std::string& source, std::int64_t line) {
+  try {
+    return Json::parse(piece);
+  } catch (const Json::parse_error& error) {
+    fail<DataError>("{}:{}: not JSON: {}", source, line, error.what());
   }
-  return out;
 }
 
 void add_json(std::string_view text, const std::string& source, std::vector<Json>& out) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  const auto parsed = [&](std::string_view piece, std::int64_t line) {
-    try {
-      return Json::parse(piece);
-    } catch (const Json::parse_error& error) {
-      fail<DataError>("{}:{}: not JSON: {}", source, line, error.what());
-    }
-  };
   if (strip_left(text.substr(0, 4096)).starts_with('[')) {
-    Json list = parsed(text, 1);
+    Json list = parsed_line(text, source, 1);
     for (Json& doc : list) out.push_back(std::move(doc));
   } else {
     std::int64_t line = 0;
@@ -38,7 +37,7 @@ void add_json(std::string_view text, const std::string& source, std::vector<Json
       const std::string_view piece = strip(text.substr(0, end));
       text.remove_prefix(std::min(end + 1, text.size()));
       ++line;
-      if (!piece.empty()) out.push_back(parsed(piece, line));
+      if (!piece.empty()) out.push_back(parsed_line(piece, source, line));
     }
   }
   for (const Json& doc : out)
@@ -76,6 +75,35 @@ void unite_fields(std::vector<Json>& docs) {
 
 }  // namespace
 
+std::string unpacked_content(const fs::path& path) {
+  const auto source = data::open_bytes(path);
+  std::string out;
+  while (append_piece(*source, out)) {
+  }
+  return out;
+}
+
+void each_json_line(const fs::path& path, const std::function<void(Json)>& visit) {
+  const auto source = data::open_bytes(path);
+  std::string text;
+  std::int64_t line = 0;
+  const auto take = [&](std::string_view raw) {
+    if (++line == 1 && raw.starts_with("\xEF\xBB\xBF")) raw.remove_prefix(3);
+    const std::string_view piece = strip(raw);
+    if (piece.empty()) return;
+    Json document = parsed_line(piece, path.string(), line);
+    require<DataError>(document.is_object(), "{}:{}: a document that is not an object", path.string(), line);
+    visit(std::move(document));
+  };
+  while (append_piece(*source, text)) {
+    std::size_t begin = 0;
+    for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+      take(std::string_view(text).substr(begin, end - begin));
+    text.erase(0, begin);
+  }
+  if (!text.empty()) take(text);
+}
+
 std::vector<Json> read_documents(const std::vector<fs::path>& files) {
   std::vector<Json> out;
   for (const fs::path& path : files) {
@@ -85,9 +113,9 @@ std::vector<Json> read_documents(const std::vector<fs::path>& files) {
     std::vector<Json> here;
     if (name.ends_with(".jsonl") || name.ends_with(".json") || name.ends_with(".parquet") ||
         name.ends_with(".arrow")) {
-      add_json(whole_content(path), path.string(), here);
+      add_json(unpacked_content(path), path.string(), here);
     } else if (name.ends_with(".csv") || name.ends_with(".tsv")) {
-      here = parse_csv(whole_content(path), name.ends_with(".csv") ? ',' : '\t', path.string());
+      here = parse_csv(unpacked_content(path), name.ends_with(".csv") ? ',' : '\t', path.string());
     } else {
       fail<DataError>(
           "'{}' cannot be read as documents: "

@@ -1,6 +1,7 @@
-// The documents of a data set, read whole.
+// The documents of a data set.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "base/file.h"
@@ -12,6 +13,10 @@ namespace stoa::eval {
 // documents have the same fields in the same order: one that a document lacks is null.
 // DataError "file:line: …".
 std::vector<Json> read_documents(const std::vector<fs::path>& files);
+// The content of a file, unpacked.
+std::string unpacked_content(const fs::path& path);
+// Calls `visit` for every object of a file of JSON lines, in bounded memory. DataError "file:line: …".
+void each_json_line(const fs::path& path, const std::function<void(Json document)>& visit);
 // Rows of a CSV file as pandas.read_csv types their columns, which is what the harness's data loader uses.
 std::vector<Json> parse_csv(std::string_view text, char separator, const std::string& source);
 

@@ -14,6 +14,8 @@ RequestEncoder::RequestEncoder(const token::Tokenizer& tokenizer, std::optional<
       prefix_(tokenizer.bos_id()   ? tokenizer.bos_id()
               : tokenizer.eos_id() ? tokenizer.eos_id()
                                    : tokenizer.eod_id()) {
+  require<ConfigError>(add_bos != true || tokenizer.bos_id(),
+                       "--add_bos_token true: the tokenizer has no beginning-of-text token");
   if (prefix_) prefix_text_ = tokenizer.id_to_token(*prefix_);
 }
 
@@ -36,7 +38,7 @@ std::vector<std::int32_t> RequestEncoder::text(const std::string& text) {
   if (has_it || add_bos_ == false) return encoded(text, false);
   std::vector<std::int32_t> out = encoded(text, true);
   const auto bos = encoder_.tokenizer().bos_id();
-  if (add_bos_ == true && bos && (out.empty() || out.front() != *bos)) out.insert(out.begin(), *bos);
+  if (add_bos_ == true && (out.empty() || out.front() != *bos)) out.insert(out.begin(), *bos);
   return out;
 }
 

@@ -71,6 +71,30 @@ Json sample_of(const PreparedTask& p, std::size_t document, const std::vector<co
   return out;
 }
 
+constexpr const char* kCleanEnding = "_clean";
+
+void add_values(const Json& metrics, std::vector<std::pair<std::string, std::vector<Json>>>& values) {
+  for (const auto& [name, value] : metrics.items()) {
+    auto it =
+        std::find_if(values.begin(), values.end(), [&, n = name](const auto& v) { return v.first == n; });
+    if (it == values.end()) it = values.insert(values.end(), {name, {}});
+    it->second.push_back(value);
+  }
+}
+
+bool is_found(const PreparedTask& p, std::size_t document, const Contamination& contamination) {
+  return contamination.found(p.task.config().name, static_cast<std::int64_t>(document),
+                             sha256(dumped_indented(p.task.documents()[document])));
+}
+
+// Documents that are evaluated and clean.
+std::int64_t count_clean(const PreparedTask& p, const Contamination& contamination) {
+  std::int64_t out = 0;
+  for (std::size_t document = 0; document < p.limit; ++document)
+    out += is_found(p, document, contamination) ? 0 : 1;
+  return out;
+}
+
 GroupResult finish_group(const Selection::Group& group, const std::vector<TaskResult>& tasks) {
   GroupResult out{group, 0, {}};
   std::vector<const TaskResult*> members;
@@ -133,13 +157,15 @@ TaskResult score_task(const PreparedTask& p, std::span<const Answer> answers,
                  static_cast<std::int64_t>(p.limit),
                  static_cast<std::int64_t>(p.task.documents().size()),
                  {},
+                 {},
                  {}};
+  if (options.contamination) out.clean_documents = count_clean(p, *options.contamination);
   const auto repeats = static_cast<std::size_t>(config.repeats);
   for (const FilterSpec& spec : config.filters) {
     const FilterChain chain(spec, config.source);
     require<ConfigError>(chain.only_first() || config.output == OutputType::kGenerateUntil,
                          "{}: the filter '{}' is for generated answers", config.source, spec.name);
-    std::vector<std::pair<std::string, std::vector<Json>>> values;  // by metric
+    std::vector<std::pair<std::string, std::vector<Json>>> values, clean;  // by metric
     for (std::size_t at = 0; at < p.requests.size();) {
       const std::size_t document = p.requests[at].document;
       std::vector<const Request*> requests;
@@ -166,19 +192,19 @@ TaskResult score_task(const PreparedTask& p, std::span<const Answer> answers,
         fail<DataError>("task '{}', document {}: {}", config.name, document, error.what());
       }
       out.samples.push_back(sample_of(p, document, requests, all, spec.name, filtered, metrics));
-      for (const auto& [name, value] : metrics.items()) {
-        auto it =
-            std::find_if(values.begin(), values.end(), [&, n = name](const auto& v) { return v.first == n; });
-        if (it == values.end()) it = values.insert(values.end(), {name, {}});
-        it->second.push_back(value);
+      add_values(metrics, values);
+      if (!options.contamination) continue;
+      const bool found = is_found(p, document, *options.contamination);
+      out.samples.back()["in_training_corpus"] = found;
+      if (!found) add_values(metrics, clean);
+    }
+    for (const auto& [list, ending] : {std::pair{&values, ""}, {&clean, kCleanEnding}})
+      for (const auto& [name, of_metric] : *list) {
+        const MetricSpec* metric = config.metric(name);
+        out.metrics.push_back({name + ending, spec.name,
+                               aggregate(metric ? metric->aggregation : "mean", of_metric,
+                                         options.bootstrap_draws, options.threads)});
       }
-    }
-    for (const auto& [name, list] : values) {
-      const MetricSpec* metric = config.metric(name);
-      out.metrics.push_back(
-          {name, spec.name,
-           aggregate(metric ? metric->aggregation : "mean", list, options.bootstrap_draws, options.threads)});
-    }
   }
   return out;
 }
@@ -203,6 +229,8 @@ PreparedEvaluation::PreparedEvaluation(const Selection& selection, EvaluationOpt
       }
   }
   begins_.push_back(requests_.size());
+  if (options_.contamination)  // what was not looked for is an error before the model answers for hours
+    for (const PreparedTask& p : tasks_) count_clean(p, *options_.contamination);
 }
 
 void PreparedEvaluation::score(const AnsweredPart& answered, Evaluation& into) const {

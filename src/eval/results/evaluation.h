@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "eval/contamination/contamination.h"
 #include "eval/metrics/aggregate.h"
 #include "eval/requests/answerer.h"
 #include "eval/results/division.h"
@@ -27,16 +28,19 @@ struct EvaluationOptions {
   ScoringOptions scoring;
   // Folders of data, and what documents that are made or shuffled depend on.
   MakingOptions making;
+  // What of the documents the training corpus holds: there are figures without them, too.
+  std::optional<Contamination> contamination;
   fs::path journal;  // folder of answers so far, from which a killed evaluation continues; "": none
 };
 
 struct MetricResult {
-  std::string name, filter;
+  std::string name, filter;  // with the ending "_clean": of documents that the training corpus does not hold
   Aggregated result;
 };
 struct TaskResult {
   TaskConfig config;
   std::int64_t shots = 0, documents = 0, all_documents = 0;
+  std::optional<std::int64_t> clean_documents;  // that the training corpus does not hold
   std::vector<MetricResult> metrics;
   std::vector<Json> samples;  // as in samples_*.jsonl
 };

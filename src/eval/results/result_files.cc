@@ -136,6 +136,7 @@ Json results_json(const Evaluation& evaluation, const ResultContext& context) {
     sorted[name] = &t;
     results[name] = metrics_json(name, t.config.alias, t.documents, t.metrics);
     counts[name] = {{"original", t.all_documents}, {"effective", t.documents}};
+    if (t.clean_documents) counts[name]["clean"] = *t.clean_documents;
     std::string all;
     for (const Json& s : t.samples)
       for (const auto* key : {"doc_hash", "prompt_hash", "target_hash"}) all += s[key].get<std::string>();
