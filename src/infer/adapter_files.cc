@@ -13,6 +13,7 @@
 #include "infer/prompt_table.h"
 #include "model/huggingface/adapter_config.h"
 #include "model/huggingface/adapter_tensors.h"
+#include "nn/low_rank_rows.h"
 #include "nn/rescaled.h"
 
 namespace stoa::infer {
@@ -69,10 +70,21 @@ void name_layers(model::LoraConfig& c, const std::vector<model::LinearModule>& a
   }
 }
 
+bool ends_branch(const std::string& name, std::string& path) {
+  for (const std::string_view end :
+       {std::string_view(".lora_A.weight"), std::string_view(nn::LowRankRows::kA)})
+    if (name.ends_with(end)) return path = name.substr(0, name.size() - end.size()), true;
+  return false;
+}
+
 // PEFT writes the embedding and the head whole where the vocabulary has grown, without saying so.
 void save_token_matrices(model::PeftConfig& c, const model::ModelSpec& base, const hf::Family& family,
                          const std::map<std::string, FileValues>& values) {
-  if (!c.trainable_token_indices.empty()) return;  // which are all that has changed
+  // These, or branches, are all that has changed.
+  if (!c.trainable_token_indices.empty()) return;
+  for (const model::LinearModule& module : model::token_modules(base, family))
+    for (const std::string_view end : {".lora_A.weight", nn::LowRankRows::kA})
+      if (values.contains(module.path + std::string(end))) return;
   for (const hf::Tensor& tensor : hf::tensors(base, family)) {
     if (!hf::is_token_matrix(tensor.parts.front().name) || !values.contains(tensor.name)) continue;
     const std::string path = tensor.name.substr(0, tensor.name.rfind('.'));
@@ -93,12 +105,12 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
   if (config.peft.is_lora()) {
     // Which modules have a branch, the tensors say.
     std::set<std::string> targets;
-    constexpr std::string_view kEnd = ".lora_A.weight";
+    std::string path;
     const hf::Family& family = hf::family_for(model_type, base.config);
     const std::map<std::string, FileValues> held = read_adapter_values(directory, base, family);
     name_layers(config.peft.lora, model::linear_modules(base, family), held);
     for (const auto& [name, values] : held)
-      if (name.ends_with(kEnd)) targets.insert(name.substr(0, name.size() - kEnd.size()));
+      if (ends_branch(name, path)) targets.insert(path);
     save_token_matrices(config.peft, base, family, held);
     require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
     config.peft.lora.target_modules.assign(targets.begin(), targets.end());
@@ -164,6 +176,7 @@ void AdapterFiles::scatter_values() {
     for (const hf::Tensor& tensor : hf::tensors(model::base_of(model_), model_.adapters->family()))
       if (hf::is_token_matrix(tensor.parts.front().name)) files.erase(tensor.name);
   std::vector<std::string> problems;
+  if (model_.adapters->adapts_tokens()) drop_token_matrices(files, problems);
   for (const hf::AdapterTensor& tensor : hf::adapter_tensors(model_)) {
     const auto found = files.find(tensor.key);
     if (found == files.end()) {
@@ -190,6 +203,22 @@ void AdapterFiles::scatter_values() {
   for (const auto& [name, values] : files) problems.push_back(name + " is not trained by its configuration");
   require<DataError>(problems.empty(), "'{}' is not the adapter that is described:\n  {}", directory.string(),
                      fmt::join(problems, "\n  "));
+}
+
+// PEFT writes the embedding and the head as they are besides a branch of one of them.
+void AdapterFiles::drop_token_matrices(std::map<std::string, FileValues>& files,
+                                       std::vector<std::string>& problems) const {
+  for (const model::LinearModule& module : model::token_modules(model_, model_.adapters->family())) {
+    const auto found = files.find(module.path + ".weight");
+    if (found == files.end() || model_.adapters->trains_base(module.name + ".weight")) continue;
+    const std::int64_t rows = found->second.shape.empty() ? 0 : found->second.shape.front();
+    if (rows != module.outputs())
+      problems.push_back(
+          fmt::format("{} has rows of {} tokens, the model of {}: it belongs to a model whose "
+                      "vocabulary was resized",
+                      found->first, rows, module.outputs()));
+    files.erase(found);
+  }
 }
 
 const std::vector<float>* AdapterFiles::find(const std::string& canonical) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "infer/adapter_values.h"
 #include "infer/model_files.h"
 
 namespace stoa::infer {
@@ -35,6 +36,9 @@ class AdapterFiles {
  private:
   // Takes the values that the files hold for the tensors of model_.
   void scatter_values();
+  // Takes out of `files` what PEFT adds to a branch of the embedding or the head.
+  void drop_token_matrices(std::map<std::string, FileValues>& files,
+                           std::vector<std::string>& problems) const;
 
   fs::path directory_;
   model::ModelSpec model_;

@@ -9,6 +9,7 @@
 #include "ckpt/convert.h"
 #include "model/huggingface/adapter_tensors.h"
 #include "nn/low_rank.h"
+#include "nn/low_rank_rows.h"
 #include "nn/rescaled.h"
 
 namespace stoa::infer {
@@ -151,6 +152,11 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
   std::set<std::string> paths, tensors;
   for (const auto& module : modules) paths.insert(module.path);
   for (const auto& tensor : hf::tensors(model::base_of(base), family)) tensors.insert(tensor.name);
+  std::set<std::string> embedding;
+  for (const auto& module : model::token_modules(base, family)) {
+    (module.kind == model::ModuleKind::kEmbedding ? embedding : paths).insert(module.path);
+    tensors.insert(module.path + ".weight");
+  }
 
   const std::unique_ptr<ckpt::TensorSource> source = ckpt::open_adapter(directory);
   std::map<std::string, FileValues> out;
@@ -173,6 +179,11 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
       const std::string end = name.substr(at + kEndMagnitude.size());
       const std::string known = same_path(name.substr(0, at), paths);
       if (!known.empty() && (end.empty() || end == ".weight")) key = known + std::string(kEndMagnitude);
+    } else if (const bool of_a = name.ends_with(nn::LowRankRows::kA);
+               of_a || name.ends_with(nn::LowRankRows::kB)) {
+      const std::string_view end = of_a ? nn::LowRankRows::kA : nn::LowRankRows::kB;
+      const std::string known = same_path(name.substr(0, name.size() - end.size()), embedding);
+      if (!known.empty()) key = known + std::string(end);
     } else if (name.ends_with(kEndFactors)) {
       const std::string known = same_path(name.substr(0, name.size() - kEndFactors.size()), paths);
       if (!known.empty()) key = known + std::string(kEndFactors);
@@ -197,9 +208,9 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
                        "'gate' in target_modules, or 'gate.weight' in target_parameters",
                        directory.string(), name);
     require<DataError>(
-        name.find(".lora_embedding_") == std::string::npos && name.find("lm_head.lora_") == std::string::npos,
-        "'{}' adapts the embedding or the head ({}), which take no branch here: train rows of "
-        "some tokens (trainable_token_indices) or all of them (modules_to_save)",
+        name.find(".lora_embedding_") == std::string::npos,
+        "'{}' adapts an embedding that takes no branch here ({}): that of tokens does, of decoders and "
+        "encoders; train rows of tokens (trainable_token_indices) or all of them (modules_to_save)",
         directory.string(), name);
   }
   require<DataError>(

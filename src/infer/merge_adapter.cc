@@ -9,6 +9,7 @@
 #include "ckpt/convert.h"
 #include "model/adapter_plan.h"
 #include "nn/low_rank.h"
+#include "nn/low_rank_rows.h"
 #include "nn/rescaled.h"
 #include "nn/token_rows.h"
 
@@ -97,13 +98,28 @@ class Losses {
 
 // config.json of the model, with as many tokens as it has now. An adapter of a labelled task gives a language
 // model another head.
-std::string config_of(const ModelFiles& base, DType type) {
+std::string config_of(const ModelFiles& base, const model::ModelSpec& merged, DType type) {
   const hf::ModelDescription& stored = base.description();
-  if (!base.fresh().empty()) return hf::write_config(base.model(), *stored.family, type, stored.special);
+  if (!base.fresh().empty()) return hf::write_config(merged, *stored.family, type, stored.special);
   auto json = nlohmann::ordered_json::parse(ckpt::config_with_type(base.directory() / "config.json", type));
   auto& text = json.contains("vocab_size") || !json.contains("text_config") ? json : json["text_config"];
-  text["vocab_size"] = base.model().vocabulary;
+  text["vocab_size"] = merged.vocabulary;
+  if (base.model().config.ties_head() && !merged.config.ties_head())
+    json["tie_word_embeddings"] = text["tie_word_embeddings"] = false;
   return json.dump(2) + "\n";
+}
+
+// The model that is written. A branch of the embedding or of the head changes one of two tied matrices.
+model::ModelSpec merged_model(const ModelFiles& base, const model::AdapterPlan& plan) {
+  model::ModelSpec out = base.model();
+  if (!plan.adapts_tokens() || !out.config.ties_head()) return out;
+  require<ConfigError>(
+      out.config.kind == model::ModelKind::kGpt,
+      "the branch of the embedding cannot be merged: '{}' has the same matrix as its head, and "
+      "{} models cannot hold two; use the adapter with --adapter",
+      base.directory().string(), base.description().family->type);
+  out.config.share_embeddings_and_output_weights = false;
+  return out;
 }
 
 // The tokenizer and the tokens that end answers, where an adapter has its own.
@@ -134,12 +150,16 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   for (const model::AdaptedModule& module : plan.modules())
     for (const auto& piece : module.linear.pieces) modules[piece.name] = &module;
 
+  const model::ModelSpec written = merged_model(base, plan);
+  const bool untied = base.model().config.ties_head() && !written.config.ties_head();
+
   Losses losses;
   std::map<std::string, std::vector<float>> tensors;  // alive until the tensor of the file is written
   const auto merged = [&](const std::string& name) {
     auto& values = tensors[name];
     const std::vector<float>* const replaced = adapter.find(name);
-    if (!base.fresh().contains(name)) values = base.floats(name);
+    if (!base.fresh().contains(name))
+      values = base.floats(untied && name == "head.weight" ? "embedding.tokens.weight" : name);
     const std::vector<float> before = replaced && values.empty() ? *replaced : values;
     if (replaced) values = *replaced;
     for (const auto& [matrix, rows] : {std::pair("embedding.tokens.weight", nn::TokenRows::kEmbedding),
@@ -156,9 +176,11 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
         rescale(values, *adapter.find((m.inputs ? m.linear.name : piece) + nn::Rescaled::kSuffix), m.inputs);
     } else if (module != modules.end() && matrix) {
       const model::AdaptedModule& m = *module->second;
-      add_product(values, adapter.find(piece + ".lora_B.weight")->data(),
-                  adapter.find(m.linear.name + ".lora_A.weight")->data(), m.rank, m.linear.inputs, m.scale,
-                  pool);
+      // Those of an embedding are held transposed: W^T += B A.
+      const bool rows = m.linear.kind == model::ModuleKind::kEmbedding;
+      add_product(values, adapter.find(piece + (rows ? nn::LowRankRows::kA : ".lora_B.weight"))->data(),
+                  adapter.find(m.linear.name + (rows ? nn::LowRankRows::kB : ".lora_A.weight"))->data(),
+                  m.rank, m.linear.inputs, m.scale, pool);
       if (const auto* magnitudes = adapter.find(piece + nn::LowRank::kMagnitude))
         scale_rows(values, *magnitudes);
     }
@@ -175,12 +197,12 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
     losses.add(name, before, values, rounded);
     return TensorView(values.data(), DType::kF32, {count});
   };
-  std::vector<ckpt::TensorEntry> entries = model_entries(base.model(), family, type);
+  std::vector<ckpt::TensorEntry> entries = model_entries(written, family, type);
   std::uint64_t total = 0, done = 0;
   for (const auto& entry : entries) total += entry.bytes();
-  ckpt::ExportContent content{config_of(base, type), entries, [&](ckpt::ShardedWriter& writer) {
+  ckpt::ExportContent content{config_of(base, written, type), entries, [&](ckpt::ShardedWriter& writer) {
                                 auto next = entries.begin();
-                                write_model(writer, base.model(), family, type, merged, [&] {
+                                write_model(writer, written, family, type, merged, [&] {
                                   tensors.clear();
                                   done += (next++)->bytes();
                                   if (progress) progress(done, total);

@@ -238,6 +238,29 @@ std::vector<LinearModule> linear_modules(const ModelSpec& spec, const hf::Family
   return out;
 }
 
+std::vector<LinearModule> token_modules(const ModelSpec& spec, const hf::Family& family) {
+  ModelSpec base = base_of(spec);
+  ModelConfig& c = base.config;
+  if (c.kind == ModelKind::kT5) return {};
+  // A tied head has a name in files that hold it.
+  if (c.kind == ModelKind::kGpt && !c.task.labelled()) c.share_embeddings_and_output_weights = false;
+  std::vector<LinearModule> out;
+  for (const hf::Tensor& tensor : hf::tensors(base, family)) {
+    const std::string& part = tensor.parts.front().name;
+    const bool embedding = part == "embedding.tokens.weight";
+    if (!embedding && (part != "head.weight" || c.kind != ModelKind::kGpt)) continue;
+    LinearModule module;
+    module.path = tensor.module.empty() ? module_path(tensor.name) : tensor.module;
+    module.name = without_suffix(part);
+    module.pieces = {{module.name, tensor.parts.front().shape[0]}};
+    module.inputs = tensor.parts.front().shape[1];
+    module.rows = tensor.runs;
+    module.kind = embedding ? ModuleKind::kEmbedding : ModuleKind::kHead;
+    out.push_back(std::move(module));
+  }
+  return out;
+}
+
 ModelSpec base_of(const ModelSpec& spec) {
   ModelSpec base = spec;
   base.config.peft = {};
@@ -287,6 +310,11 @@ void AdapterPlan::choose_token_rows(const ModelSpec& base) {
         "peft.trainable_token_indices and modules_to_save both train rows of {}: leave it out "
         "of one of them",
         whole);
+  require<ConfigError>(
+      !adapts_tokens(),
+      "peft.trainable_token_indices (the tokens that a chat template adds are among them) trains rows of the "
+      "embedding and the head, which have a low-rank branch: leave them out of lora_tuning.target_modules, "
+      "or take a template without new tokens");
 }
 
 void AdapterPlan::check_virtual_tokens(const ModelSpec& base) const {
@@ -330,6 +358,12 @@ std::optional<nn::PrefixOptions> AdapterPlan::prefix() const {
 
 namespace {
 
+// Embedding and head are meant by their names and by regular expressions alone.
+bool target_means(const std::string& target, const LinearModule& module) {
+  return (module.kind == ModuleKind::kLayer || !is_glob(target)) &&
+         matches_target(target, module.path, module.piece_names());
+}
+
 // A list of targets, which may have thousands of whole paths (an adapter of experts).
 class TargetNames {
  public:
@@ -337,13 +371,13 @@ class TargetNames {
       : exact_(targets.begin(), targets.end()), all_(targets) {}
 
   bool mean(const LinearModule& module) const {
-    if (exact_.contains("all-linear") || exact_.contains(module.path)) return true;
+    const bool layer = module.kind == ModuleKind::kLayer;
+    if ((layer && exact_.contains("all-linear")) || exact_.contains(module.path)) return true;
     const auto pieces = module.piece_names();
     if (std::any_of(pieces.begin(), pieces.end(), [&](const auto& p) { return exact_.contains(p); }))
       return true;
-    return all_.size() <= kMostLooked && std::any_of(all_.begin(), all_.end(), [&](const auto& t) {
-             return matches_target(t, module.path, pieces);
-           });
+    return all_.size() <= kMostLooked &&
+           std::any_of(all_.begin(), all_.end(), [&](const auto& t) { return target_means(t, module); });
   }
 
  private:
@@ -363,8 +397,7 @@ void require_known(const std::vector<std::string>& targets, const std::vector<Li
   for (const std::string& target : targets)
     require<ConfigError>(
         target == "all-linear" || paths.contains(target) ||
-            std::any_of(all.begin(), all.end(),
-                        [&](const auto& m) { return matches_target(target, m.path, m.piece_names()); }),
+            std::any_of(all.begin(), all.end(), [&](const auto& m) { return target_means(target, m); }),
         "peft.{}: '{}' is no linear layer of this model{}; it has {}", key, target,
         did_you_mean(target, names_of_targets(all)), fmt::join(words, ", "));
 }
@@ -388,7 +421,8 @@ bool saves_head(const ModelConfig& c) { return c.kind == ModelKind::kGpt && c.ta
 
 void AdapterPlan::choose_modules(const ModelSpec& base) {
   const LoraConfig& c = lora();
-  const std::vector<LinearModule> all = linear_modules(base, *family_);
+  std::vector<LinearModule> all = linear_modules(base, *family_);
+  for (LinearModule& module : token_modules(base, *family_)) all.push_back(std::move(module));
   auto ranks = settings_of(c.rank_pattern, "rank_pattern", true);
   auto alphas = settings_of(c.alpha_pattern, "alpha_pattern", false);
   require_layers(c.layer_selection, base.config.num_layers, "lora_tuning");
@@ -403,6 +437,10 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
         "peft.lora_tuning: '{}' is stored as one matrix with parts of other layers, which an "
         "adapter cannot split; exclude it (exclude_modules)",
         module.path);
+    require<ConfigError>(!c.use_dora || module.kind == ModuleKind::kLayer,
+                         "peft.lora_tuning.use_dora is not for the embedding or the head, as '{}': leave it "
+                         "out of target_modules",
+                         module.path);
     require<ConfigError>(!c.use_dora || module.pieces.front().name.find(".experts.") == std::string::npos,
                          "peft.lora_tuning.use_dora is not for experts, as '{}': exclude them "
                          "(exclude_modules=['*experts*'])",
@@ -520,6 +558,8 @@ void AdapterPlan::choose_trained(const ModelSpec& base) {
                       base.config.ties_head() ? " (its head is tied to the embedding)" : "");
   }
 }
+
+bool AdapterPlan::adapts_tokens() const { return adapts("embedding.tokens") || adapts("head"); }
 
 bool AdapterPlan::trains_base(const std::string& name) const { return trained_.contains(name); }
 

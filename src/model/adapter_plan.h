@@ -17,7 +17,10 @@
 
 namespace stoa::model {
 
-// A linear layer of the model's files.
+// What is multiplied by, or looked up.
+enum class ModuleKind : std::uint8_t { kLayer, kEmbedding, kHead };
+
+// A linear layer of the model's files, or the matrix with a row for every token.
 struct LinearModule {
   std::string path;  // of the module: "model.layers.0.self_attn.q_proj"
   std::string name;  // canonical, of what its pieces share: A's, without ".lora_A.weight"
@@ -33,6 +36,7 @@ struct LinearModule {
   std::vector<huggingface::RowRun> rows;
   bool transposed = false;   // in the file (gpt2's Conv1D)
   std::int64_t experts = 1;  // whose matrices are one tensor of the file: modules with the same path
+  ModuleKind kind = ModuleKind::kLayer;
 
   std::int64_t outputs() const;
   std::vector<std::string> piece_names() const;
@@ -44,6 +48,9 @@ struct LinearModule {
 };
 // All but the head; in the order of the layers. `spec`: any adapters of it are not looked at.
 std::vector<LinearModule> linear_modules(const ModelSpec& spec, const huggingface::Family& family);
+// The embedding of tokens and the head of a language model, which may be tied: in files that hold both. None
+// of encoder-decoders, whose parts have embeddings of their own in transformers; no head of encoders.
+std::vector<LinearModule> token_modules(const ModelSpec& spec, const huggingface::Family& family);
 
 // Whether a name of target_modules, exclude_modules or modules_to_save means the module.
 bool matches_target(const std::string& target, const std::string& path,
@@ -66,6 +73,8 @@ class AdapterPlan final : public nn::AdapterPolicy {
   const huggingface::Family& family() const { return *family_; }
   const std::vector<AdaptedModule>& modules() const { return modules_; }
   bool adapts(const std::string& piece) const { return module_of_.contains(piece); }
+  // Whether the embedding or the head has a branch. Where they are tied, merging unties them.
+  bool adapts_tokens() const;
   // Tensors of the model itself that are trained, by canonical name.
   bool trains_base(const std::string& name) const;
   // ParamSpec::trained of a parameter. ConfigError: only some of what is held in one tensor is trained.

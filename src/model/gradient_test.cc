@@ -80,6 +80,26 @@ std::vector<Case> cases() {
     out.push_back(lora);
   }
   for (const bool tied : {true, false}) {
+    Case tokens{tied ? "lora_of_tokens_tied" : "lora_of_tokens", llama()};
+    tokens.config.share_embeddings_and_output_weights = tied;
+    tokens.config.apply_embedding_scaling = tied;
+    tokens.config.embedding_dropout = 0.1;
+    tokens.config.final_logit_softcapping = tied ? std::optional(5.0) : std::nullopt;
+    tokens.config.peft.peft_scheme = PeftScheme::kLora;
+    tokens.config.peft.lora.adapter_dim = 2;
+    tokens.config.peft.lora.alpha = 3;
+    tokens.config.peft.lora.adapter_dropout = 0.2;
+    tokens.config.peft.lora.target_modules = {"v_proj", "embed_tokens", "lm_head"};
+    tokens.config.peft.lora.rank_pattern = {"lm_head=3"};
+    out.push_back(tokens);
+  }
+  Case words{"lora_of_tokens_of_an_encoder", bert()};
+  words.config.hidden_dropout = words.config.embedding_dropout = 0.1;
+  words.config.peft.peft_scheme = PeftScheme::kLora;
+  words.config.peft.lora.adapter_dim = 2;
+  words.config.peft.lora.target_modules = {"embedding.tokens"};
+  out.push_back(words);
+  for (const bool tied : {true, false}) {
     Case rows{tied ? "rows_of_tokens_tied" : "rows_of_tokens", llama()};
     rows.config.share_embeddings_and_output_weights = tied;
     rows.config.apply_embedding_scaling = tied;

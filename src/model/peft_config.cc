@@ -89,8 +89,10 @@ void declare_lora(Section<LoraConfig>& s) {
       .help(
           "Linear layers with a branch: names of the model's files or what they end with (q_proj), Stoa's "
           "names (attention.q), NeMo's (attention_qkv, attention_dense, mlp_fc1, mlp_fc2, attention, mlp, "
-          "linear_qkv, linear_proj, linear_fc1, linear_fc2); * stands for any text; all-linear: all but the "
-          "head. A text with other marks is a regular expression of the whole path, as in PEFT.");
+          "linear_qkv, linear_proj, linear_fc1, linear_fc2); * stands for any text in names of layers; "
+          "all-linear: all but the head. The embedding of tokens and the head (embed_tokens, lm_head) have a "
+          "branch where they are named. A text with other marks is a regular expression of the whole path, "
+          "as in PEFT.");
   s.field("exclude_modules", &C::exclude_modules).help("Layers without a branch, named in the same way.");
   s.field("layer_selection", &C::layer_selection)
       .range(1, 10000)

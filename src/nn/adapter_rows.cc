@@ -36,7 +36,7 @@ ParamSpec output_rows(const LinearOptions& o, const NamedPieces& of, const char*
     piece.shared = copied || base.shared;
     piece.first_copy = copied ? o.place.rank == 0 : base.first_copy;
     partial = partial || base.shared;
-    row += base.rows.count;
+    row += base.rows.count + base.padding;
     out.shard.pieces.push_back(std::move(piece));
   }
   out.shard.local = columns > 0 ? Shape{row, columns} : Shape{row};

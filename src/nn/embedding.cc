@@ -36,7 +36,9 @@ ParamSpec vocabulary_matrix(std::string name, std::int64_t vocabulary, std::int6
 
 Embedding::Embedding(const EmbeddingOptions& options)
     : options_(options),
-      part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)) {
+      part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)),
+      low_rank_({options.vocabulary, options.padded_vocabulary, options.hidden, options.precision.compute,
+                 options.place}) {
   require<InternalError>(options.token_types == 0 || options.norm, "types of tokens are added by the norm");
   require<InternalError>(options.scale == 1 || options.positions == 0, "words alone are scaled");
   if (options.norm)
@@ -65,6 +67,7 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
     types_ = params.add(std::move(types));
   }
   if (norm_) norm_->declare(params);
+  low_rank_.declare(params);
   if (!params.adapters()) return;
   beyond_ = params.adapters()->virtual_tokens();
   if (const auto prompt = params.adapters()->prompt())
@@ -122,6 +125,7 @@ void Embedding::add_tables(Pass& pass, TensorView out) const {
     set_part(op);
     ops::run(pass.ops, op);
   });
+  if (low_rank_) low_rank_.forward(pass, ids, dropout(pass), partial);
   add_rows(pass, options_.place, partial, out).wait();
   if (token_rows_) add_beyond(pass, ids, token_rows_->table(pass), out);
   if (options_.scale != 1) ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = out, .y = out});
@@ -277,7 +281,7 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
   }
   if (prompt_ && prompt_->trains()) prompt_backward(pass, dstream);
   const bool rows = token_rows_ && token_rows_->trains();
-  if (!dtable && !dpositions && !rows) return;
+  if (!dtable && !dpositions && !rows && !low_rank_.trains()) return;
   if (options_.scale != 1) {
     const TensorView scaled = pass.ops.scratch.allocate(dstream.dtype, dstream.shape);
     ops::run(pass.ops, ops::Cast{.x = dstream, .y = scaled});
@@ -288,6 +292,7 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
                    ids = dtable ? ids_of(dtable) : dtable,
                    places = dpositions ? positions_of(dpositions) : dpositions;
   if (rows) token_rows_backward(pass, tokens, dy);
+  if (low_rank_.trains()) low_rank_.backward(pass, tokens, dropout(pass), dy);
   if (!dtable && !dpositions) return;
   dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
     if (!ids) {  // positions alone

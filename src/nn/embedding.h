@@ -1,11 +1,13 @@
 // The start of the residual stream: embeddings of tokens, of learned positions (optional) and of token types
 // (optional), norm of their sum (optional), dropout. The sum is not kept: the backward pass of the norm
-// recomputes it from the tables. Virtual tokens (nn/adapter_policy.h) have embeddings of their own, or none.
+// recomputes it from the tables. Virtual tokens (nn/adapter_policy.h) have embeddings of their own, or none;
+// those of words may have a low-rank branch.
 #pragma once
 
 #include <optional>
 
 #include "nn/dropout.h"
+#include "nn/low_rank_rows.h"
 #include "nn/module.h"
 #include "nn/norm.h"
 #include "nn/prompt_encoder.h"
@@ -92,7 +94,7 @@ class Embedding {
   TensorView types_of(const Pass& pass, std::int64_t rows) const;
   bool trains() const {
     return tokens_.trained() || positions_.trained() || types_.trained() || (norm_ && norm_->trains()) ||
-           (prompt_ && prompt_->trains()) || (token_rows_ && token_rows_->trains());
+           (prompt_ && prompt_->trains()) || (token_rows_ && token_rows_->trains()) || low_rank_.trains();
   }
   // The operation adds to single rows: before the first microbatch of a step the others must be zeroed.
   TensorView target(Pass& pass, GradId id) const;
@@ -102,6 +104,7 @@ class Embedding {
   std::optional<Norm> norm_;
   std::optional<PromptEncoder> prompt_;
   std::optional<TokenRows> token_rows_;
+  LowRankRows low_rank_;
   std::int64_t beyond_ = 0;  // ids that follow the vocabulary: of virtual tokens, or of trained rows
   Param tokens_, positions_, types_;
 };

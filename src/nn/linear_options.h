@@ -12,6 +12,7 @@ struct LinearPiece {
   std::string name;                        // canonical, without ".weight": "layers.0.attention.q"
   std::int64_t outputs = 0;                // canonical
   parallel::Part rows;                     // outputs held, where they are split
+  std::int64_t padding = 0;                // rows of zeros that follow them in memory (a head's)
   bool shared = false, first_copy = true;  // as in ShardPiece: other ranks hold the same outputs
 };
 

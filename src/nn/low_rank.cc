@@ -66,7 +66,7 @@ void LowRank::declare(ParamList& params, const LinearOptions& o) {
   has_magnitudes_ = branches.front().magnitude;
   splits_inputs_ = o.split == LinearSplit::kInputs;
   std::int64_t row = 0, covered = 0;
-  for (const LinearPiece& piece : o.pieces) outputs_ += piece.rows.count;
+  for (const LinearPiece& piece : o.pieces) outputs_ += piece.rows.count + piece.padding;
   for (const LowRankBranch& branch : branches) {
     require<InternalError>(branch.dropout == dropout_, "'{}': branches with different dropout", o.name);
     require<InternalError>(branch.magnitude == has_magnitudes_, "'{}': a branch without magnitudes", o.name);
@@ -74,7 +74,7 @@ void LowRank::declare(ParamList& params, const LinearOptions& o) {
     Branch out{.row = row, .rank = branch.rank, .b = params.add(b_spec(o, branch)), .magnitude = {}};
     if (has_magnitudes_) out.magnitude = params.add(magnitude_spec(o, branch));
     for (std::size_t p = 0; p < first + branch.pieces.size(); ++p)
-      (p < first ? out.begin : out.outputs) += o.pieces[p].rows.count;
+      (p < first ? out.begin : out.outputs) += o.pieces[p].rows.count + o.pieces[p].padding;
     if (runs_.empty() || runs_.back().scale != branch.scale)
       runs_.push_back({.first = branches_.size(), .row = row, .scale = branch.scale});
     ++runs_.back().count;
@@ -102,7 +102,7 @@ TensorView LowRank::inner(Pass& pass, const Run& run, TensorView x) const {
 }
 
 // A mask counts elements of the whole input: a rank with some of its columns computes it for all of them.
-TensorView LowRank::masked(Pass& pass, TensorView x) const {
+TensorView LowRank::masked(Pass& pass, TensorView x, std::int64_t begin) const {
   Scratch& scratch = pass.ops.scratch;
   const TensorView out = scratch.allocate(x.dtype, {x.rows(), inputs_});
   TensorView whole = x;
@@ -112,17 +112,19 @@ TensorView LowRank::masked(Pass& pass, TensorView x) const {
     ops::run(pass.ops,
              ops::CopyRows{.x = x, .index = {}, .y = whole.columns(columns_.begin, columns_.count)});
   }
-  dropout_backward(pass,
-                   dropout_of(pass, dropout_, RandomPurpose::kHiddenDropout, name_ + ".lora", rows_place_),
-                   whole, out);
+  DropoutRows mask = dropout_of(pass, dropout_, RandomPurpose::kHiddenDropout, name_ + ".lora", rows_place_);
+  mask.first_row += begin;
+  dropout_backward(pass, mask, whole, out);
   return columns_.count == inputs_ ? out : out.columns(columns_.begin, columns_.count);
 }
 
-TensorView LowRank::dropped(Pass& pass, TensorView x) const { return drops(pass) ? masked(pass, x) : x; }
+TensorView LowRank::dropped(Pass& pass, TensorView x, std::int64_t begin) const {
+  return drops(pass) ? masked(pass, x, begin) : x;
+}
 
-void LowRank::forward(Pass& pass, TensorView x, TensorView y) const {
+void LowRank::forward(Pass& pass, TensorView x, TensorView y, std::int64_t begin) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const TensorView branch = pass.ops.scratch.allocate(y.dtype, y.shape), input = dropped(pass, x);
+  const TensorView branch = pass.ops.scratch.allocate(y.dtype, y.shape), input = dropped(pass, x, begin);
   add_branches(pass, input, branch, y);
 }
 
@@ -165,7 +167,8 @@ LowRank::Gradient LowRank::gradient(Pass& pass, TensorView w, TensorView dy) con
   return out;
 }
 
-void LowRank::backward_input(Pass& pass, const Gradient& gradient, TensorView w, TensorView dx) const {
+void LowRank::backward_input(Pass& pass, const Gradient& gradient, TensorView w, TensorView dx,
+                             std::int64_t begin) const {
   Scratch::Frame frame(pass.ops.scratch);
   const bool drops = this->drops(pass);
   const TensorView sum = drops ? pass.ops.scratch.allocate(dx.dtype, dx.shape) : dx;
@@ -177,14 +180,15 @@ void LowRank::backward_input(Pass& pass, const Gradient& gradient, TensorView w,
                                                 .dx = sum,
                                                 .accumulate = !drops || has_magnitudes_ || r > 0});
   if (!drops) return;
-  const TensorView kept = masked(pass, sum);
+  const TensorView kept = masked(pass, sum, begin);
   if (!kept.contiguous()) ops::run(pass.ops, ops::CopyRows{.x = kept, .index = {}, .y = sum});
   ops::run(pass.ops, ops::AddTo{.x = kept.contiguous() ? kept : sum, .y = dx});
 }
 
-void LowRank::backward_weight(Pass& pass, const Gradient& gradient, TensorView w, TensorView x) const {
+void LowRank::backward_weight(Pass& pass, const Gradient& gradient, TensorView w, TensorView x,
+                              const RowPiece& piece) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const TensorView input = dropped(pass, x);
+  const TensorView input = dropped(pass, x, piece.begin);
   if (a_.trained()) {
     const GradTarget a = pass.grads->target(a_.grad);
     for (std::size_t r = 0; r < runs_.size(); ++r)
@@ -192,8 +196,8 @@ void LowRank::backward_weight(Pass& pass, const Gradient& gradient, TensorView w
                                                    .dy = gradient.inner[r],
                                                    .dw = a.tensor.slice(runs_[r].row, runs_[r].rank),
                                                    .dbias = {},
-                                                   .accumulate = a.accumulate});
-    pass.grads->notify(a_.grad);
+                                                   .accumulate = a.accumulate || !piece.first});
+    if (piece.last) pass.grads->notify(a_.grad);
   }
   for (const Run& run : runs_) {
     const TensorView u = inner(pass, run, input);
@@ -205,8 +209,8 @@ void LowRank::backward_weight(Pass& pass, const Gradient& gradient, TensorView w
                                                    .dy = gradient.sum.columns(branch.begin, branch.outputs),
                                                    .dw = b.tensor,
                                                    .dbias = {},
-                                                   .accumulate = b.accumulate});
-      pass.grads->notify(branch.b.grad);
+                                                   .accumulate = b.accumulate || !piece.first});
+      if (piece.last) pass.grads->notify(branch.b.grad);
     }
   }
   if (has_magnitudes_) backward_magnitudes(pass, gradient, w, input);

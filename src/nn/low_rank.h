@@ -18,6 +18,12 @@
 
 namespace stoa::nn {
 
+// Rows of a microbatch that come in pieces, as those of a head do.
+struct RowPiece {
+  std::int64_t begin = 0;          // of its first row in the microbatch
+  bool first = true, last = true;  // of the pieces
+};
+
 class LowRank {
  public:
   static constexpr const char* kMagnitude = ".lora_magnitude_vector";  // ends names of magnitudes
@@ -29,8 +35,8 @@ class LowRank {
   // Whether the branches have magnitudes.
   bool has_magnitudes() const { return has_magnitudes_; }
 
-  // y [T, N] += the branches of x [T, K]; without magnitudes.
-  void forward(Pass& pass, TensorView x, TensorView y) const;
+  // y [T, N] += the branches of x [T, K]; without magnitudes. `begin`: of the first row in the microbatch.
+  void forward(Pass& pass, TensorView x, TensorView y, std::int64_t begin = 0) const;
   // With magnitudes: y, which holds W x, becomes what the layer writes. `w`: this rank's part of W [N, K];
   // `bias`: [N] or none.
   void forward_scaled(Pass& pass, TensorView x, TensorView w, TensorView bias, TensorView y) const;
@@ -46,9 +52,11 @@ class LowRank {
   // Without branches that of dy alone.
   Gradient gradient(Pass& pass, TensorView w, TensorView dy) const;
   // dx [T, K], which holds W^T times the gradient's base, += the branches' part.
-  void backward_input(Pass& pass, const Gradient& gradient, TensorView w, TensorView dx) const;
-  // Into the main gradients.
-  void backward_weight(Pass& pass, const Gradient& gradient, TensorView w, TensorView x) const;
+  void backward_input(Pass& pass, const Gradient& gradient, TensorView w, TensorView dx,
+                      std::int64_t begin = 0) const;
+  // Into the main gradients. Pieces: without magnitudes.
+  void backward_weight(Pass& pass, const Gradient& gradient, TensorView w, TensorView x,
+                       const RowPiece& piece = {}) const;
   // `out` [N, K], which holds W, becomes the matrix that the layer multiplies by, with the branches.
   void add_to(Pass& pass, TensorView w, TensorView out) const;
 
@@ -76,9 +84,9 @@ class LowRank {
   TensorView inner(Pass& pass, const Run& run, TensorView x) const;
   static void scale(Pass& pass, const Run& run, TensorView inner);
   // The branches' input: x itself without dropout, otherwise in scratch.
-  TensorView dropped(Pass& pass, TensorView x) const;
+  TensorView dropped(Pass& pass, TensorView x, std::int64_t begin = 0) const;
   // x or its gradient with the mask of dropout, in scratch.
-  TensorView masked(Pass& pass, TensorView x) const;
+  TensorView masked(Pass& pass, TensorView x, std::int64_t begin) const;
   bool drops(const Pass& pass) const { return pass.training && dropout_ > 0; }
   // y += the branches of what they read, by `branch` [T, N] in scratch.
   void add_branches(Pass& pass, TensorView input, TensorView branch, TensorView y) const;

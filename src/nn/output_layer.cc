@@ -36,7 +36,20 @@ void OutputLayer::declare_bias(ParamList& params) {
 void OutputLayer::declare(ParamList& params, ParamId tied) {
   weight_ = tied ? params.tie(tied) : params.add(matrix("head.weight"));
   declare_bias(params);
+  low_rank_.declare(params, linear_options());
   declare_rows(params, static_cast<bool>(tied), false);
+}
+
+LinearOptions OutputLayer::linear_options() const {
+  const auto& o = options_;
+  LinearOptions out;
+  out.name = "head";
+  out.inputs = o.hidden;
+  out.pieces = {
+      {.name = "head", .outputs = o.vocabulary, .rows = part_.ids, .padding = part_.rows - part_.ids.count}};
+  out.split = o.place.split() ? LinearSplit::kOutputs : LinearSplit::kWhole;
+  out.place = o.place;
+  return out;
 }
 
 void OutputLayer::declare_rows(ParamList& params, bool tied, bool apart) {
@@ -56,6 +69,7 @@ void OutputLayer::declare_tied_copy(ParamList& params) {
   spec.grad_partial_over.push_back(parallel::Group::kEmbedding);
   weight_ = params.add(std::move(spec));
   declare_bias(params);
+  low_rank_.declare(params, linear_options());
   declare_rows(params, false, true);
 }
 
@@ -70,9 +84,17 @@ std::int64_t OutputLayer::piece(std::int64_t rows, DType type) const {
   return (rows + pieces - 1) / pieces;
 }
 
-void OutputLayer::project_uncapped(Pass& pass, TensorView x, TensorView logits) const {
+void OutputLayer::project_uncapped(Pass& pass, TensorView x, TensorView logits, std::int64_t first) const {
   ops::run(pass.ops,
            ops::LinearForward{.x = x, .w = pass.params.get(weight_.value), .bias = bias(pass), .y = logits});
+  if (low_rank_) {
+    // A branch has logits of its own in scratch: of few rows.
+    constexpr std::int64_t kRows = 64;
+    for (std::int64_t begin = 0; begin < x.rows(); begin += kRows) {
+      const std::int64_t count = std::min(kRows, x.rows() - begin);
+      low_rank_.forward(pass, x.slice(begin, count), logits.slice(begin, count), first + begin);
+    }
+  }
   if (!token_rows_) return;
   for (const TokenRows::Run& run : token_rows_->runs()) {
     const std::int64_t column = run.id - part_.ids.begin;
@@ -184,7 +206,7 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
     const std::int64_t count = std::min(step, rows - begin);
     const TensorView h = x.slice(begin, count), logits = block.slice(0, count);
     const TensorView raw = uncapped ? uncapped.slice(0, count) : logits;
-    project_uncapped(pass, h, raw);
+    project_uncapped(pass, h, raw, begin);
     if (uncapped) cap(pass, raw, logits);
     if (probe && pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
     loss(pass, logits, targets, begin, true);
@@ -205,8 +227,13 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
     {
       Scratch::Frame taken_frame(pass.ops.scratch);
       const TensorView taken = take_rows(pass, h, logits, row_target);
+      const LowRank::Gradient branch = low_rank_.gradient(pass, w, logits);
+      if (low_rank_)
+        low_rank_.backward_weight(pass, branch, w, h,
+                                  {.begin = begin, .first = begin == 0, .last = begin + step >= rows});
       // The rows of this piece have been read for the last time: their gradient takes their place.
       ops::run(pass.ops, ops::LinearBackwardInput{.dy = logits, .w = w, .dx = h});
+      if (low_rank_) low_rank_.backward_input(pass, branch, w, h, begin);
       add_rows_input(pass, taken, h);
     }
     // Its sum over the ranks is under way while the next piece is computed.

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "nn/embedding.h"
+#include "nn/low_rank.h"
 #include "nn/tensor_rows.h"
 #include "nn/token_rows.h"
 
@@ -60,7 +61,10 @@ class OutputLayer {
  private:
   // Rows per piece: pieces are as even as possible.
   std::int64_t piece(std::int64_t rows, DType type) const;
-  void project_uncapped(Pass& pass, TensorView x, TensorView logits) const;
+  // `first`: the place of the first row in the microbatch.
+  void project_uncapped(Pass& pass, TensorView x, TensorView logits, std::int64_t first = 0) const;
+  // As a linear layer, for its low-rank branch.
+  LinearOptions linear_options() const;
   void declare_rows(ParamList& params, bool tied, bool apart);
   // Their gradient, and the columns of dlogits [rows, columns] of their tokens, which become zero: for a
   // matrix whose rows are not theirs. None: no rows are trained here.
@@ -76,6 +80,7 @@ class OutputLayer {
   OutputLayerOptions options_;
   VocabularyPart part_;
   Param weight_, bias_;
+  LowRank low_rank_;  // the tied embedding has one of its own, or none
   std::optional<TokenRows> token_rows_;
 };
 

@@ -200,6 +200,51 @@ TEST_F(Adapter, MultipliesByFactors) {
   expect_refused(ia3("typo", {"model.peft.ia3_tuning.target_modules=[c_atn]"}), "did you mean 'c_attn'");
 }
 
+// Branches of the embedding and of the head that is tied to it: PEFT keeps them apart, and so does a merged
+// model, whose matrices are two.
+TEST_F(Adapter, AdaptsEmbeddingAndHead) {
+  make_base();
+  const Arguments tokens{"model.peft.lora_tuning.target_modules=[c_attn,wte,lm_head]"},
+      split{"--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"};
+  stoa_ok(tune("fresh", tokens + Arguments{"trainer.max_steps=0"}));
+  EXPECT_EQ(scores({"fresh"}), scores({"base"}));
+  stoa_ok(tune("tuned", tokens));
+  const Json hashes = Json::parse(read_text(path("tuned/base_tensors.json")));
+  EXPECT_EQ(hashes["before"], hashes["after"]);
+  EXPECT_EQ(
+      Json::parse(read_text(path("tuned/checkpoints/latest/adapter/adapter_config.json")))["target_modules"],
+      (Json{"c_attn", "lm_head", "wte"}));
+  std::map<std::string, Json> shapes;
+  const Json inspected = json_of({"checkpoint", "inspect", "tuned", "--json"});
+  for (const auto& tensor : inspected["adapter"]) shapes[tensor["name"]] = tensor["shape"];
+  EXPECT_EQ(shapes.size(), 2u * 2 + 4);
+  const std::int64_t vocabulary = shapes["base_model.model.lm_head.lora_B.weight"][0];
+  EXPECT_EQ(shapes["base_model.model.lm_head.lora_B.weight"], (Json{vocabulary, 4}));
+  EXPECT_EQ(shapes["base_model.model.lm_head.lora_A.weight"], (Json{4, 32}));
+  EXPECT_EQ(shapes["base_model.model.transformer.wte.lora_embedding_A"], (Json{4, vocabulary}));
+  EXPECT_EQ(shapes["base_model.model.transformer.wte.lora_embedding_B"], (Json{32, 4}));
+  const auto tuned = scores({"tuned"});
+  EXPECT_GT(largest_difference(scores({"base"}), tuned), 0.01);
+  stoa_ok({"generate", "base", "--adapter", "tuned", "--prompt", "the", "--max-tokens", "4", "--greedy"});
+  stoa_ok({"checkpoint", "merge", "tuned", "--dtype", "fp32", "--output", "merged"});
+  EXPECT_EQ(Json::parse(read_text(path("merged/config.json")))["tie_word_embeddings"], false);
+  EXPECT_LT(largest_difference(scores({"merged"}), tuned), 2e-5);
+  stoa_ok(tune("half", tokens + Arguments{"--stop-after", "3"}));
+  stoa_ok(tune("half", tokens));
+  expect_same("tuned", "half");
+  stoa_ok(tune("split", tokens + split));
+  EXPECT_LT(largest_difference(scores({"split"}), tuned), 1e-3);
+  copy_adapter("tuned", "peft");
+  stoa_ok(tune("more", tokens + Arguments{"model.peft.restore_from_path=peft", "trainer.max_steps=0"}));
+  EXPECT_EQ(scores({"more"}), tuned);
+  expect_refused(tune("rows", tokens + Arguments{"model.peft.trainable_token_indices=[3]"}),
+                 "which have a low-rank branch");
+  expect_refused(tune("dora", tokens + Arguments{"model.peft.lora_tuning.use_dora=true"}),
+                 "use_dora is not for the embedding or the head, as 'transformer.wte'");
+  expect_refused(tune("saved", tokens + Arguments{"model.peft.modules_to_save=[wte]"}), "is adapted already");
+  expect_refused(tune("typo", {"model.peft.lora_tuning.target_modules=[lm_hed]"}), "did you mean 'lm_head'");
+}
+
 TEST_F(Adapter, ResumesBitForBitInAnyLayout) {
   make_base();
   const Arguments stopped{"--stop-after", "3"}, two{"--ranks", "2", "model.zero_stage=1"},

@@ -66,6 +66,14 @@ TestRun with_token_rows(TestRun run) {
   return run;
 }
 
+// Of the embedding and the head, besides layers: ranks have parts of A of the one and of B of the other.
+TestRun of_tokens(TestRun run) {
+  run = adapted(std::move(run));
+  run.config.embedding_dropout = 0.1;
+  run.config.peft.lora.target_modules = {"attention_qkv", "embedding.tokens", "head"};
+  return run;
+}
+
 std::vector<AdapterCase> adapter_cases() {
   std::vector<AdapterCase> out{{"magnitudes of one matrix for q, k and v", with_magnitudes(tiny_run(), 0)},
                                {"magnitudes of some pieces", with_magnitudes(llama_like())},
@@ -75,6 +83,8 @@ std::vector<AdapterCase> adapter_cases() {
                                {"factors of chosen layers", rescaled(llama_like())},
                                {"one matrix for q, k and v", adapted(tiny_run())},
                                {"a branch of each piece", adapted(llama_like())},
+                               {"embedding and head, tied", of_tokens(tiny_run())},
+                               {"embedding and head", of_tokens(llama_like())},
                                {"some pieces of some layers, saved modules", adapted(llama_like()), {}}};
   out[1].run.config.peft.lora.exclude_modules = {"k_proj", "up_proj"};
   out[5].run.config.peft.ia3.target_modules = {"k_proj", "o_proj", "gate_proj", "down_proj"};

@@ -55,6 +55,12 @@ CASES = {
 ROWS = [3, 80, 319]
 CASES["llama_rows"] = ("llama", BASE, dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": ROWS, "lm_head": ROWS}))
 CASES["gemma2_rows"] = ("gemma2", CASES["gemma2"][1], dict(target_modules=["q_proj"], trainable_token_indices=ROWS))
+# Branches of the embedding and of the head: of its own, or tied to the embedding, which PEFT then adapts alone, too.
+CASES["llama_tokens"] = ("llama", BASE, dict(target_modules=["q_proj", "embed_tokens", "lm_head"], rank_pattern={"lm_head": 5}))
+CASES["gpt2_tokens"] = ("gpt2", GPT2, dict(target_modules=["c_attn", "wte", "lm_head"]))
+CASES["gemma2_embedding"] = ("gemma2", CASES["gemma2"][1], dict(target_modules=["q_proj", "embed_tokens"]))
+CASES["gemma2_head"] = ("gemma2", CASES["gemma2"][1], dict(target_modules=["q_proj", "lm_head"]))
+TOKEN_NAMES = ["embed_tokens", "wte", "lm_head"]
 # IA3: name of the case, its model in CASES, keys of IA3Config (none: PEFT's defaults)
 FACTORS = {
     "ia3_llama": ("llama", {}), "ia3_gpt2": ("gpt2", {}), "ia3_bloom": ("bloom", {}), "ia3_gpt_neox": ("gpt_neox", {}),
@@ -163,6 +169,8 @@ def check(name):
         ours = ["model.peft.peft_scheme=lora", "model.peft.lora_tuning.adapter_dim=3", "model.peft.lora_tuning.alpha=12",
                 f"model.peft.lora_tuning.use_dora={str(lora.get('use_dora', False)).lower()}",
                 f"model.peft.trainable_token_indices={ROWS if 'trainable_token_indices' in lora else []}"]
+        if set(lora["target_modules"]) & set(TOKEN_NAMES):
+            ours.append(f"model.peft.lora_tuning.target_modules={json.dumps(lora['target_modules'])}")
     adapted = peft.get_peft_model(load(base), config)
     for key, parameter in adapted.named_parameters():
         if parameter.requires_grad:

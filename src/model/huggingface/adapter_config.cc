@@ -365,6 +365,8 @@ std::string write_adapter_config(const ModelSpec& spec, const std::string& base)
     if (!adapted.contains(module.path) && !(experts.joint && module.is_single_expert()) &&
         !whole.contains(module.path + ".weight"))
       others.insert(module.path);
+  for (const LinearModule& module : token_modules(spec, plan.family()))
+    if (!adapted.contains(module.path)) others.insert(module.path);
   json["target_modules"] = target_names(adapted, others);
   for (const std::string& name : target_names(parameters, {})) whole.insert(name);
   if (!whole.empty()) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "nn/low_rank.h"
+#include "nn/low_rank_rows.h"
 #include "nn/prompt_encoder.h"
 #include "nn/rescaled.h"
 #include "nn/token_rows.h"
@@ -45,6 +46,22 @@ AdapterTensor b_tensor(const ModuleGroup& group) {
   out.shape = out.experts > 1 ? Shape{out.experts, outputs, rank} : Shape{outputs, rank};
   const bool rank_major = out.experts > 1;
   return {.key = joined(group.first().linear.path, kB), .tensor = std::move(out), .rank_major = rank_major};
+}
+
+// A and B of the embedding, which are held transposed.
+std::vector<AdapterTensor> embedding_tensors(const AdaptedModule& module, const ModelConfig& config) {
+  const LinearModule& linear = module.linear;
+  const auto tensor = [&](const char* end, const Shape& shape) {
+    Tensor out;
+    out.name = joined(std::string(kAdapterPrefix) + linear.path, end);
+    out.parts = {{joined(linear.name, end), shape}};
+    out.runs = stacked(config, out.parts);
+    out.shape = {shape[1], shape[0]};
+    out.transposed = true;
+    return AdapterTensor{.key = joined(linear.path, end), .tensor = std::move(out)};
+  };
+  return {tensor(nn::LowRankRows::kA, {linear.outputs(), module.rank}),
+          tensor(nn::LowRankRows::kB, {module.rank, linear.inputs})};
 }
 
 // Without ".weight", as PEFT saves it.
@@ -170,6 +187,11 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
   for (const ModuleGroup& group : groups) {
     if (plan.config().is_ia3()) {
       out.push_back(factor_tensor(group.first(), spec.config));
+      continue;
+    }
+    if (group.first().linear.kind == ModuleKind::kEmbedding) {
+      for (AdapterTensor& tensor : embedding_tensors(group.first(), spec.config))
+        out.push_back(std::move(tensor));
       continue;
     }
     out.push_back(a_tensor(group, spec.config));

@@ -99,6 +99,17 @@ std::vector<AdapterVector> adapter_vectors() {
        97.62771,
        3.840919,
        1.218137},
+      {"embedding_and_whole_head",
+       llama,
+       "\"r\":2,\"lora_alpha\":4,\"target_modules\":[\"q_proj\",\"embed_tokens\"],\"modules_to_save\":[\"lm_"
+       "head\"],"
+       "\"rank_pattern\":{\"layers.1.self_attn.q_proj\":3},\"alpha_pattern\":{\"layers.1.self_attn.q_proj\":"
+       "9}",
+       768,
+       {-1.622346, .5088806, -1.581406, .2034827},
+       95.65796,
+       4.28979,
+       4.723563},
       {"gpt2_bias_all",
        gpt2,
        "\"r\":2,\"lora_alpha\":4,\"bias\":\"all\",\"target_modules\":[\"c_attn\"]",
@@ -351,7 +362,7 @@ TEST(AdapterPlan, NamesTheNearestTarget) {
   EXPECT_EQ(
       message("q_prj"),
       "peft.lora_tuning.target_modules: 'q_prj' is no linear layer of this model (did you mean 'q_proj'?); "
-      "it has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj");
+      "it has down_proj, embed_tokens, gate_proj, k_proj, lm_head, o_proj, q_proj, up_proj, v_proj");
   EXPECT_NE(message("(q").find("regular expression"), std::string::npos);
   EXPECT_EQ(message("*.1.self_attn.q_proj"), "no error");
   EXPECT_EQ(message("attention_qkv"), "no error");
