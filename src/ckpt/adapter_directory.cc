@@ -18,7 +18,9 @@ constexpr const char* kConfig = "adapter_config.json";
 std::string named_base(const fs::path& directory) {
   const auto json = nlohmann::json::parse(read_text(directory / kConfig), nullptr, false);
   require<DataError>(json.is_object(), "'{}' is not a JSON object", (directory / kConfig).string());
-  const auto found = json.find("base_model_name_or_path");
+  // AdapterHub's key is the second.
+  auto found = json.find("base_model_name_or_path");
+  if (found == json.end()) found = json.find("model_name");
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
@@ -35,13 +37,17 @@ bool holds_adapter(const fs::path& directory) {
   std::error_code ignored;
   return fs::is_regular_file(directory / kConfig, ignored) &&
          (TensorDirectory::exists(directory, kAdapterStem) ||
-          torch::TorchDirectory::exists(directory, kAdapterStem));
+          TensorDirectory::exists(directory, kBottleneckStem) ||
+          torch::TorchDirectory::exists(directory, kAdapterStem) ||
+          torch::TorchDirectory::exists(directory, kBottleneckTorchStem));
 }
 
 std::unique_ptr<TensorSource> open_adapter(const fs::path& directory) {
-  if (!TensorDirectory::exists(directory, kAdapterStem) &&
-      torch::TorchDirectory::exists(directory, kAdapterStem))
-    return std::make_unique<torch::TorchDirectory>(directory, kAdapterStem);
+  for (const std::string_view stem : {kAdapterStem, kBottleneckStem})
+    if (TensorDirectory::exists(directory, stem)) return std::make_unique<TensorDirectory>(directory, stem);
+  for (const std::string_view stem : {kAdapterStem, kBottleneckTorchStem})
+    if (torch::TorchDirectory::exists(directory, stem))
+      return std::make_unique<torch::TorchDirectory>(directory, stem);
   return std::make_unique<TensorDirectory>(directory, kAdapterStem);
 }
 

@@ -1,5 +1,5 @@
-// Directories that hold an adapter and no model: those of PEFT, and adapter/ of a checkpoint, which also says
-// which model it was trained on.
+// Directories that hold an adapter and no model: those of PEFT and of AdapterHub, and adapter/ of a
+// checkpoint, which also says which model it was trained on.
 #pragma once
 
 #include <filesystem>
@@ -14,9 +14,12 @@
 namespace stoa::ckpt {
 
 inline constexpr std::string_view kAdapterStem = "adapter_model";
+// Of AdapterHub, whose files of PyTorch have another name.
+inline constexpr std::string_view kBottleneckStem = "adapter", kBottleneckTorchStem = "pytorch_adapter";
 inline constexpr const char* kAdapterBase = "base_model.json";
 
-// adapter_config.json with adapter_model.safetensors or adapter_model.bin; looks at names only.
+// adapter_config.json with adapter_model.safetensors or adapter_model.bin, or as AdapterHub has it
+// adapter.safetensors or pytorch_adapter.bin; looks at names only.
 bool holds_adapter(const fs::path& directory);
 // IoError: no such files. DataError: damaged ones.
 std::unique_ptr<TensorSource> open_adapter(const fs::path& directory);

@@ -218,7 +218,7 @@ void CheckpointWriter::write_files(const fs::path& directory, TrainingState stat
   const fs::path part = directory / snapshot.part();
   const bool whole = snapshot.part() == "model";
   fs::create_directory(part);
-  write_tensors(part, whole ? kModelStem : kAdapterStem, std::move(model_tensors),
+  write_tensors(part, snapshot.stem(), std::move(model_tensors),
                 whole ? options_.max_shard_bytes : std::numeric_limits<std::uint64_t>::max(),
                 [&](ShardedWriter& writer) { snapshot.write_model(writer); });
   for (const auto& file : snapshot.model_files()) write_text(part / file.name, file.text);

@@ -33,9 +33,10 @@ class Snapshot {
   virtual ~Snapshot() = default;
   // What is written in addition to state/: "model", or "adapter" with the tensors of an adapter in one file.
   virtual std::string_view part() const { return "model"; }
-  virtual std::vector<TensorEntry> model_tensors() const = 0;  // Hugging Face names, types as stored
-  virtual void write_model(ShardedWriter& writer) = 0;         // every tensor, whole or in pieces
-  virtual std::vector<TextFile> model_files() const = 0;       // config.json, tokenizer files
+  virtual std::string_view stem() const { return kModelStem; }  // of the files of tensors there
+  virtual std::vector<TensorEntry> model_tensors() const = 0;   // Hugging Face names, types as stored
+  virtual void write_model(ShardedWriter& writer) = 0;          // every tensor, whole or in pieces
+  virtual std::vector<TextFile> model_files() const = 0;        // config.json, tokenizer files
   virtual std::vector<TensorEntry> state_tensors()
       const = 0;  // canonical names: master/…, adam.m/…, adam.v/…
   virtual void write_state(ShardedWriter& writer) = 0;

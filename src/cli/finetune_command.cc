@@ -153,7 +153,9 @@ void add_finetune_command(CLI::App& app, Context& context) {
        "--method", a->choice.method,
        "lora: low-rank adapters of all linear layers; full: all weights; dora: lora with trained norms "
        "of rows; ia3: factors of keys, values and feed-forward layers; prompt, p-tuning, prefix: virtual "
-       "tokens in front of every text. All but full leave the model as it is and are saved in PEFT's form")
+       "tokens in front of every text; adapter: small networks behind feed-forward layers. All but full "
+       "leave "
+       "the model as it is and are saved in PEFT's form, adapter in AdapterHub's")
       ->capture_default_str()
       ->check(CLI::IsMember(finetune_methods()));
   std::vector<std::string> objectives;

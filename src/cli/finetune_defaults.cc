@@ -28,9 +28,10 @@ struct Method {
   const char* scheme;
   double rate;
 };
-constexpr Method kMethods[] = {{"lora", "lora", 10},    {"full", "none", 1},      {"dora", "lora", 10},
-                               {"ia3", "ia3", 50},      {"prompt", "prompt", 50}, {"p-tuning", "ptuning", 5},
-                               {"prefix", "prefix", 50}};
+constexpr Method kMethods[] = {{"lora", "lora", 10},     {"full", "none", 1},
+                               {"dora", "lora", 10},     {"ia3", "ia3", 50},
+                               {"prompt", "prompt", 50}, {"p-tuning", "ptuning", 5},
+                               {"prefix", "prefix", 50}, {"adapter", "adapter", 10}};
 
 const Method& method_of(const std::string& name) {
   return *std::find_if(std::begin(kMethods), std::end(kMethods),
@@ -82,10 +83,11 @@ std::vector<std::string> keys_of_adapter(const FinetuneChoice& choice, const inf
   require<ConfigError>(peft.is_lora() && choice.method == (dora ? "dora" : "lora"),
                        "{} is an adapter of method {}, which is trained further with --method {}{}",
                        choice.model,
-                       peft.is_ia3()     ? "ia3"
-                       : !peft.is_lora() ? "prompt, p-tuning or prefix"
-                       : dora            ? "dora"
-                                         : "lora",
+                       peft.is_ia3()          ? "ia3"
+                       : peft.is_bottleneck() ? "adapter"
+                       : !peft.is_lora()      ? "prompt, p-tuning or prefix"
+                       : dora                 ? "dora"
+                                              : "lora",
                        dora ? "dora" : "lora",
                        peft.is_lora() ? "" : " alone: give its model, and model.peft.restore_from_path");
   const auto key = [](const char* name, const std::string& value) {

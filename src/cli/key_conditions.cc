@@ -70,6 +70,8 @@ void add_model(List& list) {
            [](const RunConfig& c) { return c.model.peft.is_lora(); });
   list.add("model.peft", {"ia3_tuning.*"}, {scheme}, "peft_scheme ia3",
            [](const RunConfig& c) { return c.model.peft.is_ia3(); });
+  list.add("model.peft", {"adapter_tuning.*"}, {scheme}, "peft_scheme adapter",
+           [](const RunConfig& c) { return c.model.peft.is_bottleneck(); });
   list.add("model.peft", {"modules_to_save"}, {scheme}, "peft_scheme lora or ia3",
            [](const RunConfig& c) { return c.model.peft.is_lora() || c.model.peft.is_ia3(); });
   list.add("model.peft", {"trainable_token_indices"}, {scheme}, "peft_scheme lora",

@@ -70,6 +70,13 @@ void name_layers(model::LoraConfig& c, const std::vector<model::LinearModule>& a
   }
 }
 
+// AdapterHub names layers that have none.
+void select_layers(model::BottleneckConfig& c, std::int64_t layers) {
+  for (std::int64_t layer = 0; layer < layers && !c.leave_out.empty(); ++layer)
+    if (std::find(c.leave_out.begin(), c.leave_out.end(), layer) == c.leave_out.end())
+      c.layer_selection.push_back(layer + 1);
+}
+
 bool ends_branch(const std::string& name, std::string& path) {
   for (const std::string_view end :
        {std::string_view(".lora_A.weight"), std::string_view(nn::LowRankRows::kA)})
@@ -126,6 +133,8 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
         if (values.shape.front() == 1) inputs.push_back(targets.back());
       }
     require<DataError>(!targets.empty(), "'{}' holds no factor of IA3", directory.string());
+  } else if (config.peft.is_bottleneck()) {
+    select_layers(config.peft.bottleneck, base.config.num_layers);
   } else if (config.peft.peft_scheme == model::PeftScheme::kPTuning) {
     config.peft.peft_scheme = model::PeftScheme::kPrompt;  // what the encoder made is all that is used
   }
@@ -140,11 +149,13 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted)
     : directory_(directory), model_(adapted) {
   const model::PeftConfig theirs = adapter_config(directory), &ours = adapted.config.peft;
-  const auto text = [](const model::PeftConfig& c) {
+  const auto text = [&](const model::PeftConfig& c) {
     if (c.has_virtual_tokens())
       return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
                          c.peft_scheme == model::PeftScheme::kPrefix ? "prefix" : "prompt or ptuning");
     if (c.is_ia3()) return std::string("IA3");
+    if (c.is_bottleneck())
+      return fmt::format("bottlenecks of width {}", c.bottleneck.width(adapted.config.hidden_size));
     const std::size_t rows = c.trainable_token_indices.size();
     return fmt::format("rank {}, alpha {}{}{}{}", c.lora.adapter_dim,
                        c.lora.alpha.value_or(static_cast<double>(c.lora.adapter_dim)),
@@ -162,7 +173,9 @@ void AdapterFiles::scatter_values() {
   const bool virtual_tokens = model_.config.peft.has_virtual_tokens();
   std::map<std::string, FileValues> files =
       virtual_tokens ? read_virtual_values(directory)
-                     : read_adapter_values(directory, model_, model_.adapters->family());
+      : model_.config.peft.is_bottleneck()
+          ? read_bottleneck_values(directory, model_)
+          : read_adapter_values(directory, model_, model_.adapters->family());
   // An encoder of p-tuning is not needed where its result is used, and PEFT's files have none.
   const bool encodes = virtual_tokens && model_.adapters->prompt() &&
                        model_.adapters->prompt()->encoder != nn::PromptEncoderKind::kNone;

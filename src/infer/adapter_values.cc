@@ -8,6 +8,7 @@
 #include "ckpt/adapter_directory.h"
 #include "ckpt/convert.h"
 #include "model/huggingface/adapter_tensors.h"
+#include "model/huggingface/bottleneck_files.h"
 #include "nn/low_rank.h"
 #include "nn/low_rank_rows.h"
 #include "nn/rescaled.h"
@@ -218,6 +219,26 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
       "'{}' is no adapter of this model ({}, {} layers of width {}): it has {}; the model has {}",
       directory.string(), family.type, base.config.num_layers, base.config.hidden_size, some_of(unknown),
       some_of({paths.begin(), paths.end()}));
+  return out;
+}
+
+std::map<std::string, FileValues> read_bottleneck_values(const std::filesystem::path& directory,
+                                                         const model::ModelSpec& adapted) {
+  std::set<std::string> keys;
+  for (const hf::AdapterTensor& tensor : hf::bottleneck_tensors(adapted)) keys.insert(tensor.key);
+  const std::unique_ptr<ckpt::TensorSource> source = ckpt::open_adapter(directory);
+  std::map<std::string, FileValues> out;
+  std::vector<std::string> unknown;
+  for (const ckpt::TensorEntry* entry : source->entries()) {
+    const std::string key = hf::bottleneck_key(entry->name), known = key.empty() ? "" : same_path(key, keys);
+    if (known.empty())
+      unknown.push_back(entry->name);
+    else
+      require<DataError>(out.emplace(known, values_of(*source, *entry)).second,
+                         "'{}': two tensors belong to '{}'", directory.string(), known);
+  }
+  require<DataError>(unknown.empty(), "'{}' is no adapter of this model: it has {}; the model has {}",
+                     directory.string(), some_of(unknown), some_of({keys.begin(), keys.end()}));
   return out;
 }
 

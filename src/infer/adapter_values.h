@@ -25,6 +25,11 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
                                                       const model::ModelSpec& base,
                                                       const model::huggingface::Family& family);
 
+// The tensors of AdapterHub's adapter of `adapted`, by the keys of bottleneck_tensors(), whatever the
+// adapter's name. DataError: tensors that belong to none of them, values that are not finite.
+std::map<std::string, FileValues> read_bottleneck_values(const std::filesystem::path& directory,
+                                                         const model::ModelSpec& adapted);
+
 // All tensors of an adapter of virtual tokens, by name in the file. DataError: values that are not finite.
 std::map<std::string, FileValues> read_virtual_values(const std::filesystem::path& directory);
 

@@ -144,6 +144,10 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
       base.directory().string());
   require<ConfigError>(plan.virtual_tokens() == 0,
                        "an adapter of virtual tokens adds no values to weights: use it with --adapter");
+  require<ConfigError>(
+      !plan.config().is_bottleneck(),
+      "bottlenecks are layers of their own, with a function in them: they cannot be merged into "
+      "weights; use the adapter with --adapter");
   const hf::Family& family = *base.description().family;
   // By piece: its module.
   std::map<std::string, const model::AdaptedModule*> modules;

@@ -94,7 +94,14 @@ void grow_for(ModelFiles& base, const fs::path& adapter) {
                          adapter.string(), token, vocabulary);
     end = std::max(end, token + 1);
   }
-  if (end > vocabulary) base.grow({vocabulary, end - vocabulary});
+  if (end == vocabulary) return;
+  for (const ckpt::TensorEntry* entry : source->entries())
+    require<ConfigError>(
+        entry->name.find(".lora_embedding_A") == entry->name.npos,
+        "'{}' belongs to a model with {} tokens ({}), the model has {}: save the model that it was "
+        "trained on, with its new tokens, and give that",
+        adapter.string(), end, entry->name, vocabulary);
+  base.grow({vocabulary, end - vocabulary});
 }
 
 }  // namespace stoa::infer

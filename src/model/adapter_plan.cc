@@ -287,6 +287,10 @@ AdapterPlan::AdapterPlan(const ModelSpec& base)
     check_virtual_tokens(base);
     return;
   }
+  if (config_.is_bottleneck()) {
+    check_bottlenecks(base);
+    return;
+  }
   if (config_.is_ia3())
     choose_rescaled(base);
   else
@@ -418,6 +422,74 @@ bool is_selected(const LinearModule& module, const std::vector<std::int64_t>& se
 bool saves_head(const ModelConfig& c) { return c.kind == ModelKind::kGpt && c.task.labelled(); }
 
 }  // namespace
+
+void AdapterPlan::check_bottlenecks(const ModelSpec& base) const {
+  const ModelConfig& c = base.config;
+  require<ConfigError>(config_.modules_to_save.empty() && !c.task.labelled(),
+                       "peft_scheme adapter trains bottlenecks alone: take lora or ia3 for a {}",
+                       c.task.labelled() ? "classification, whose head is trained with them"
+                                         : "module that "
+                                           "is trained in full (modules_to_save)");
+  require<ConfigError>(
+      c.norm_placement == NormPlacement::kBefore,
+      "peft_scheme adapter is for layers that are normalised before, or after the sum (BERT): "
+      "this model's are normalised after their branches; take lora");
+  require_layers(config_.bottleneck.layer_selection, c.num_layers, "adapter_tuning");
+  const std::int64_t width = config_.bottleneck.width(hidden_);
+  require<ConfigError>(
+      width <= hidden_,
+      "peft.adapter_tuning: a width of {} is above the model's of {}: a bottleneck is narrower", width,
+      hidden_);
+}
+
+namespace {
+
+ops::ActivationKind bottleneck_activation(BottleneckActivation activation) {
+  switch (activation) {
+    case BottleneckActivation::kRelu:
+      return ops::ActivationKind::kRelu;
+    case BottleneckActivation::kSwish:
+      return ops::ActivationKind::kSilu;
+    case BottleneckActivation::kGelu:
+      return ops::ActivationKind::kGelu;
+    case BottleneckActivation::kGeluNew:
+      return ops::ActivationKind::kGeluTanh;
+    case BottleneckActivation::kTanh:
+      return ops::ActivationKind::kTanh;
+    case BottleneckActivation::kSigmoid:
+      return ops::ActivationKind::kSigmoid;
+  }
+  fail<InternalError>("unknown function of a bottleneck");
+}
+
+}  // namespace
+
+std::optional<nn::BottleneckOptions> AdapterPlan::bottleneck(const Branch& branch,
+                                                             const parallel::TensorPlace& place) const {
+  const BottleneckConfig& c = config_.bottleneck;
+  const bool both = c.type == BottleneckType::kDoubleSequential;
+  const auto& selected = c.layer_selection;
+  if (!config_.is_bottleneck() || (branch.attention && !both) ||
+      (!selected.empty() && std::find(selected.begin(), selected.end(), branch.layer + 1) == selected.end()))
+    return std::nullopt;
+  nn::BottleneckOptions out;
+  out.name = fmt::format("{}.{}.adapter", branch.block, branch.attention ? "attention" : "mlp");
+  out.reads = both              ? nn::BottleneckReads::kBranch
+              : c.is_parallel() ? nn::BottleneckReads::kStream
+                                : nn::BottleneckReads::kSum;
+  out.hidden = hidden_;
+  out.width = c.width(hidden_);
+  out.activation = bottleneck_activation(c.activation());
+  out.scale = c.scale();
+  // Initial values as in AdapterHub: those of BERT, or a network that adds nothing yet.
+  out.down = out.up = {nn::InitKind::kNormal, 0.02};
+  if (c.is_parallel()) {
+    out.down = {nn::InitKind::kUniform, 1 / std::sqrt(static_cast<double>(hidden_))};
+    out.up = {nn::InitKind::kZeros, 0};
+  }
+  out.place = place;
+  return out;
+}
 
 void AdapterPlan::choose_modules(const ModelSpec& base) {
   const LoraConfig& c = lora();

@@ -14,6 +14,7 @@
 #include "model/huggingface/tensor_map.h"
 #include "model/model_spec.h"
 #include "nn/adapter_policy.h"
+#include "nn/bottleneck.h"
 
 namespace stoa::model {
 
@@ -86,12 +87,23 @@ class AdapterPlan final : public nn::AdapterPolicy {
   std::int64_t virtual_tokens() const override { return config_.virtual_count(); }
   std::optional<nn::PromptOptions> prompt() const override;
   std::optional<nn::PrefixOptions> prefix() const override;
+  // The bottleneck of a branch of a layer; none: it has none. `block`: the layer's name ("layers.0"); layers
+  // of an encoder-decoder count from the first of its encoder.
+  struct Branch {
+    std::int64_t layer = 0;
+    std::string block;
+    bool attention = false;
+  };
+  std::optional<nn::BottleneckOptions> bottleneck(const Branch& branch,
+                                                  const parallel::TensorPlace& place) const;
   const std::vector<std::int64_t>& token_rows() const override { return token_rows_; }
   bool head_rows() const override { return config_.trainable_token_head; }
 
  private:
   // ConfigError: a kind of model in which virtual tokens have no place.
   void check_virtual_tokens(const ModelSpec& base) const;
+  // ConfigError: a kind of model in which bottlenecks have no place.
+  void check_bottlenecks(const ModelSpec& base) const;
   void choose_modules(const ModelSpec& base);
   void choose_rescaled(const ModelSpec& base);
   void choose_trained(const ModelSpec& base);

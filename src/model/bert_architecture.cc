@@ -115,12 +115,15 @@ std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
   o.attention.window = 0;  // a bias by distance
   if (spec_.config.bert.relative_attention_num_buckets) o.attention.relative_bias = relative_bias(layer);
   if (spec_.config.bert.pre_norm) return pre_norm_block(std::move(o), layer);
-  return std::make_unique<nn::PostNormBlock>(nn::PostNormBlockOptions{.name = o.name,
-                                                                      .norm = o.norm,
-                                                                      .attention = o.attention,
-                                                                      .mlp = o.mlp,
-                                                                      .dropout = o.dropout,
-                                                                      .precision = o.precision});
+  return std::make_unique<nn::PostNormBlock>(
+      nn::PostNormBlockOptions{.name = o.name,
+                               .norm = o.norm,
+                               .attention = o.attention,
+                               .mlp = o.mlp,
+                               .attention_adapter = o.attention_adapter,
+                               .mlp_adapter = o.mlp_adapter,
+                               .dropout = o.dropout,
+                               .precision = o.precision});
 }
 
 std::unique_ptr<nn::Head> BertArchitecture::class_head() const {

@@ -1,6 +1,7 @@
 // Gradients of whole models against central differences in fp64, on the reference backend.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "model/adapter_plan.h"
@@ -92,6 +93,29 @@ std::vector<Case> cases() {
     tokens.config.peft.lora.target_modules = {"v_proj", "embed_tokens", "lm_head"};
     tokens.config.peft.lora.rank_pattern = {"lm_head=3"};
     out.push_back(tokens);
+  }
+  const auto bottleneck = [&](const char* name, ModelConfig config, BottleneckType type) {
+    Case one{name, std::move(config)};
+    one.config.peft.peft_scheme = PeftScheme::kAdapter;
+    one.config.peft.bottleneck.type = type;
+    one.config.peft.bottleneck.adapter_dim = 3;
+    one.config.peft.bottleneck.scaling = 1.5;
+    // Relu has no derivative at zero, near which differences may step.
+    one.config.peft.bottleneck.non_linearity = BottleneckActivation::kSwish;
+    one.config.hidden_dropout = 0.1;
+    out.push_back(one);
+  };
+  for (const auto& [type, names] :
+       {std::pair(BottleneckType::kSequential, std::array{"pfeiffer", "pfeiffer_parallel", "pfeiffer_bert"}),
+        std::pair(BottleneckType::kDoubleSequential,
+                  std::array{"houlsby", "houlsby_parallel", "houlsby_bert"}),
+        std::pair(BottleneckType::kParallel, std::array{"beside", "beside_parallel", "beside_bert"})}) {
+    bottleneck(names[0], llama(), type);
+    ModelConfig parallel = tiny();
+    parallel.use_parallel_residual = true;
+    parallel.num_ln_in_parallel_attn = 1;
+    bottleneck(names[1], parallel, type);
+    bottleneck(names[2], bert(), type);
   }
   Case words{"lora_of_tokens_of_an_encoder", bert()};
   words.config.hidden_dropout = words.config.embedding_dropout = 0.1;

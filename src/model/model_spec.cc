@@ -280,6 +280,10 @@ nn::TransformerBlockOptions block_options(const ModelSpec& spec, std::int64_t la
     out.attention.prefix_constants = prefix_constants(c);
     out.attention.vocabulary = spec.vocabulary;
   }
+  if (spec.adapters) {
+    out.attention_adapter = spec.adapters->bottleneck({layer, name, true}, place);
+    out.mlp_adapter = spec.adapters->bottleneck({layer, name, false}, place);
+  }
   out.attention.delta = delta_sizes(c, layer);
   out.attention.output_gate = c.attention_output_gate;
   if (out.attention.delta) out.attention.name = name + ".delta";

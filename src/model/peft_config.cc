@@ -1,5 +1,6 @@
 #include "model/peft_config.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -11,12 +12,13 @@ using config::EnumName;
 using config::Section;
 
 std::span<const EnumName<PeftScheme>> enum_names(PeftScheme) {
-  static constexpr std::array<EnumName<PeftScheme>, 6> kNames{{{"none", PeftScheme::kNone},
+  static constexpr std::array<EnumName<PeftScheme>, 7> kNames{{{"none", PeftScheme::kNone},
                                                                {"lora", PeftScheme::kLora},
                                                                {"ia3", PeftScheme::kIa3},
                                                                {"ptuning", PeftScheme::kPTuning},
                                                                {"prompt", PeftScheme::kPrompt},
-                                                               {"prefix", PeftScheme::kPrefix}}};
+                                                               {"prefix", PeftScheme::kPrefix},
+                                                               {"adapter", PeftScheme::kAdapter}}};
   return kNames;
 }
 
@@ -40,7 +42,82 @@ std::span<const EnumName<PromptEncoder>> enum_names(PromptEncoder) {
   return kNames;
 }
 
+std::span<const EnumName<BottleneckType>> enum_names(BottleneckType) {
+  static constexpr std::array<EnumName<BottleneckType>, 7> kNames{
+      {{"seq_bn", BottleneckType::kSequential},
+       {"double_seq_bn", BottleneckType::kDoubleSequential},
+       {"par_bn", BottleneckType::kParallel},
+       {"pfeiffer", BottleneckType::kSequential},
+       {"houlsby", BottleneckType::kDoubleSequential},
+       {"parallel", BottleneckType::kParallel},
+       {"parallel_adapter", BottleneckType::kParallel}}};
+  return kNames;
+}
+
+std::span<const EnumName<BottleneckActivation>> enum_names(BottleneckActivation) {
+  static constexpr std::array<EnumName<BottleneckActivation>, 6> kNames{
+      {{"relu", BottleneckActivation::kRelu},
+       {"swish", BottleneckActivation::kSwish},
+       {"gelu", BottleneckActivation::kGelu},
+       {"gelu_new", BottleneckActivation::kGeluNew},
+       {"tanh", BottleneckActivation::kTanh},
+       {"sigmoid", BottleneckActivation::kSigmoid}}};
+  return kNames;
+}
+
+std::int64_t BottleneckConfig::width(std::int64_t hidden) const {
+  if (adapter_dim) return *adapter_dim;
+  return std::max<std::int64_t>(1,
+                                static_cast<std::int64_t>(static_cast<double>(hidden) /
+                                                          reduction_factor.value_or(is_parallel() ? 2 : 16)));
+}
+
+BottleneckActivation BottleneckConfig::activation() const {
+  const bool both = type == BottleneckType::kDoubleSequential;
+  return non_linearity.value_or(both ? BottleneckActivation::kSwish : BottleneckActivation::kRelu);
+}
+
 namespace {
+
+void declare_bottleneck(Section<BottleneckConfig>& s) {
+  using C = BottleneckConfig;
+  s.field("type", &C::type)
+      .nemo_default("parallel_adapter")
+      .help(
+          "Where bottlenecks are and what they read, by the names of AdapterHub: seq_bn (or pfeiffer) after "
+          "feed-forward layers, of the stream; double_seq_bn (or houlsby) after attention and feed-forward "
+          "layers, of what these wrote; par_bn (or parallel, parallel_adapter) next to feed-forward layers, "
+          "of "
+          "the stream before them.");
+  s.field("adapter_dim", &C::adapter_dim)
+      .range(1, 1 << 20)
+      .derived("hidden_size / reduction_factor")
+      .nemo_default("32")
+      .help("Width of a bottleneck.");
+  s.field("reduction_factor", &C::reduction_factor)
+      .above(0)
+      .range(0, 1e6)
+      .derived("16; 2 of par_bn")
+      .help("hidden_size over the width, where adapter_dim is not given.");
+  s.field("non_linearity", &C::non_linearity)
+      .derived("relu; swish of double_seq_bn")
+      .help("The function in a bottleneck.");
+  s.field("scaling", &C::scaling)
+      .above(0)
+      .range(0, 1e6)
+      .derived("1; 4 of par_bn")
+      .help("What bottlenecks add is multiplied by it.");
+  s.field("layer_selection", &C::layer_selection)
+      .range(1, 10000)
+      .help(
+          "Layers of the model with bottlenecks, numbered from 1, those of an encoder before those of its "
+          "decoder. Empty: all.");
+  s.validate({"adapter_dim", "reduction_factor"}, [](const C& c) {
+    require<ConfigError>(!c.adapter_dim || !c.reduction_factor,
+                         "peft.adapter_tuning: adapter_dim and reduction_factor both give the width: leave "
+                         "out one of them");
+  });
+}
 
 void declare_virtual_tokens(Section<VirtualTokenConfig>& s) {
   using C = VirtualTokenConfig;
@@ -147,7 +224,9 @@ void declare_peft(Section<PeftConfig>& s) {
       .help(
           "Parameter-efficient tuning of a model (restore_from_path), whose own weights are not changed: "
           "lora adds low-rank branches to linear layers (LoRA, 2106.09685); ia3 multiplies what some of them "
-          "write or read by factors (IA3, 2205.05638); prompt puts trained embeddings "
+          "write or read by factors (IA3, 2205.05638); adapter adds small networks between them "
+          "(1902.00751); "
+          "prompt puts trained embeddings "
           "in "
           "front of every text (prompt tuning, 2104.08691); ptuning likewise, made by a small network "
           "(p-tuning, 2103.10385); prefix puts trained keys and values there, in every layer (prefix tuning, "
@@ -172,6 +251,7 @@ void declare_peft(Section<PeftConfig>& s) {
           "listed.");
   s.section("lora_tuning", &C::lora, declare_lora, "For peft_scheme lora.");
   s.section("ia3_tuning", &C::ia3, declare_ia3, "For peft_scheme ia3.");
+  s.section("adapter_tuning", &C::bottleneck, declare_bottleneck, "For peft_scheme adapter.");
   s.section("p_tuning", &C::virtual_tokens, declare_virtual_tokens,
             "For peft_scheme ptuning, prompt, prefix.");
   s.validate({"peft_scheme", "trainable_token_indices"}, [](const C& c) {

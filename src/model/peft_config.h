@@ -11,8 +11,13 @@
 
 namespace stoa::model {
 
-// kPTuning, kPrompt and kPrefix put virtual tokens in front of every text.
-enum class PeftScheme { kNone, kLora, kIa3, kPTuning, kPrompt, kPrefix };
+// kPTuning, kPrompt and kPrefix put virtual tokens in front of every text. kAdapter: bottlenecks.
+enum class PeftScheme { kNone, kLora, kIa3, kPTuning, kPrompt, kPrefix, kAdapter };
+// Where bottlenecks are and what they read (nn/bottleneck.h), by AdapterHub's names: kSequential after
+// feed-forward layers, reading the sum (Pfeiffer); kDoubleSequential after both, reading the branch
+// (Houlsby); kParallel next to feed-forward layers (He).
+enum class BottleneckType { kSequential, kDoubleSequential, kParallel };
+enum class BottleneckActivation { kRelu, kSwish, kGelu, kGeluNew, kTanh, kSigmoid };
 // The network of kPTuning (nn/adapter_policy.h).
 enum class PromptEncoder { kMlp, kLstm, kTensorMlp };
 // Initial values of the matrix A of a low-rank branch: kKaiming is uniform within 1 / sqrt(inputs) (PEFT's
@@ -26,6 +31,8 @@ std::span<const config::EnumName<PeftScheme>> enum_names(PeftScheme);
 std::span<const config::EnumName<LowRankInit>> enum_names(LowRankInit);
 std::span<const config::EnumName<AdapterBias>> enum_names(AdapterBias);
 std::span<const config::EnumName<PromptEncoder>> enum_names(PromptEncoder);
+std::span<const config::EnumName<BottleneckType>> enum_names(BottleneckType);
+std::span<const config::EnumName<BottleneckActivation>> enum_names(BottleneckActivation);
 
 struct LoraConfig {
   std::int64_t adapter_dim = 16;  // rank
@@ -49,6 +56,23 @@ struct Ia3Config {
   std::vector<std::int64_t> layer_selection;     // as of LoRA
 };
 
+struct BottleneckConfig {
+  BottleneckType type = BottleneckType::kSequential;
+  std::optional<std::int64_t> adapter_dim;            // null: hidden size / reduction_factor
+  std::optional<double> reduction_factor;             // null: 16; 2 of kParallel
+  std::optional<BottleneckActivation> non_linearity;  // null: relu; swish of kDoubleSequential
+  std::optional<double> scaling;                      // null: 1; 4 of kParallel
+  std::vector<std::int64_t> layer_selection;          // as of LoRA
+  // No key: of adapters of AdapterHub, layers that are not selected, numbered from 0.
+  std::vector<std::int64_t> leave_out;
+
+  bool is_parallel() const { return type == BottleneckType::kParallel; }
+  // With what null means.
+  std::int64_t width(std::int64_t hidden) const;
+  BottleneckActivation activation() const;
+  double scale() const { return scaling.value_or(is_parallel() ? 4 : 1); }
+};
+
 struct VirtualTokenConfig {
   std::int64_t virtual_tokens = 10;
   PromptEncoder encoder_type = PromptEncoder::kMlp;
@@ -69,12 +93,14 @@ struct PeftConfig {
   bool trainable_token_head = true;
   LoraConfig lora;
   Ia3Config ia3;
+  BottleneckConfig bottleneck;
   VirtualTokenConfig virtual_tokens;
 
   bool active() const { return peft_scheme != PeftScheme::kNone; }
   bool is_lora() const { return peft_scheme == PeftScheme::kLora; }
   bool is_ia3() const { return peft_scheme == PeftScheme::kIa3; }
-  bool has_virtual_tokens() const { return active() && !is_lora() && !is_ia3(); }
+  bool is_bottleneck() const { return peft_scheme == PeftScheme::kAdapter; }
+  bool has_virtual_tokens() const { return active() && !is_lora() && !is_ia3() && !is_bottleneck(); }
   // In front of every text.
   std::int64_t virtual_count() const { return has_virtual_tokens() ? virtual_tokens.virtual_tokens : 0; }
 };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/adapter_plan.h"
 #include "nn/encoder_decoder_block.h"
 #include "nn/lm_head.h"
 #include "nn/target_head.h"
@@ -87,6 +88,10 @@ std::unique_ptr<nn::Block> T5Architecture::block(std::int64_t layer) const {
   o.mlp = same.mlp;
   // Files name the one matrix of a plain layer unlike the two of a gated one.
   o.mlp.name = name + (o.mlp.gated ? ".mlp" : ".dense");
+  if (spec_.adapters) {
+    o.attention_adapter = spec_.adapters->bottleneck({layer, name, true}, options_.place);
+    o.mlp_adapter = spec_.adapters->bottleneck({layer, name, false}, options_.place);
+  }
   o.dropout = same.dropout;
   o.precision = options_.precision;
   o.source_tokens = options_.tokens * c.encoder_seq_length / c.sample_length();

@@ -128,10 +128,19 @@ Batch random_batch(const ModelSpec& spec, std::int64_t rows) {
 
 // Every parameter's gradient at some places by central differences, with dropout.
 TEST(T5, GradientsMatchDifferences) {
-  for (const int version : {0, 1, 2}) {
+  // Then with bottlenecks of each type.
+  for (const int version : {0, 1, 2, 3, 4, 5}) {
     ModelSpec spec = tiny(version == 0);
     spec.config.t5.relative_bias_per_layer = version == 2;
     spec.config.hidden_dropout = spec.config.attention_dropout = spec.config.embedding_dropout = 0.1;
+    if (version >= 3) {
+      spec.config.peft.peft_scheme = PeftScheme::kAdapter;
+      spec.config.peft.bottleneck.type = static_cast<BottleneckType>(version - 3);
+      spec.config.peft.bottleneck.adapter_dim = 3;
+      spec.config.peft.bottleneck.scaling = 1.5;
+      spec.config.peft.bottleneck.non_linearity = BottleneckActivation::kSwish;
+      spec = resolve_model(spec.config, spec.vocabulary);
+    }
     Model model(spec, options_of(spec, testing::fp64(), 2), testing::reference());
     model.initialize_all(5);
     Batch batch = random_batch(spec, 2);
@@ -140,6 +149,7 @@ TEST(T5, GradientsMatchDifferences) {
     for (const auto& tensor : canonical_tensors(spec))
       gradients[tensor.name] = model.canonical(tensor.name, true);
     for (const auto& tensor : canonical_tensors(spec)) {
+      if (!tensor.trained) continue;
       const TensorView view = model.canonical_view(tensor.name);
       const std::int64_t n = view.elements();
       for (const std::int64_t i : {std::int64_t{0}, n / 3, n - 1}) {

@@ -1,11 +1,14 @@
 #include "nn/encoder_decoder_block.h"
 
+#include "nn/adapted_sublayer.h"
 #include "nn/dropout.h"
 
 namespace stoa::nn {
 
 EncoderDecoderBlock::EncoderDecoderBlock(const EncoderDecoderBlockOptions& options)
-    : options_(options), attention_(options.attention), mlp_(options.mlp) {
+    : options_(options),
+      attention_(adapted(std::make_unique<SelfAttention>(options.attention), options.attention_adapter)),
+      mlp_(adapted(std::make_unique<Mlp>(options.mlp), options.mlp_adapter)) {
   if (options.cross) cross_.emplace(*options.cross);
   const auto add = [&](const std::string& norm, const std::string& name) {
     steps_.push_back({name, Norm(norm, options.norm, options.attention.hidden, options.attention.place,
@@ -62,9 +65,9 @@ void EncoderDecoderBlock::declare(ParamList& params, ActivationTable& table, std
     if (is_cross(i))
       cross_->declare(params, table, source, target, precision, step.normed, memory_);
     else if (i == 0)
-      attention_.declare(params, table, mine, precision, step.normed);
+      attention_->declare(params, table, mine, precision, step.normed);
     else
-      mlp_.declare(params, table, mine, precision, step.normed);
+      mlp_->set_stream(step.sum), mlp_->declare(params, table, mine, precision, step.normed);
     if (i + 1 < steps_.size())
       step.branch = activation(step.name + ".branch", precision.compute, shape, Producer::kBranch, i,
                                &EncoderDecoderBlock::make_branch);
@@ -78,7 +81,7 @@ EncoderDecoderBlock::Rows EncoderDecoderBlock::split(const Pass& pass, TensorVie
 }
 
 const Sublayer& EncoderDecoderBlock::sublayer(std::size_t step) const {
-  return step == 0 ? static_cast<const Sublayer&>(attention_) : mlp_;
+  return step == 0 ? *attention_ : *mlp_;
 }
 int EncoderDecoderBlock::last_of(std::size_t step) const {
   return is_cross(step) ? cross_->last() : sublayer(step).last();
@@ -159,9 +162,9 @@ void EncoderDecoderBlock::forward(Pass& whole, Saved& saved, TensorView out) {
 void EncoderDecoderBlock::backward(Pass& whole, Saved& saved, Which which, TensorView dout, TensorView din) {
   Pass pass = whole.on(part() == RowPart::kSource ? *whole.batch.source : *whole.batch.target);
   if (which == Which::kWeight) {
-    mlp_.backward_weight(pass, saved);
+    mlp_->backward_weight(pass, saved);
     if (cross_) cross_->backward_weight(pass, saved);
-    attention_.backward_weight(pass, saved);
+    attention_->backward_weight(pass, saved);
     return;
   }
   const DType compute = options_.precision.compute;
@@ -199,10 +202,16 @@ void EncoderDecoderBlock::backward(Pass& whole, Saved& saved, Which which, Tenso
     dropout_backward(pass, dropout(pass, end - 1), from.mine, dbranch);
   }
   for (std::size_t i = end; i-- > 0;) {
-    if (is_cross(i))
+    if (is_cross(i)) {
       cross_->backward(pass, saved, which, dbranch, dnormed, dmemory);
-    else
+    } else {
+      const TensorView direct = sublayer(i).stream_gradient(pass, saved, dbranch);
       sublayer(i).backward(pass, saved, which, dbranch, dnormed);
+      if (direct) {
+        ops::run(pass.ops, ops::AddTo{.x = dstream, .y = direct});
+        dstream = direct;
+      }
+    }
     const TensorView next = i > 0 ? stash(i - 1) : TensorView();
     steps_[i].norm.backward(pass, {.x = x[i],
                                    .stats = stats[i],

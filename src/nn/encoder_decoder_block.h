@@ -6,6 +6,7 @@
 #pragma once
 
 #include "nn/attention.h"
+#include "nn/bottleneck.h"
 #include "nn/cross_attention.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
@@ -18,6 +19,7 @@ struct EncoderDecoderBlockOptions {
   SelfAttentionOptions attention;
   std::optional<CrossAttentionOptions> cross;  // of a decoder's block
   MlpOptions mlp;
+  std::optional<BottleneckOptions> attention_adapter, mlp_adapter;  // bottlenecks of these branches
   std::string final_norm;  // name of the norm of the encoder's output; "" in all blocks but the last
   float dropout = 0;       // of all branches, and of the encoder's output
   Precision precision;
@@ -65,9 +67,9 @@ class EncoderDecoderBlock final : public Block {
   DropoutRows dropout(const Pass& pass, std::size_t step) const;
 
   EncoderDecoderBlockOptions options_;
-  SelfAttention attention_;
+  std::unique_ptr<Sublayer> attention_;
   std::optional<CrossAttention> cross_;
-  Mlp mlp_;
+  std::unique_ptr<Sublayer> mlp_;
   std::vector<Step> steps_;
   int input_ = -1, memory_ = -1;  // memory: the encoder's output in compute precision
 };

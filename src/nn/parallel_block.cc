@@ -45,12 +45,14 @@ void ParallelBlock::declare(Branch& branch, ParamList& params, ActivationTable& 
   };
   if (!branch.norm) {
     branch.normed = attention_.normed, branch.stats = attention_.stats;
+    branch.layer->set_stream(input_);
     branch.layer->declare(params, table, tokens, options_.precision, branch.normed);
     return;
   }
   branch.norm->declare(params);
   branch.normed = activation(".output", options_.precision.compute, options_.attention.hidden, true);
   branch.stats = activation(".statistics", options_.precision.vectors(), 2, false);
+  branch.layer->set_stream(input_);
   branch.layer->declare(params, table, tokens, options_.precision, branch.normed);
 }
 
@@ -79,7 +81,7 @@ void ParallelBlock::forward(Pass& pass, Saved& saved, TensorView out) {
 }
 
 TensorView ParallelBlock::layer_backward(const Branch& branch, Pass& pass, Saved& saved, Which which,
-                                         TensorView dout) const {
+                                         TensorView dout, TensorView& dstream) const {
   const DropoutRows mask = dropout(pass, branch);
   const DType compute = options_.precision.compute;
   TensorView dbranch = dout;  // without dropout, a cast or a stash, which need a copy
@@ -88,6 +90,7 @@ TensorView ParallelBlock::layer_backward(const Branch& branch, Pass& pass, Saved
     dropout_backward(pass, mask, dout, dbranch);
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
+  dstream = branch.layer->stream_gradient(pass, saved, dbranch);
   branch.layer->backward(pass, saved, which, dbranch, dnormed);
   pass.show_gradient(options_.name + branch.norm_label, ".output", dnormed);
   return dnormed;
@@ -115,14 +118,20 @@ void ParallelBlock::backward(Pass& pass, Saved& saved, Which which, TensorView d
   saved.get(pass, mlp_.stats);
   pass.show_gradient(options_.name, ".output", dout);
   // `din` may be the same memory as dout: it is written only after both branches have read dout.
-  const TensorView dnormed2 = layer_backward(mlp_, pass, saved, which, dout);
-  const TensorView dnormed1 = layer_backward(attention_, pass, saved, which, dout);
+  TensorView of_mlp, of_attention, dresidual = dout;
+  const TensorView dnormed2 = layer_backward(mlp_, pass, saved, which, dout, of_mlp);
+  const TensorView dnormed1 = layer_backward(attention_, pass, saved, which, dout, of_attention);
+  for (const TensorView& dstream : {of_mlp, of_attention}) {
+    if (!dstream) continue;
+    ops::run(pass.ops, ops::AddTo{.x = dresidual, .y = dstream});
+    dresidual = dstream;
+  }
   if (options_.one_norm) {
     ops::run(pass.ops, ops::AddTo{.x = dnormed2, .y = dnormed1});
-    norm_backward(attention_, pass, saved, dnormed1, dout, din);
+    norm_backward(attention_, pass, saved, dnormed1, dresidual, din);
     return;
   }
-  norm_backward(mlp_, pass, saved, dnormed2, dout, din);
+  norm_backward(mlp_, pass, saved, dnormed2, dresidual, din);
   norm_backward(attention_, pass, saved, dnormed1, din, din);
 }
 

@@ -31,9 +31,9 @@ class ParallelBlock final : public Block {
   DropoutRows dropout(const Pass& pass, const Branch& branch) const;
   // to = x + dropout(the branch's output).
   void add(const Branch& branch, Pass& pass, Saved& saved, TensorView x, TensorView to) const;
-  // Gradient of the norm's output, in compute precision.
-  TensorView layer_backward(const Branch& branch, Pass& pass, Saved& saved, Which which,
-                            TensorView dout) const;
+  // Gradient of the norm's output, in compute precision. `dstream`: what it gives the stream, or none.
+  TensorView layer_backward(const Branch& branch, Pass& pass, Saved& saved, Which which, TensorView dout,
+                            TensorView& dstream) const;
   void norm_backward(const Branch& branch, Pass& pass, Saved& saved, TensorView dnormed, TensorView dresidual,
                      TensorView din) const;
 

@@ -1,5 +1,6 @@
 #include "nn/post_norm_block.h"
 
+#include "nn/adapted_sublayer.h"
 #include "nn/dropout.h"
 
 namespace stoa::nn {
@@ -10,8 +11,9 @@ PostNormBlock::PostNormBlock(const PostNormBlockOptions& options)
              options.attention.place.splits_stream()),
       norm2_(options.name + ".norm2", options.norm, options.attention.hidden, options.attention.place,
              options.attention.place.splits_stream()),
-      attention_(options.attention),
-      mlp_(options.mlp) {}
+      attention_(
+          adapted(std::make_unique<SelfAttention>(options.attention), options.attention_adapter, &norm1_)),
+      mlp_(adapted(std::make_unique<Mlp>(options.mlp), options.mlp_adapter, &norm2_)) {}
 
 DropoutRows PostNormBlock::dropout(const Pass& pass, const char* branch) const {
   return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch,
@@ -38,7 +40,8 @@ void PostNormBlock::declare(ParamList& params, ActivationTable& table, std::int6
   input_compute_ = one_type ? input_
                             : activation("input in compute type", precision.compute, stream, Producer::kCast,
                                          &PostNormBlock::make_input_compute, true);
-  attention_.declare(params, table, tokens, precision, input_compute_);
+  attention_->set_stream(input_);
+  attention_->declare(params, table, tokens, precision, input_compute_);
   norm1_.declare(params);
   branch1_ =
       activation("branch1", precision.compute, stream, Producer::kBranch, &PostNormBlock::make_branch1);
@@ -50,7 +53,8 @@ void PostNormBlock::declare(ParamList& params, ActivationTable& table, std::int6
   middle_compute_ = one_type ? middle_
                              : activation("middle in compute type", precision.compute, stream,
                                           Producer::kCast, &PostNormBlock::make_middle_compute, true);
-  mlp_.declare(params, table, tokens, precision, middle_compute_);
+  mlp_->set_stream(middle_);
+  mlp_->declare(params, table, tokens, precision, middle_compute_);
   norm2_.declare(params);
   branch2_ =
       activation("branch2", precision.compute, stream, Producer::kBranch, &PostNormBlock::make_branch2);
@@ -65,10 +69,10 @@ void PostNormBlock::make_input_compute(Pass& pass, Saved& saved) const {
 }
 
 void PostNormBlock::make_branch1(Pass& pass, Saved& saved) const {
-  saved.get(pass, attention_.last());
+  saved.get(pass, attention_->last());
   const TensorView branch = saved.put(pass, branch1_);
   Scratch::Frame frame(pass.ops.scratch);
-  attention_.forward(pass, saved, branch);
+  attention_->forward(pass, saved, branch);
   pass.show(options_.name, ".attention.output", branch);
 }
 
@@ -86,10 +90,10 @@ void PostNormBlock::make_middle_compute(Pass& pass, Saved& saved) const {
 }
 
 void PostNormBlock::make_branch2(Pass& pass, Saved& saved) const {
-  saved.get(pass, mlp_.last());
+  saved.get(pass, mlp_->last());
   const TensorView branch = saved.put(pass, branch2_);
   Scratch::Frame frame(pass.ops.scratch);
-  mlp_.forward(pass, saved, branch);
+  mlp_->forward(pass, saved, branch);
   pass.show(options_.name, ".mlp.output", branch);
 }
 
@@ -124,8 +128,8 @@ TensorView PostNormBlock::branch_gradient(Pass& pass, Saved& saved, Which which,
 
 void PostNormBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
   if (which == Which::kWeight) {
-    mlp_.backward_weight(pass, saved);
-    attention_.backward_weight(pass, saved);
+    mlp_->backward_weight(pass, saved);
+    attention_->backward_weight(pass, saved);
     return;
   }
   Scratch& scratch = pass.ops.scratch;
@@ -141,13 +145,17 @@ void PostNormBlock::backward(Pass& pass, Saved& saved, Which which, TensorView d
   };
   pass.show_gradient(options_.name, ".output", dout);
   through_norm(norm2_, sum2, stats2, dout, dmiddle);
-  mlp_.backward(pass, saved, which, branch_gradient(pass, saved, which, mlp_, ".mlp", dmiddle), dread);
-  ops::run(pass.ops, ops::ResidualAdd{.x = dmiddle, .branch = dread, .dropout = {}, .y = dmiddle});
+  const auto through_branch = [&](const Sublayer& sublayer, const char* branch, TensorView dsum) {
+    const TensorView dbranch = branch_gradient(pass, saved, which, sublayer, branch, dsum),
+                     dstream = sublayer.stream_gradient(pass, saved, dbranch);
+    sublayer.backward(pass, saved, which, dbranch, dread);
+    ops::run(pass.ops, ops::ResidualAdd{.x = dsum, .branch = dread, .dropout = {}, .y = dsum});
+    if (dstream) ops::run(pass.ops, ops::AddTo{.x = dstream, .y = dsum});
+  };
+  through_branch(*mlp_, ".mlp", dmiddle);
   pass.show_gradient(options_.name, ".middle", dmiddle);
   through_norm(norm1_, sum1, stats1, dmiddle, din);
-  attention_.backward(pass, saved, which, branch_gradient(pass, saved, which, attention_, ".attention", din),
-                      dread);
-  ops::run(pass.ops, ops::ResidualAdd{.x = din, .branch = dread, .dropout = {}, .y = din});
+  through_branch(*attention_, ".attention", din);
 }
 
 }  // namespace stoa::nn

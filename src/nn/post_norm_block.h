@@ -3,6 +3,7 @@
 #pragma once
 
 #include "nn/attention.h"
+#include "nn/bottleneck.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
 
@@ -13,7 +14,8 @@ struct PostNormBlockOptions {
   NormOptions norm;
   SelfAttentionOptions attention;
   MlpOptions mlp;
-  float dropout = 0;  // of both branches
+  std::optional<BottleneckOptions> attention_adapter, mlp_adapter;  // bottlenecks of the branches
+  float dropout = 0;                                                // of both branches
   Precision precision;
 };
 
@@ -45,8 +47,7 @@ class PostNormBlock final : public Block {
 
   PostNormBlockOptions options_;
   Norm norm1_, norm2_;
-  SelfAttention attention_;
-  Mlp mlp_;
+  std::unique_ptr<Sublayer> attention_, mlp_;
   int input_ = -1, branch1_ = -1, sum1_ = -1, stats1_ = -1, middle_ = -1;  // middle: norm1 of sum1
   int branch2_ = -1, sum2_ = -1, stats2_ = -1;
   int input_compute_ = -1, middle_compute_ = -1;  // what the branches read: the same in compute precision

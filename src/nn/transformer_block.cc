@@ -1,5 +1,6 @@
 #include "nn/transformer_block.h"
 
+#include "nn/adapted_sublayer.h"
 #include "nn/branch_norm_block.h"
 #include "nn/delta_attention.h"
 #include "nn/dropout.h"
@@ -19,7 +20,7 @@ std::unique_ptr<Sublayer> make_attention(const TransformerBlockOptions& o) {
     layer = std::make_unique<LatentAttention>(o.attention);
   else
     layer = std::make_unique<SelfAttention>(o.attention);
-  return scaled(std::move(layer), o.residual_multiplier);
+  return adapted(scaled(std::move(layer), o.residual_multiplier), o.attention_adapter);
 }
 
 std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& o) {
@@ -28,7 +29,7 @@ std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& o) {
     layer = std::make_unique<Moe>(*o.moe);
   else
     layer = std::make_unique<Mlp>(o.mlp);
-  return scaled(std::move(layer), o.residual_multiplier);
+  return adapted(scaled(std::move(layer), o.residual_multiplier), o.mlp_adapter);
 }
 
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
@@ -78,6 +79,7 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
       activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
   stats2_ = activation("statistics2", precision.vectors(), {rows, 2}, Producer::kNorm,
                        &TransformerBlock::make_norm2);
+  mlp_->set_stream(middle_);
   mlp_->declare(params, table, tokens, precision, normed2_);
 }
 
@@ -150,7 +152,12 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
   pass.show_gradient(options_.name, ".output", dout);
+  TensorView dresidual = mlp_->stream_gradient(pass, saved, dbranch);
   mlp_->backward(pass, saved, which, dbranch, dnormed);
+  if (dresidual)
+    ops::run(pass.ops, ops::AddTo{.x = dout, .y = dresidual});
+  else
+    dresidual = dout;
   pass.show_gradient(options_.name, ".norm2.output", dnormed);
 
   const TensorView dattention =
@@ -158,7 +165,7 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   norm2_.backward(pass, {.x = middle,
                          .stats = stats2,
                          .dy = dnormed,
-                         .dresidual = dout,
+                         .dresidual = dresidual,
                          .dx = din,
                          .dropout = dropout(pass, ".attention"),
                          .dbranch = dattention});

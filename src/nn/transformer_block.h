@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/attention.h"
+#include "nn/bottleneck.h"
 #include "nn/mlp.h"
 #include "nn/moe_options.h"
 #include "nn/norm.h"
@@ -25,9 +26,10 @@ struct TransformerBlockOptions {
   bool attention_norm = true;  // false: attention reads the stream without norm (ModernBERT's first layer)
   SelfAttentionOptions attention;
   MlpOptions mlp;
-  std::optional<MoeOptions> moe;   // in place of mlp
-  double residual_multiplier = 1;  // factor of the branches' outputs
-  float dropout = 0;               // of both branches
+  std::optional<MoeOptions> moe;                                    // in place of mlp
+  double residual_multiplier = 1;                                   // factor of the branches' outputs
+  std::optional<BottleneckOptions> attention_adapter, mlp_adapter;  // bottlenecks of the branches
+  float dropout = 0;                                                // of both branches
   Precision precision;
 };
 

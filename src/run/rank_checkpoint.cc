@@ -102,6 +102,10 @@ class SavedModel {
     }
   }
   std::string_view part() const { return spec_.adapters ? "adapter" : "model"; }
+  std::string_view stem() const {
+    if (!spec_.adapters) return ckpt::kModelStem;
+    return spec_.config.peft.is_bottleneck() ? ckpt::kBottleneckStem : ckpt::kAdapterStem;
+  }
   std::vector<ckpt::TensorEntry> tensors() const {
     return spec_.adapters ? infer::adapter_entries(spec_, type_)
                           : infer::model_entries(spec_, family(), type_);
@@ -139,6 +143,7 @@ class RankSnapshot final : public ckpt::Snapshot {
   }
 
   std::string_view part() const override { return saved_.part(); }
+  std::string_view stem() const override { return saved_.stem(); }
   std::vector<ckpt::TensorEntry> model_tensors() const override { return saved_.tensors(); }
   void write_model(ckpt::ShardedWriter& writer) override {
     saved_.write(writer, [this](const std::string& name) {
@@ -216,6 +221,7 @@ class StateModel final : public ckpt::Snapshot {
              std::filesystem::path directory)
       : saved_(rank.options(), texts, special), directory_(std::move(directory)) {}
   std::string_view part() const override { return saved_.part(); }
+  std::string_view stem() const override { return saved_.stem(); }
   std::vector<ckpt::TensorEntry> model_tensors() const override { return saved_.tensors(); }
   void write_model(ckpt::ShardedWriter& writer) override {
     const ckpt::TensorDirectory state(directory_ / "state", ckpt::kStateStem);

@@ -245,6 +245,60 @@ TEST_F(Adapter, AdaptsEmbeddingAndHead) {
   expect_refused(tune("typo", {"model.peft.lora_tuning.target_modules=[lm_hed]"}), "did you mean 'lm_head'");
 }
 
+// Bottlenecks, in AdapterHub's form.
+TEST_F(Adapter, AddsBottlenecks) {
+  make_base();
+  const Arguments split{"--ranks", "4", "model.tensor_model_parallel_size=2",
+                        "model.pipeline_model_parallel_size=2"};
+  for (const char* type : {"seq_bn", "double_seq_bn", "par_bn"}) {
+    SCOPED_TRACE(type);
+    const auto bottlenecks = [&](const std::string& run, const Arguments& more = {}) {
+      return train(run, Arguments{"restore_from_path=base", "model.peft.peft_scheme=adapter",
+                                  fmt::format("model.peft.adapter_tuning.type={}", type),
+                                  "model.peft.adapter_tuning.adapter_dim=5", "model.optim.lr=0.02",
+                                  "model.optim.sched.warmup_steps=0", "trainer.max_steps=6"} +
+                            more);
+    };
+    const std::string run = type, half = run + "-half", more = run + "-more", parts = run + "-parts";
+    stoa_ok(bottlenecks(run));
+    const Json hashes = Json::parse(read_text(path(run + "/base_tensors.json")));
+    EXPECT_EQ(hashes["before"], hashes["after"]);
+    const fs::path adapter = path(run + "/checkpoints/latest/adapter");
+    EXPECT_TRUE(fs::exists(adapter / "adapter.safetensors"));
+    const Json config = Json::parse(read_text(adapter / "adapter_config.json"));
+    EXPECT_EQ(config["model_type"], "gpt2");
+    EXPECT_EQ(config["config"]["mh_adapter"], run == "double_seq_bn");
+    EXPECT_EQ(config["config"]["is_parallel"], run == "par_bn");
+    std::map<std::string, Json> shapes;
+    const Json inspected = json_of({"checkpoint", "inspect", run, "--json"});
+    for (const auto& tensor : inspected["adapter"]) shapes[tensor["name"]] = tensor["shape"];
+    EXPECT_EQ(shapes.size(), run == "double_seq_bn" ? 2u * 8 : 2u * 4);
+    EXPECT_EQ(shapes["transformer.h.1.output_adapters.adapters.stoa.adapter_down.0.weight"], (Json{5, 32}));
+    EXPECT_EQ(shapes["transformer.h.1.output_adapters.adapters.stoa.adapter_up.bias"], Json{32});
+    const auto tuned = scores({run});
+    EXPECT_GT(largest_difference(scores({"base"}), tuned), 0.005);
+    EXPECT_EQ(scores({"base", "--adapter", run}), tuned);
+    stoa_ok({"generate", run, "--prompt", "the", "--max-tokens", "4", "--greedy"});
+    stoa_ok(bottlenecks(half, {"--stop-after", "3"}));
+    stoa_ok(bottlenecks(half));
+    expect_same(run, half);
+    stoa_ok(bottlenecks(parts, split));
+    EXPECT_LT(largest_difference(scores({parts}), tuned), 1e-3);
+    copy_adapter(run, "hub");
+    stoa_ok(bottlenecks(more, {"model.peft.restore_from_path=hub", "trainer.max_steps=0"}));
+    EXPECT_EQ(scores({more}), tuned);
+    expect_refused({"checkpoint", "merge", run, "--output", "merged"}, "cannot be merged into weights");
+    expect_refused(
+        bottlenecks("wide", {"model.peft.restore_from_path=hub", "model.peft.adapter_tuning.adapter_dim=6"}),
+        "bottlenecks of width 5");
+  }
+  expect_refused(train("wider", {"restore_from_path=base", "model.peft.peft_scheme=adapter",
+                                 "model.peft.adapter_tuning.adapter_dim=40"}),
+                 "a bottleneck is narrower");
+  copy_adapter("seq_bn", "gated", [](Json& json) { json["config"]["use_gating"] = true; });
+  expect_refused({"generate", "base", "--adapter", "gated", "--prompt", "a"}, "use_gating");
+}
+
 TEST_F(Adapter, ResumesBitForBitInAnyLayout) {
   make_base();
   const Arguments stopped{"--stop-after", "3"}, two{"--ranks", "2", "model.zero_stage=1"},

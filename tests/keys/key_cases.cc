@@ -195,6 +195,12 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.peft.ia3_tuning.target_modules", "[c_attn]", "ia3");
   set("model.peft.ia3_tuning.layer_selection", "[1]", "ia3");
   set("model.peft.ia3_tuning.feedforward_modules", "[c_proj]", "ia3");
+  set("model.peft.adapter_tuning.type", "houlsby", "bottlenecks");
+  set("model.peft.adapter_tuning.adapter_dim", "3", "bottlenecks");
+  set("model.peft.adapter_tuning.reduction_factor", "4", "bottlenecks");
+  set("model.peft.adapter_tuning.non_linearity", "tanh", "bottlenecks");
+  set("model.peft.adapter_tuning.scaling", "2", "bottlenecks");
+  set("model.peft.adapter_tuning.layer_selection", "[1]", "bottlenecks");
   set("model.peft.p_tuning.virtual_tokens", "2", "p-tuning");
   set("model.peft.p_tuning.encoder_type", "lstm", "p-tuning");
   set("model.peft.p_tuning.bottleneck_dim", "9", "p-tuning");

@@ -72,6 +72,7 @@ std::vector<Context> contexts() {
        kText,
        {"restore_from_path=../first", "model.peft.peft_scheme=ia3",
         "model.peft.ia3_tuning.target_modules=[c_attn,c_fc,c_proj]"}},
+      {"bottlenecks", kText, {"restore_from_path=../first", "model.peft.peft_scheme=adapter"}},
       {"rope", kText, kRope},
       {"llama3", kText, scaled("llama3")},
       {"yarn", kText,

@@ -31,7 +31,7 @@ TestRun adapted(TestRun run, double dropout = 0.2) {
 
 bool is_adapter(const std::string& name) {
   return name.find(".lora_") != std::string::npos || name.find(".ia3_l") != std::string::npos ||
-         name.find(".token_rows.") != std::string::npos;
+         name.find(".token_rows.") != std::string::npos || name.find(".adapter.") != std::string::npos;
 }
 
 void expect_base_untouched(const RunResult& start, const RunResult& result, const Names& saved = {}) {
@@ -74,18 +74,31 @@ TestRun of_tokens(TestRun run) {
   return run;
 }
 
+TestRun with_bottlenecks(TestRun run, model::BottleneckType type) {
+  run = adapted(std::move(run), 0);
+  run.config.hidden_dropout = 0.1;
+  run.config.peft.peft_scheme = model::PeftScheme::kAdapter;
+  run.config.peft.bottleneck.type = type;
+  run.config.peft.bottleneck.adapter_dim = 5;
+  return run;
+}
+
 std::vector<AdapterCase> adapter_cases() {
-  std::vector<AdapterCase> out{{"magnitudes of one matrix for q, k and v", with_magnitudes(tiny_run(), 0)},
-                               {"magnitudes of some pieces", with_magnitudes(llama_like())},
-                               {"rows of tokens, tied", with_token_rows(tiny_run())},
-                               {"rows of tokens, untied", with_token_rows(llama_like())},
-                               {"factors", rescaled(tiny_run())},
-                               {"factors of chosen layers", rescaled(llama_like())},
-                               {"one matrix for q, k and v", adapted(tiny_run())},
-                               {"a branch of each piece", adapted(llama_like())},
-                               {"embedding and head, tied", of_tokens(tiny_run())},
-                               {"embedding and head", of_tokens(llama_like())},
-                               {"some pieces of some layers, saved modules", adapted(llama_like()), {}}};
+  std::vector<AdapterCase> out{
+      {"magnitudes of one matrix for q, k and v", with_magnitudes(tiny_run(), 0)},
+      {"magnitudes of some pieces", with_magnitudes(llama_like())},
+      {"rows of tokens, tied", with_token_rows(tiny_run())},
+      {"rows of tokens, untied", with_token_rows(llama_like())},
+      {"factors", rescaled(tiny_run())},
+      {"factors of chosen layers", rescaled(llama_like())},
+      {"one matrix for q, k and v", adapted(tiny_run())},
+      {"a branch of each piece", adapted(llama_like())},
+      {"bottlenecks of sums", with_bottlenecks(tiny_run(), model::BottleneckType::kSequential)},
+      {"bottlenecks of branches", with_bottlenecks(llama_like(), model::BottleneckType::kDoubleSequential)},
+      {"bottlenecks beside the stream", with_bottlenecks(llama_like(), model::BottleneckType::kParallel)},
+      {"embedding and head, tied", of_tokens(tiny_run())},
+      {"embedding and head", of_tokens(llama_like())},
+      {"some pieces of some layers, saved modules", adapted(llama_like()), {}}};
   out[1].run.config.peft.lora.exclude_modules = {"k_proj", "up_proj"};
   out[5].run.config.peft.ia3.target_modules = {"k_proj", "o_proj", "gate_proj", "down_proj"};
   out[5].run.config.peft.ia3.feedforward_modules = {"o_proj"};
@@ -207,6 +220,29 @@ TEST(Adapters, Families) {
       EXPECT_THAT(differences(one, run_layout(run, tensor), kRounding), IsEmpty());
     }
   }
+}
+
+// Layers of every kind: with experts, both branches side by side, normalised after the sum, of
+// encoder-decoders.
+TEST(Adapters, BottlenecksOfFamilies) {
+  using model::BottleneckType;
+  for (const char* family : {"DeepSeek-V3", "Qwen3-Next", "BERT", "ModernBERT", "T5"})
+    for (const auto type :
+         {BottleneckType::kSequential, BottleneckType::kDoubleSequential, BottleneckType::kParallel}) {
+      SCOPED_TRACE(::testing::Message() << family << ": " << static_cast<int>(type));
+      const TestRun run = with_bottlenecks(family_run(family), type);
+      const RunResult one = run_layout(run, data_parallel(1));
+      EXPECT_THAT(one.faults, IsEmpty());
+      expect_base_untouched(weights_at_start(run), one);
+      EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
+      EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
+      run::Layout layout = data_parallel(2);
+      layout.zero_stage = 3;
+      EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
+      run::Layout tensor = layout_of(2, 1, 1, 1, 1);
+      tensor.sequence_parallel = true;
+      EXPECT_THAT(differences(one, run_layout(run, tensor), kRounding), IsEmpty());
+    }
 }
 
 TEST(Adapters, ExpertsOverRanks) {

@@ -11,7 +11,9 @@ namespace stoa::infer {
 namespace {
 
 bool only_adds_to_linear_layers(const model::ModelSpec& spec, const model::Chunk& chunk) {
-  if (spec.config.peft.has_virtual_tokens() || spec.config.latent.multi_latent_attention) return false;
+  const model::PeftConfig& peft = spec.config.peft;
+  if (peft.has_virtual_tokens() || peft.is_bottleneck() || spec.config.latent.multi_latent_attention)
+    return false;
   return std::ranges::all_of(chunk.params().specs(), [&](const nn::ParamSpec& s) {
     return !s.trained ||
            (s.adapter && chunk.params().is_block(s.unit) && s.copies != parallel::Group::kExpertData);

@@ -8,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "model/huggingface/adapter_tensors.h"
+#include "model/huggingface/bottleneck_files.h"
 #include "model/huggingface/json_keys.h"
 
 namespace stoa::model::huggingface {
@@ -165,6 +166,11 @@ AdapterDescription read_adapter_config(std::string_view text) {
   require<DataError>(json.is_object(), "{} is not a JSON object", kAdapterConfig);
   JsonKeys keys(json, "", kAdapterConfig);
   AdapterDescription out;
+  if (describes_bottlenecks(json)) {
+    out.base = keys.text("model_name").value_or("");
+    out.config = read_bottleneck_config(json);
+    return out;
+  }
   out.config.peft_scheme = read_method(keys);
   out.base = keys.text("base_model_name_or_path").value_or("");
   const std::string type = keys.text("task_type").value_or("");
@@ -319,6 +325,7 @@ struct ExpertNames {
 
 std::string write_adapter_config(const ModelSpec& spec, const std::string& base) {
   const AdapterPlan& plan = *spec.adapters;
+  if (plan.config().is_bottleneck()) return write_bottleneck_config(spec, base);
   if (plan.virtual_tokens() > 0) return write_virtual_tokens(spec, base);
   if (plan.config().is_ia3()) return write_ia3(spec, base);
   const LoraConfig& c = plan.config().lora;

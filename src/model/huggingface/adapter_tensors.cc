@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/huggingface/bottleneck_files.h"
 #include "nn/low_rank.h"
 #include "nn/low_rank_rows.h"
 #include "nn/prompt_encoder.h"
@@ -163,6 +164,7 @@ Shape AdapterTensor::shape() const {
 
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
   const AdapterPlan& plan = *spec.adapters;
+  if (plan.config().is_bottleneck()) return bottleneck_tensors(spec);
   if (plan.virtual_tokens() > 0) return virtual_tensors(spec);
   const ModelSpec base = base_of(spec);
   std::vector<ModuleGroup> groups;

@@ -36,6 +36,11 @@ std::string model_of(const std::string& type, const std::string& more) {
          more + "}";
 }
 
+// adapter_config.json of AdapterHub for a model of width 16, without the braces around it.
+std::string bottleneck(const std::string& more) {
+  return "\"hidden_size\":16,\"config\":{\"reduction_factor\":4," + more + "}";
+}
+
 std::vector<AdapterVector> adapter_vectors() {
   const std::string llama = model_of("llama", ",\"hidden_size\":16,\"rms_norm_eps\":1e-5");
   const std::string gpt2 =
@@ -99,6 +104,33 @@ std::vector<AdapterVector> adapter_vectors() {
        97.62771,
        3.840919,
        1.218137},
+      {"seq_bn",
+       llama,
+       bottleneck("\"original_ln_before\":true"),
+       296,
+       {-1.558458, 2.123728, -1.262076, -.1015893},
+       75.65347,
+       0,
+       0,
+       "BOTTLENECK"},
+      {"double_seq_bn",
+       llama,
+       bottleneck("\"mh_adapter\":true,\"non_linearity\":\"swish\""),
+       592,
+       {-.8573903, .08392945, -1.45212, .2857364},
+       86.88635,
+       0,
+       0,
+       "BOTTLENECK"},
+      {"par_bn",
+       llama,
+       bottleneck("\"is_parallel\":true,\"scaling\":4.0"),
+       296,
+       {-1.127897, 2.727764, -.8253663, .7320389},
+       -39.26189,
+       0,
+       0,
+       "BOTTLENECK"},
       {"embedding_and_whole_head",
        llama,
        "\"r\":2,\"lora_alpha\":4,\"target_modules\":[\"q_proj\",\"embed_tokens\"],\"modules_to_save\":[\"lm_"
@@ -196,7 +228,8 @@ ModelSpec adapted_model(const AdapterVector& vector, const ModelDescription& bas
   ModelConfig config = base.config;
   for (double* p : {&config.hidden_dropout, &config.attention_dropout, &config.embedding_dropout})
     *p = 0;  // evaluation mode
-  config.peft = read_adapter_config("{\"peft_type\":\"" + vector.type + "\"," + vector.adapter + "}").config;
+  const std::string type = vector.type == "BOTTLENECK" ? "" : "\"peft_type\":\"" + vector.type + "\",";
+  config.peft = read_adapter_config("{" + type + vector.adapter + "}").config;
   config.peft.base_model_type = base.family->type;
   return resolve_model(config);
 }
@@ -325,6 +358,28 @@ TEST(AdapterConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"lora_bias\":true}").find("lora_bias"), std::string::npos);
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"init_lora_weights\":\"pissa\"}").find("pissa"),
             std::string::npos);
+}
+
+TEST(AdapterConfig, RefusesOtherBottlenecks) {
+  const auto message = [](const std::string& json) {
+    try {
+      read_adapter_config("{\"hidden_size\":16,\"config\":{" + json + "}}");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message("\"original_ln_before\":true"), "no error");
+  for (const auto& [json, text] : std::vector<std::pair<std::string, std::string>>{
+           {"\"mh_adapter\":true,\"is_parallel\":true", "is none of seq_bn"},
+           {"\"original_ln_before\":true,\"inv_adapter\":\"nice\"", "inv_adapter"},
+           {"\"original_ln_before\":true,\"use_gating\":true", "use_gating"},
+           {"\"original_ln_before\":true,\"ln_after\":true", "ln_after"},
+           {"\"original_ln_before\":true,\"original_ln_after\":false", "original_ln_after"},
+           {"\"original_ln_before\":true,\"scaling\":\"learned\"", "expected one number"},
+           {"\"original_ln_before\":true,\"reduction_factor\":{\"default\":16}", "expected one number"},
+           {"\"original_ln_before\":true,\"non_linearity\":\"leakyrelu\"", "expected relu"}})
+    EXPECT_NE(message(json).find(text), std::string::npos) << message(json);
 }
 
 TEST(AdapterPlan, FactorsOfInputsAreOfAWholeMatrix) {
