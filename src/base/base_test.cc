@@ -178,6 +178,11 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
   }
   EXPECT_EQ(read_text(path), "abc");
   EXPECT_EQ(checksum_file(path), checksum("abc"));
+  const std::string whole(1000, 'x');
+  RunningChecksum pieces;
+  for (std::size_t at = 0; at < whole.size(); at += 300)
+    pieces.add(std::as_bytes(std::span(whole)).subspan(at, std::min<std::size_t>(300, whole.size() - at)));
+  EXPECT_EQ(pieces.value(), checksum(whole));
   EXPECT_EQ(MappedFile(path).text(), "abc");
   EXPECT_THROW(read_text(dir / "g"), IoError);
 }

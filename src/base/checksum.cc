@@ -15,6 +15,20 @@ std::uint64_t checksum(std::string_view text) { return XXH3_64bits(text.data(), 
 std::uint64_t checksum_file(const std::filesystem::path& path) { return checksum(MappedFile(path).bytes()); }
 std::string checksum_text(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
+// On the heap by XXH3's own function: it is to lie at a multiple of 64 bytes.
+struct RunningChecksum::State {
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state{XXH3_createState(), XXH3_freeState};
+};
+
+RunningChecksum::RunningChecksum() : state_(std::make_unique<State>()) {
+  XXH3_64bits_reset(state_->state.get());
+}
+RunningChecksum::~RunningChecksum() = default;
+void RunningChecksum::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(state_->state.get(), bytes.data(), bytes.size());
+}
+std::uint64_t RunningChecksum::value() const { return XXH3_64bits_digest(state_->state.get()); }
+
 std::uint64_t checksum_of_states(const std::filesystem::path& place) {
   std::map<std::string, std::string> states;  // by name
   const auto add = [&](const std::filesystem::path& path) {

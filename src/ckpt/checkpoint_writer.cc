@@ -38,11 +38,15 @@ void require_space(const fs::path& directory, std::uint64_t needed) {
                    format_bytes(static_cast<double>(space.available)), directory.string());
 }
 
-void write_tensors(const fs::path& directory, std::string_view stem, std::vector<TensorEntry> tensors,
-                   std::uint64_t shard_bytes, const std::function<void(ShardedWriter&)>& body) {
-  ShardedWriter writer(directory, stem, std::move(tensors), WriteMode::kInPlace, shard_bytes);
+// Adds the records of files whose checksum is known from writing them.
+void write_tensors(const fs::path& directory, const std::string& folder, std::string_view stem,
+                   std::vector<TensorEntry> tensors, std::uint64_t shard_bytes,
+                   const std::function<void(ShardedWriter&)>& body, std::vector<FileRecord>& records) {
+  ShardedWriter writer(directory / folder, stem, std::move(tensors), WriteMode::kInPlace, shard_bytes);
   body(writer);
   writer.commit();
+  for (const auto& [name, sum] : writer.checksums())
+    records.push_back({folder + "/" + name, fs::file_size(directory / folder / name), sum});
 }
 
 // The records of all files of `directory`; files in `records` are not read again.
@@ -218,19 +222,22 @@ void CheckpointWriter::write_files(const fs::path& directory, TrainingState stat
   const fs::path part = directory / snapshot.part();
   const bool whole = snapshot.part() == "model";
   fs::create_directory(part);
-  write_tensors(part, snapshot.stem(), std::move(model_tensors),
-                whole ? options_.max_shard_bytes : std::numeric_limits<std::uint64_t>::max(),
-                [&](ShardedWriter& writer) { snapshot.write_model(writer); });
+  std::vector<FileRecord> known = joint.summed;
+  write_tensors(
+      directory, std::string(snapshot.part()), snapshot.stem(), std::move(model_tensors),
+      whole ? options_.max_shard_bytes : std::numeric_limits<std::uint64_t>::max(),
+      [&](ShardedWriter& writer) { snapshot.write_model(writer); }, known);
   for (const auto& file : snapshot.model_files()) write_text(part / file.name, file.text);
   stage("model");
   if (alone)
-    write_tensors(directory / "state", kStateStem, snapshot.state_tensors(), options_.max_shard_bytes,
-                  [&](ShardedWriter& writer) { snapshot.write_state(writer); });
+    write_tensors(
+        directory, "state", kStateStem, snapshot.state_tensors(), options_.max_shard_bytes,
+        [&](ShardedWriter& writer) { snapshot.write_state(writer); }, known);
   stage("state");
   Manifest manifest;
   manifest.sequence = next_sequence_++;
   manifest.training = std::move(state);
-  manifest.files = records_of(directory, joint.summed);
+  manifest.files = records_of(directory, std::move(known));
   cost_.bytes = 0;
   for (const auto& file : manifest.files) cost_.bytes += file.bytes;
   write_text(manifest_path(directory), manifest_text(manifest));

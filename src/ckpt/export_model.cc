@@ -195,7 +195,7 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
     content.write(writer);
     writer.commit();
     shards = writer.shards();
-    if (content.stem == kModelStem) write_model_checksums(staging);
+    if (content.stem == kModelStem) write_model_checksums(staging, writer.checksums());
     write_text(staging / content.config_name, content.config);
     if (fs::is_directory(small_files))
       for (const auto& item : fs::directory_iterator(small_files))

@@ -8,11 +8,15 @@
 
 namespace stoa::ckpt {
 
-void write_model_checksums(const std::filesystem::path& directory) {
+void write_model_checksums(const std::filesystem::path& directory,
+                           const std::map<std::string, std::uint64_t>& known) {
   nlohmann::json sums = nlohmann::json::object();
-  for (const auto& item : fs::directory_iterator(directory))
-    if (item.is_regular_file() && item.path().extension() == ".safetensors")
-      sums[item.path().filename().string()] = checksum_text(checksum_file(item.path()));
+  for (const auto& item : fs::directory_iterator(directory)) {
+    if (!item.is_regular_file() || item.path().extension() != ".safetensors") continue;
+    const std::string name = item.path().filename().string();
+    const auto found = known.find(name);
+    sums[name] = checksum_text(found == known.end() ? checksum_file(item.path()) : found->second);
+  }
   write_text(directory / kModelChecksums, sums.dump(1) + "\n");
 }
 

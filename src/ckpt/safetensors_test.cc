@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/checksum.h"
 #include "base/test_folder.h"
 #include "ckpt/convert.h"
 #include "ckpt/safetensors_writer.h"
@@ -213,6 +214,30 @@ TEST(Convert, EveryHalfSurvivesTheWayThroughDouble) {
                        reinterpret_cast<std::byte*>(&out), type, 1);
       ASSERT_TRUE(in == out || std::isnan(wide)) << bits;
     }
+}
+
+// A file whose bytes came in order has its checksum; one that did not is read again by who wants it.
+TEST(Shards, ChecksumOfWhatIsWrittenInOrder) {
+  std::vector<float> values(100);
+  std::iota(values.begin(), values.end(), 1.0f);
+  const auto bytes = std::as_bytes(std::span(values));
+  const auto write_all = [&](const fs::path& folder,
+                             const std::vector<std::pair<const char*, std::int64_t>>& halves) {
+    fs::create_directory(folder);
+    ShardedWriter writer(folder, "model",
+                         {{"b", StorageType::kF32, {100}, 0, 0}, {"a", StorageType::kF32, {100}, 0, 0}},
+                         WriteMode::kInPlace);
+    for (const auto& [name, begin] : halves)
+      writer.write_elements(name, begin, bytes.subspan(static_cast<std::size_t>(begin) * 4, 200));
+    EXPECT_TRUE(writer.checksums().empty());
+    writer.commit();
+    return writer.checksums();
+  };
+  const TestFolder directory;
+  const auto ordered = write_all(directory / "ordered", {{"a", 0}, {"a", 50}, {"b", 0}, {"b", 50}});
+  ASSERT_TRUE(ordered.contains("model.safetensors"));
+  EXPECT_EQ(ordered.at("model.safetensors"), checksum_file(directory / "ordered/model.safetensors"));
+  EXPECT_TRUE(write_all(directory / "other", {{"a", 0}, {"b", 0}, {"a", 50}, {"b", 50}}).empty());
 }
 
 // Four ranks of a fused tensor (q rows, k rows, padding) write; three flat ranges read; the whole is

@@ -63,6 +63,7 @@ SafetensorsWriter::SafetensorsWriter(fs::path path, SafetensorsLayout layout, Wr
       file_(temporary_, layout_.file_bytes()) {
   for (std::size_t i = 0; i < layout_.tensors().size(); ++i) index_.emplace(layout_.tensors()[i].name, i);
   file_.write_at(0, layout_.header().data(), layout_.header().size());
+  sum(0, std::as_bytes(std::span(layout_.header())));
 }
 
 SafetensorsWriter::~SafetensorsWriter() {
@@ -76,9 +77,29 @@ std::size_t SafetensorsWriter::index_of(const std::string& name) const {
 }
 
 void SafetensorsWriter::write_bytes_at(std::uint64_t offset, const std::byte* data, std::size_t bytes) {
-  file_.write_at(offset, data, bytes);
-  if (placement_ == WriteMode::kJoint)
+  if (placement_ == WriteMode::kJoint) {
+    file_.write_at(offset, data, bytes);
     crc_ ^= crc32_part(crc32({data, bytes}), layout_.file_bytes() - offset - bytes);
+    return;
+  }
+  constexpr std::size_t kPiece = 256 << 10;  // summed while it is in the processor's cache
+  for (std::size_t done = 0; done < bytes; done += kPiece) {
+    const std::size_t count = std::min(kPiece, bytes - done);
+    file_.write_at(offset + done, data + done, count);
+    sum(offset + done, {data + done, count});
+  }
+}
+
+void SafetensorsWriter::sum(std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(summing_);
+  if (offset != summed_) return;
+  sum_.add(bytes);
+  summed_ += bytes.size();
+}
+
+std::optional<std::uint64_t> SafetensorsWriter::checksum() const {
+  if (!committed_ || summed_ != layout_.file_bytes()) return std::nullopt;
+  return sum_.value();
 }
 
 std::uint32_t SafetensorsWriter::crc_of_header() const {

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/checksum.h"
 #include "ckpt/positioned_file.h"
 #include "ckpt/safetensors.h"
 #include "tensor/shard_spec.h"
@@ -60,6 +62,10 @@ class SafetensorsWriter {
   void commit();
   const SafetensorsLayout& layout() const { return layout_; }
 
+  // After commit(): XXH3 of the file, where its bytes were written in their order and all of them here;
+  // otherwise none, and who wants it reads the file.
+  std::optional<std::uint64_t> checksum() const;
+
   // kJoint: what the bytes that were written here add to the CRC-32 of the whole file (crc32_part), without
   // and with the header, which every writer writes.
   std::uint32_t crc_of_tensors() const { return crc_; }
@@ -70,6 +76,8 @@ class SafetensorsWriter {
   void write_run(std::size_t index, std::int64_t element, const std::byte* data, DType type,
                  std::int64_t count);
   void write_bytes_at(std::uint64_t offset, const std::byte* data, std::size_t bytes);
+  // Adds to the checksum what follows the bytes that it has.
+  void sum(std::uint64_t offset, std::span<const std::byte> bytes);
 
   const fs::path path_;
   fs::path temporary_;
@@ -78,6 +86,9 @@ class SafetensorsWriter {
   std::unordered_map<std::string, std::size_t> index_;
   std::unique_ptr<std::atomic<std::int64_t>[]> written_;  // elements per tensor
   std::atomic<std::uint32_t> crc_{0};
+  std::mutex summing_;
+  RunningChecksum sum_;
+  std::uint64_t summed_ = 0;  // bytes from the beginning of the file
   PositionedFile file_;
   bool committed_ = false;
 };

@@ -165,6 +165,13 @@ std::vector<ShardedWriter::PartSum> ShardedWriter::part_sums(bool header) const 
   return sums;
 }
 
+std::map<std::string, std::uint64_t> ShardedWriter::checksums() const {
+  std::map<std::string, std::uint64_t> out;
+  for (std::size_t i = 0; i < writers_.size(); ++i)
+    if (const auto sum = writers_[i]->checksum()) out.emplace(names_[i], *sum);
+  return out;
+}
+
 void ShardedWriter::commit() {
   for (auto& writer : writers_) writer->commit();
   if (writers_.size() > 1) {

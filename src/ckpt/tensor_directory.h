@@ -79,6 +79,8 @@ class ShardedWriter {
   void commit();                     // all files, the index last
   std::uint64_t file_bytes() const;  // of all shards
   std::size_t shards() const { return writers_.size(); }
+  // After commit(): the checksums of those files whose bytes came in order, by name.
+  std::map<std::string, std::uint64_t> checksums() const;
 
   // kJoint: of every shard what was written here adds to its CRC-32; `header`: this writer counts it.
   struct PartSum {
