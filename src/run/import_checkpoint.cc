@@ -8,6 +8,7 @@
 #include "ckpt/convert.h"
 #include "foreign/checkpoint/rearranged_source.h"
 #include "infer/model_files.h"
+#include "model/huggingface/tensor_map.h"
 #include "ops/step_state.h"
 #include "run/export_as_family.h"
 
@@ -37,7 +38,9 @@ ckpt::ExportContent model_content(const foreign::ForeignCheckpoint& from,
     const hf::Family& family = hf::choose_family(files->model().config);
     const DType type = files->stored_type();
     view = foreign::rearranged(borrowed(*from.weights), files->model(), *from.description.family, family);
-    if (!view) return content_as_family(files, family, type, progress);
+    // Files that leave a prefix out of their names are not seen so.
+    if (!view || view->entries().size() < hf::tensors(files->model(), family).size())
+      return content_as_family(files, family, type, progress);
     content.config = hf::write_config(files->model(), family, type, from.description.special);
   }
   for (const TensorEntry* entry : view->entries()) content.tensors.push_back(*entry);
@@ -104,9 +107,10 @@ class ForeignSnapshot final : public ckpt::Snapshot {
     const auto weights = canonical(*from.weights);
     // Weights that the optimizer keeps no copy of are those of the model.
     const auto master = state.master ? foreign::united(canonical(*state.master), weights) : weights;
-    sets_.emplace_back("master/", master, weights);
+    // In the order of their names, which is that of the files.
     sets_.emplace_back("adam.m/", canonical(*state.exp_avg), weights);
     sets_.emplace_back("adam.v/", canonical(*state.exp_avg_sq), weights);
+    sets_.emplace_back("master/", master, weights);
     for (const StateTensors& set : sets_) set.add_entries(state_entries_);
     for (const TensorEntry& entry : content_.tensors) total_ += entry.bytes();
     for (const TensorEntry& entry : state_entries_) total_ += entry.bytes();

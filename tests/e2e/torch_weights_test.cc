@@ -42,6 +42,15 @@ TEST_F(TorchWeights, AreReadByEveryCommandAsTheirSafetensors) {
     EXPECT_FALSE(fs::exists(path(model + "-out") / "pytorch_model.bin"));
   }
   EXPECT_EQ(stoa({"compare", "shards", "twin"}).exit_code, 0);
+  // A state_dict, alone in its directory or by itself.
+  put("state", "config.json", "config.json");
+  put("state", "trained.pt", "model.pt");
+  EXPECT_EQ(scores("state"), expected);
+  put(".", "trained.pt", "trained.pt");
+  EXPECT_THAT(stoa({"checkpoint", "import", "trained.pt", "--output", "alone"}).err,
+              HasSubstr("give its config.json by --config FILE"));
+  stoa_ok({"checkpoint", "import", "trained.pt", "--config", "twin/config.json", "--output", "alone"});
+  EXPECT_EQ(scores("alone"), expected);
   EXPECT_EQ(json_of({"checkpoint", "inspect", "shards", "--json"})["model"],
             json_of({"checkpoint", "inspect", "twin", "--json"})["model"]);
   EXPECT_TRUE(json_of({"checkpoint", "verify", "zip", "--json"})["checksums"]);

@@ -5,7 +5,8 @@
 values.N.pkl: plain values by Python's pickle, protocol N.
 tensors.pt, tensors_protocol_5.pt, tensors_before_1.6.pt: every element type, views, shared storages; tensors.safetensors: the
 same, each tensor by itself.
-llama/: a tiny model as model.safetensors, as pytorch_model.bin, as shards with an index, and in the older format.
+llama/: a tiny model as model.safetensors, as pytorch_model.bin, as shards with an index, and in the older format; trained.pt: what a
+training script keeps of a compiled model, next to its step.
 """
 import collections
 import json
@@ -83,6 +84,7 @@ def main():
     save_file(own, folder / "model.safetensors", metadata={"format": "pt"})
     torch.save(weights, folder / "pytorch_model.bin")
     torch.save(weights, folder / "before_1.6.bin", _use_new_zipfile_serialization=False)
+    torch.save({"step": 3, "model_state_dict": {f"module._orig_mod.{k}": v for k, v in weights.items()}}, folder / "trained.pt")
     # Shards hold views of one large storage per layer, as some trainers write them.
     flat = torch.cat([v.flatten() for v in own.values()])
     views, at = {}, 0

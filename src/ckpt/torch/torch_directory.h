@@ -1,5 +1,5 @@
 // A model's weights as torch.save wrote them: pytorch_model.bin, or shards pytorch_model-00001-of-00003.bin
-// with pytorch_model.bin.index.json.
+// with pytorch_model.bin.index.json, or the only .pt or .pth file of a directory.
 #pragma once
 
 #include <filesystem>
@@ -18,10 +18,11 @@ class TorchDirectory : public TensorSource {
  public:
   // IoError: a shard is missing (all missing ones are listed). DataError: damaged index or shard, a file that
   // holds something other than tensors by name, a tensor that its shard does not hold or that two shards
-  // hold, a type that safetensors do not have.
-  explicit TorchDirectory(fs::path directory, std::string_view stem = kTorchModelStem);
+  // hold, a type that safetensors do not have. `place`: the directory, or a single file.
+  explicit TorchDirectory(fs::path place, std::string_view stem = kTorchModelStem);
 
-  // Is there such a set of files? Looks at names only.
+  // Is there such a set of files? Looks at names only; a directory whose only weights are a .pt or .pth file
+  // has config.json too.
   static bool exists(const fs::path& directory, std::string_view stem = kTorchModelStem);
 
   std::size_t file_count() const override { return files_.size(); }
@@ -36,6 +37,7 @@ class TorchDirectory : public TensorSource {
     const TensorValue* value;
   };
   void add(const fs::path& path);
+  void add_tensors(const TorchFile& file, const Value& tensors, bool nested);
 
   std::vector<std::unique_ptr<TorchFile>> files_;
   std::unordered_map<std::string, Tensor> tensors_;

@@ -56,6 +56,25 @@ TEST_F(TorchWeights, AreThoseOfTheSafetensorsBesideThem) {
   EXPECT_TRUE(TorchDirectory(directory_.path()).check_sums());
 }
 
+// The only .pt or .pth file next to config.json, and a file by itself; a program may keep more than the model
+// in it.
+TEST_F(TorchWeights, OfAStateDict) {
+  put("pytorch_model.bin", "weights.pt");
+  EXPECT_FALSE(TorchDirectory::exists(directory_.path()));
+  put("config.json");
+  EXPECT_TRUE(TorchDirectory::exists(directory_.path()));
+  expect_as_safetensors(true);
+  put("trained.pt", "optimizer.pt");  // the Trainer's
+  expect_as_safetensors(true);
+  fs::remove(directory_ / "weights.pt");
+  put("trained.pt");
+  expect_as_safetensors(true);
+  EXPECT_EQ(TorchDirectory(directory_ / "trained.pt").entries().size(),
+            TorchDirectory(directory_.path()).entries().size());
+  put("trained.pt", "other.pth");
+  EXPECT_FALSE(TorchDirectory::exists(directory_.path()));
+}
+
 TEST_F(TorchWeights, OfTheFormatBefore1_6) {
   put("before_1.6.bin", "pytorch_model.bin");
   expect_as_safetensors(true);

@@ -13,6 +13,7 @@
 #include "foreign/checkpoint/megatron_checkpoint.h"
 #include "foreign/checkpoint/nemo_checkpoint.h"
 #include "foreign/checkpoint/rank_files.h"
+#include "foreign/checkpoint/state_file.h"
 #include "foreign/checkpoint/torchtitan_checkpoint.h"
 #include "foreign/checkpoint/zero_partitions.h"
 
@@ -50,6 +51,7 @@ fs::path newest_iteration(const fs::path& directory) {
 
 ForeignCheckpoint open_foreign(const fs::path& given, const ForeignOptions& options) {
   if (fs::is_regular_file(given) && ckpt::is_foreign_checkpoint(given)) return open_nemo(given, options);
+  if (is_state_file(given)) return open_state_file(given, options);
   require<IoError>(fs::is_directory(given), "'{}' is not a directory", given.string());
   if (fs::exists(given / ckpt::kNemoConfig) || fs::is_directory(given / ckpt::kNemoContext))
     return open_nemo(given, options);
@@ -77,8 +79,7 @@ ForeignCheckpoint open_foreign(const fs::path& given, const ForeignOptions& opti
 }
 
 std::unique_ptr<const ckpt::TensorSource> open_tensors(const fs::path& directory) {
-  if (ckpt::holds_foreign_weights(directory))
-    return open_foreign(directory).weights;
+  if (ckpt::holds_foreign_weights(directory)) return open_foreign(directory).weights;
   return ckpt::open_weights(directory);
 }
 

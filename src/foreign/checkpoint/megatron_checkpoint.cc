@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "ckpt/convert.h"
 #include "ckpt/torch/distributed_checkpoint.h"
+#include "foreign/checkpoint/bucket_states.h"
 #include "foreign/checkpoint/megatron_model.h"
 #include "foreign/checkpoint/megatron_names.h"
 
@@ -21,6 +24,75 @@ std::optional<Value> member(const std::optional<Value>& value, std::string_view 
   if (value->is(ValueKind::kDict)) return value->find(name);
   if (value->is(ValueKind::kObject)) return value->attribute(name);
   return std::nullopt;
+}
+
+// How the distributed optimizer cut its state: "dp_reshardable". In content_metadata of current versions, and
+// with the state, which may be a chain of several.
+std::string sharding_type(const Value& root) {
+  constexpr std::string_view kWithTheState = "param_state_sharding_type";
+  auto said = member(member(root, "content_metadata"), "distrib_optim_sharding_type");
+  const auto optimizer = member(root, "optimizer");
+  if (!said) said = member(optimizer, kWithTheState);
+  if (!said && optimizer && optimizer->is(ValueKind::kDict))
+    for (std::size_t i = 0; i < optimizer->size() && !said; ++i)
+      said = member(optimizer->value(i), kWithTheState);
+  return said && said->is(ValueKind::kString) ? std::string(said->text()) : "";
+}
+
+// Whether the optimizer's weights are the model's, as far as the rounding of 16 bits goes: some elements of
+// each.
+bool same_weights(const ckpt::TensorSource& master, const ckpt::TensorSource& weights) {
+  constexpr std::int64_t kSample = 64;
+  std::vector<std::byte> of_master, of_weights;
+  std::vector<float> wide(kSample), narrow(kSample);
+  for (const ckpt::TensorEntry* entry : master.entries()) {
+    const ckpt::TensorEntry& other = weights.entry(entry->name);
+    for (const std::int64_t middle : {std::int64_t{0}, entry->elements() / 2, entry->elements() - 1}) {
+      const std::int64_t begin = std::clamp<std::int64_t>(
+                             middle, 0, std::max<std::int64_t>(0, entry->elements() - kSample)),
+                         count = std::min(kSample, entry->elements() - begin);
+      ckpt::convert_elements(master.elements(*entry, begin, begin + count, of_master).data(), entry->dtype(),
+                             reinterpret_cast<std::byte*>(wide.data()), DType::kF32, count);
+      ckpt::convert_elements(weights.elements(other, begin, begin + count, of_weights).data(), other.dtype(),
+                             reinterpret_cast<std::byte*>(narrow.data()), DType::kF32, count);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+        if (!(std::abs(wide[i] - narrow[i]) <= std::abs(narrow[i]) / 128 + 1e-7F)) return false;
+    }
+  }
+  return true;
+}
+
+// The state in the buffers of the distributed optimizer, where it can be told which parameter lies where;
+// otherwise why not.
+std::string assemble_buckets(ForeignCheckpoint& out, const fs::path& directory,
+                             const model::ModelConfig& config,
+                             const std::shared_ptr<const ckpt::TensorSource>& source, const Value& args) {
+  const auto count_of = [&](const char* name) {
+    const auto value = member(args, name);
+    return value && value->is(ValueKind::kInt) && value->integer() > 0 ? value->integer() : 1;
+  };
+  RankLayout layout{count_of("tensor_model_parallel_size"), count_of("pipeline_model_parallel_size"),
+                    count_of("virtual_pipeline_model_parallel_size"), count_of("padded_vocab_size")};
+  if (layout.vocabulary == 1) layout.vocabulary = config.vocab_size.value_or(1);
+  std::string why;
+  for (const bool fused : {true, false}) {
+    MegatronSources sources = torch_dist_sources(source, config.kind);
+    why = add_buckets(sources, *source, config, layout, fused);
+    if (!why.empty()) continue;
+    ForeignCheckpoint tried;
+    try {
+      assemble(tried, directory, config, std::move(sources));
+    } catch (const DataError& error) {
+      why = error.what();
+      continue;
+    }
+    if (same_weights(*tried.state->master, *tried.weights)) {
+      out.state = std::move(tried.state);
+      return "";
+    }
+    why = "its weights are not those of the model where they were looked for";
+  }
+  return why;
 }
 
 }  // namespace
@@ -93,14 +165,17 @@ std::optional<AdamSettings> adam_settings(std::optional<Value> optimizer) {
   return std::nullopt;
 }
 
-model::ModelKind megatron_kind(const ckpt::TensorSource& source) {
+model::ModelKind megatron_kind(std::span<const ckpt::TensorSource* const> parts) {
   bool encoder = false, decoder = false, bert = false;
-  for (const ckpt::TensorEntry* entry : source.entries()) {
-    const auto has = [&](std::string_view part) { return entry->name.find(part) != std::string::npos; };
-    encoder = encoder || has("encoder.layers.");
-    decoder = decoder || has("decoder.layers.");
-    bert = bert || has("binary_head.") || has("tokentype_embeddings.") || has("lm_head.dense.");
-  }
+  for (const ckpt::TensorSource* part : parts)
+    for (const ckpt::TensorEntry* entry : part->entries()) {
+      const auto has = [&](std::string_view part_of_name) {
+        return entry->name.find(part_of_name) != std::string::npos;
+      };
+      encoder = encoder || has("encoder.layers.");
+      decoder = decoder || has("decoder.layers.");
+      bert = bert || has("binary_head.") || has("tokentype_embeddings.") || has("lm_head.dense.");
+    }
   if (encoder && decoder) return model::ModelKind::kT5;
   return bert ? model::ModelKind::kBert : model::ModelKind::kGpt;
 }
@@ -179,18 +254,25 @@ ForeignCheckpoint open_megatron(const fs::path& directory, const ForeignOptions&
   const auto args = member(common.root(), "args");
   require<DataError>(args.has_value(), "'{}' holds no args: what the model is cannot be read from it",
                      common.source());
-  const model::ModelKind kind = megatron_kind(*source);
+  const model::ModelKind kind = megatron_kind(std::vector<const ckpt::TensorSource*>{source.get()});
   MegatronModel model = model_of_megatron(*args, kind, options.vocabulary, common.source());
   out.notes = std::move(model.notes);
   assemble(out, directory, model.config, torch_dist_sources(source, kind));
+  const std::string why_no_buckets = !out.state && holds_buckets(*source)
+                                         ? assemble_buckets(out, directory, model.config, source, *args)
+                                         : "";
   read_counters(out, common);
+  const std::string type = sharding_type(common.root());
   if (!out.state)
     for (const std::string& item : source->other_items())
       if (item.find("optimizer") != std::string::npos && out.why_no_state.empty())
         out.why_no_state = fmt::format(
-            "the optimizer's state is in a form that holds for one layout alone ('{}'): save it with "
-            "--dist-ckpt-optim-fully-reshardable",
-            item);
+            "the distributed optimizer's state is in the form {}, in which one layout of ranks put it "
+            "('{}'){}: "
+            "load the checkpoint in Megatron-LM and save it with --dist-ckpt-optim-fully-reshardable; the "
+            "weights are read as they are",
+            type.empty() ? "of its buffers" : "'" + type + "'", item,
+            why_no_buckets.empty() ? "" : ", and " + why_no_buckets);
   return out;
 }
 

@@ -1,6 +1,8 @@
 // Checkpoints of Megatron-LM and Megatron-Core.
 #pragma once
 
+#include <span>
+
 #include "ckpt/torch/torch_file.h"
 #include "foreign/checkpoint/foreign_checkpoint.h"
 #include "foreign/checkpoint/megatron_tensors.h"
@@ -16,8 +18,8 @@ struct MegatronSources {
   std::vector<std::shared_ptr<const ckpt::TensorSource>> alive;
   MegatronTensors weights, master, exp_avg, exp_avg_sq;
 };
-// Decoder, encoder or both, by the names of tensors.
-model::ModelKind megatron_kind(const ckpt::TensorSource& source);
+// Decoder, encoder or both, by the names of the tensors in all parts.
+model::ModelKind megatron_kind(std::span<const ckpt::TensorSource* const> parts);
 MegatronSources torch_dist_sources(std::shared_ptr<const ckpt::TensorSource> source, model::ModelKind kind);
 
 // Fills description, weights and the tensors of a state out of `sources`.

@@ -275,7 +275,9 @@ ForeignCheckpoint open_rank_trees(const fs::path& directory, const std::vector<R
         first.file().source(), version->number());
   ForeignCheckpoint out;
   out.kind = "Megatron-LM, a file per rank";
-  const model::ModelKind kind = megatron_kind(first);
+  std::vector<const ckpt::TensorSource*> parts;
+  for (const auto& [folder, tree] : trees) parts.push_back(tree.get());
+  const model::ModelKind kind = megatron_kind(parts);
   MegatronModel model =
       model_of_megatron(*root.find("args"), kind, options.vocabulary, first.file().source());
   out.notes = std::move(model.notes);
