@@ -157,7 +157,7 @@ void add_model(List& list) {
            [](const RunConfig& c) { return is_kind(c, ModelKind::kBert); });
   list.add("model.bert", {"lm_head", "binary_head"}, {"model.task"}, "task language_model",
            [](const RunConfig& c) { return !c.model.task.labelled(); });
-  list.add("model.bert", {"classifier_bias"}, {"model.task", "model.bert.lm_head"},
+  list.add("model.bert", {"classifier_bias", "head_activation"}, {"model.task", "model.bert.lm_head"},
            "task language_model and bert.lm_head",
            [](const RunConfig& c) { return !c.model.task.labelled() && c.model.bert.lm_head; });
   list.add("model.bert", {"pooler_activation"}, {"model.task"}, "task sequence_classification",

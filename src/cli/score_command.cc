@@ -12,6 +12,7 @@
 #include "cli/print.h"
 #include "cli/score_rewards.h"
 #include "infer/engine/text_losses.h"
+#include "infer/labelled_rows.h"
 #include "infer/masked_losses.h"
 #include "infer/pair_model.h"
 
@@ -21,7 +22,7 @@ namespace {
 struct ScoreArguments {
   ModelArguments model;
   std::string file;
-  bool ids = false, reward = false;
+  bool ids = false, reward = false, follows = false;
 };
 
 std::vector<std::int32_t> parse_ids(const std::string& line, std::int64_t number, std::int64_t vocabulary) {
@@ -113,6 +114,39 @@ std::int64_t most_tokens(infer::OpenModel& model) {
                                 1'000'000'000 / static_cast<std::int64_t>(std::max<std::size_t>(1, bytes)));
 }
 
+// Whether the second text of every line, behind a tab, follows the first, by the head that pretraining gave
+// the encoder. Ids have their special tokens.
+void score_follows(infer::OpenModel& model, bool as_ids, InputLines& in) {
+  const auto rank = infer::load_encoder(model, {.pairs = 1});
+  const infer::RowEncoder rows(model.tokenizer(), model.model().config, rank->options().longest);
+  std::int64_t number = 0;
+  for (std::string line; in.next(line);) {
+    ++number;
+    const auto tab = line.find('\t');
+    require<DataError>(tab != line.npos, "line {}: expected two texts, a tab between them", number);
+    const std::string first = line.substr(0, tab), second = line.substr(tab + 1);
+    data::LabelledRow row;
+    if (as_ids) {
+      row.tokens = parse_ids(first, number, model.model().vocabulary);
+      row.token_types.assign(row.tokens.size(), 0);
+      const auto more = parse_ids(second, number, model.model().vocabulary);
+      row.tokens.insert(row.tokens.end(), more.begin(), more.end());
+      row.token_types.resize(row.tokens.size(), model.model().config.bert.num_token_types > 1 ? 1 : 0);
+    } else {
+      row = rows.pair(rows.ids_of(first), rows.ids_of(second));
+    }
+    check_length(row.tokens, number, rank->options().longest);
+    require<DataError>(!row.tokens.empty(), "line {}: no tokens", number);
+    const std::vector<std::int64_t> lengths{static_cast<std::int64_t>(row.tokens.size())};
+    const auto logits = rank->follows(row.tokens, row.token_types, lengths);
+    const double yes = logits[0], no = logits[1], highest = std::max(yes, no),
+                 sum = highest + std::log(std::exp(yes - highest) + std::exp(no - highest));
+    print_json_line(nlohmann::json{{"ids", row.tokens},
+                                   {"types", row.token_types},
+                                   {"follows", {{"yes", yes - sum}, {"no", no - sum}}}});
+  }
+}
+
 void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
   const auto rank = infer::load_for_losses(
       model, {.text_tokens = most_tokens(model), .pass_tokens = 4096, .tokenizer = !as_ids});
@@ -137,6 +171,7 @@ void score(const ScoreArguments& arguments, Context& context) {
     return score_rewards(model, in,
                          arguments.file.empty() || arguments.file == "-" ? "standard input" : arguments.file,
                          context.console);
+  if (arguments.follows) return score_follows(model, arguments.ids, in);
   switch (model.kind()) {
     case model::ModelKind::kGpt:
       return score_texts(model, arguments.ids, in);
@@ -161,12 +196,17 @@ void add_score_command(CLI::App& app, Context& context) {
   arguments->model.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");
   command->add_flag("--ids", arguments->ids, "Lines are token ids");
+  command->add_flag(
+      "--follows", arguments->follows,
+      "Encoders of BERT's pretraining: lines are two texts, a tab between them; log-probabilities of "
+      "whether the second follows the first");
   command
       ->add_flag(
           "--reward", arguments->reward,
           "Lines are records as those of tuning (chats, preference pairs, texts), MODEL gives each text "
           "a score ('stoa finetune --objective reward' or regression)")
-      ->excludes("--ids");
+      ->excludes("--ids")
+      ->excludes("--follows");
   command->callback([arguments, &context] {
     arguments->model.machine.rows_apart =
         true;  // a line's figures do not depend on how it is cut into passes

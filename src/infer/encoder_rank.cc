@@ -19,6 +19,9 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
                        "the model has no head of a labelled task (its architecture is neither "
                        "ForSequenceClassification nor ForTokenClassification nor ForQuestionAnswering): "
                        "train one with model.task");
+  require<ConfigError>(options_.pairs == 0 || config.judges_sentences(),
+                       "the model has no head that judges whether a sentence follows another "
+                       "(model.bert.binary_head; BertForPreTraining)");
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return chunk_.arena().declare(MemoryCategory::kBatch, {std::string("encoder.") + name, type, shape});
   };
@@ -35,6 +38,7 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
         declare("logits", options_.precision.vectors(), {options_.masks, options_.model.padded_vocabulary});
   if (options_.answers > 0)
     logits_ = declare("logits", options_.precision.vectors(), {options_.answers, config.task.classes()});
+  if (options_.pairs > 0) follows_ = declare("follows", options_.precision.vectors(), {options_.pairs, 2});
   chunk_.commit(scratch_bytes);
 }
 
@@ -45,11 +49,12 @@ void EncoderRank::dry_run() {
     lengths.push_back(std::min(left, options_.longest));
   std::vector<std::int32_t> rows(static_cast<std::size_t>(std::max(options_.masks, options_.answers)));
   std::iota(rows.begin(), rows.end(), 0);
-  pass(tokens, {}, lengths, rows);
+  pass(tokens, {}, lengths, rows, options_.pairs > 0);
 }
 
 void EncoderRank::pass(std::span<const std::int32_t> tokens, std::span<const std::int32_t> types,
-                       std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows) {
+                       std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows,
+                       bool pairs) {
   std::vector<std::int32_t> positions, q_begin{0}, k_begin, k_count;
   for (const std::int64_t length : lengths) {
     require<InternalError>(length >= 1 && length <= options_.longest, "a text of {} tokens, declared for {}",
@@ -85,6 +90,11 @@ void EncoderRank::pass(std::span<const std::int32_t> tokens, std::span<const std
     outputs.rows = rows;
     outputs.logits = chunk_.arena().view(logits_).slice(0, static_cast<std::int64_t>(rows.size()));
   }
+  if (pairs) {
+    outputs.pairs =
+        std::span(q_begin).first(std::min(lengths.size(), static_cast<std::size_t>(options_.pairs)));
+    outputs.follows = chunk_.arena().view(follows_).slice(0, static_cast<std::int64_t>(outputs.pairs.size()));
+  }
   chunk_.chunk().infer(pass, {}, outputs);
 }
 
@@ -116,6 +126,15 @@ std::span<const float> EncoderRank::answers(std::span<const std::int32_t> tokens
                      options_.model.config.task.classes());
 }
 
+std::span<const float> EncoderRank::follows(std::span<const std::int32_t> tokens,
+                                            std::span<const std::int32_t> types,
+                                            std::span<const std::int64_t> lengths) {
+  require<InternalError>(static_cast<std::int64_t>(lengths.size()) <= options_.pairs,
+                         "{} pairs, declared for {}", lengths.size(), options_.pairs);
+  pass(tokens, types, lengths, {}, true);
+  return chunk_.read(chunk_.arena().view(follows_).slice(0, static_cast<std::int64_t>(lengths.size())), 2);
+}
+
 std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use) {
   // The head of a decoder that classifies is used like an encoder's; its states are not: they see only
   // earlier tokens.
@@ -127,6 +146,7 @@ std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& us
   options.longest = options.model.config.max_positions();
   options.pass_tokens = std::max<std::int64_t>(options.longest, 4096);
   options.masks = use.masks;
+  options.pairs = use.pairs;
   options.answers = use.answers ? options.pass_tokens : 0;
   return model.load<EncoderRank>(options);
 }

@@ -15,6 +15,7 @@ struct EncoderOptions {
   std::int64_t longest = 512;       // tokens of a text
   std::int64_t masks = 0;           // most tokens of predict() at once; 0: states alone
   std::int64_t answers = 0;         // most tokens of answers() at once; labelled tasks only
+  std::int64_t pairs = 0;           // most pairs of follows() at once
 };
 
 class EncoderRank {
@@ -35,18 +36,23 @@ class EncoderRank {
   std::span<const float> answers(std::span<const std::int32_t> tokens, std::span<const std::int32_t> types,
                                  std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows);
 
+  // Logits [lengths.size(), 2] of pairs of sentences, concatenated as in states(): the second follows the
+  // first, or not.
+  std::span<const float> follows(std::span<const std::int32_t> tokens, std::span<const std::int32_t> types,
+                                 std::span<const std::int64_t> lengths);
+
   void dry_run();
   LoadedChunk& chunk() { return chunk_; }
   const EncoderOptions& options() const { return options_; }
 
  private:
-  // `types`: of every token, or none: all 0.
+  // `types`: of every token, or none: all 0. `pairs`: whether the texts are pairs to be judged.
   void pass(std::span<const std::int32_t> tokens, std::span<const std::int32_t> types,
-            std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows);
+            std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows, bool pairs = false);
 
   const EncoderOptions options_;
   LoadedChunk chunk_;
-  Arena::Id tokens_, positions_, types_, q_begin_, k_begin_, k_count_, states_, logits_;
+  Arena::Id tokens_, positions_, types_, q_begin_, k_begin_, k_count_, states_, logits_, follows_;
 };
 
 constexpr std::int64_t kMasksAtOnce = 64;  // enough to fill a pass; logits stay small
@@ -55,6 +61,7 @@ constexpr std::int64_t kMasksAtOnce = 64;  // enough to fill a pass; logits stay
 struct EncoderUse {
   std::int64_t masks = 0;  // most tokens to be predicted at once
   bool answers = false;    // the head of a labelled task is needed
+  std::int64_t pairs = 0;  // most pairs of sentences to be judged at once
 };
 // Reads the tokenizer before the weights. ConfigError: not an encoder, or the head is missing.
 std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use);

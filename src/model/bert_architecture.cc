@@ -90,14 +90,14 @@ std::unique_ptr<nn::Embedding> BertArchitecture::embedding() const {
   if (o.positions > 0) o.positions = c.max_positions() + c.bert.first_position;
   o.first_position = c.bert.first_position;
   o.token_types = c.bert.num_token_types;
-  o.norm = norm_options(c);
+  if (c.bert.embedding_norm) o.norm = norm_options(c);
   return std::make_unique<nn::Embedding>(o);
 }
 
 std::unique_ptr<nn::Block> BertArchitecture::pre_norm_block(nn::TransformerBlockOptions o,
                                                             std::int64_t layer) const {
   const ModelConfig& c = spec_.config;
-  o.attention_norm = layer > 0;
+  o.attention_norm = layer > 0 || !c.bert.embedding_norm;
   std::unique_ptr<nn::Block> block = nn::make_block(o);
   if (layer + 1 < c.num_layers) return block;
   return std::make_unique<nn::FinalNormBlock>(nn::FinalNormOptions{.name = "final_norm",
@@ -153,14 +153,12 @@ std::unique_ptr<nn::Head> BertArchitecture::head() const {
   if (!spec_.config.bert.lm_head) return nullptr;
   nn::LmHeadOptions o = head_options(spec_, options_.precision, options_.place);
   o.output.bias = true;
-  // RoBERTa's head has the exact form whatever the layers have.
-  const bool roberta = spec_.config.bert.first_position > 0;
-  return std::make_unique<nn::MaskedLmHead>(nn::MaskedLmHeadOptions{
-      .output = o.output,
-      .norm = o.norm,
-      .activation = roberta ? ops::ActivationKind::kGelu : activation_kind(spec_.config.activation),
-      .dense_bias = spec_.config.bert.classifier_bias,
-      .binary = spec_.config.judges_sentences()});
+  return std::make_unique<nn::MaskedLmHead>(
+      nn::MaskedLmHeadOptions{.output = o.output,
+                              .norm = o.norm,
+                              .activation = activation_kind(spec_.config.masked_head_activation()),
+                              .dense_bias = spec_.config.bert.classifier_bias,
+                              .binary = spec_.config.judges_sentences()});
 }
 
 }  // namespace stoa::model

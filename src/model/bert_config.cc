@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "model/config.h"
+
 namespace stoa::model {
 
 std::span<const config::EnumName<PoolerActivation>> enum_names(PoolerActivation) {
@@ -30,6 +32,10 @@ void declare_bert(config::Section<BertConfig>& s) {
       .help(
           "Norms before attention and MLP (none before the first attention), and one after the last layer "
           "(ModernBERT); false: norms after each residual addition (BERT).");
+  s.field("embedding_norm", &C::embedding_norm)
+      .help(
+          "A norm of the embeddings. false, with pre_norm: none, and one before the first attention "
+          "(Megatron-LM's BERT).");
   s.field("relative_attention_num_buckets", &C::relative_attention_num_buckets)
       .range(4, 65536)
       .help(
@@ -37,6 +43,10 @@ void declare_bert(config::Section<BertConfig>& s) {
           "(MPNet: 32). null: none.");
   s.field("classifier_bias", &C::classifier_bias)
       .help("Task language_model: the dense layer of the head has a bias (ModernBERT's has none).");
+  s.field("head_activation", &C::head_activation)
+      .derived("that of the layers; with first_position: gelu")
+      .help(
+          "Task language_model: activation of the head's dense layer, not a gated one (Megatron-LM: gelu).");
   s.field("pooler_activation", &C::pooler_activation)
       .help(
           "Task sequence_classification: activation of the pooler, before the classes (BERT: tanh, "

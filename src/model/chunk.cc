@@ -331,6 +331,7 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
   if (outputs.stream) ops::run(pass.ops, ops::Cast{.x = x, .y = outputs.stream});
   if (outputs.losses) head_->evaluate(pass, x, outputs.losses);
   if (!outputs.rows.empty()) head_->logits(pass, x, outputs.rows, outputs.logits);
+  if (!outputs.pairs.empty()) head_->sentence_logits(pass, x, outputs.pairs, outputs.follows);
 }
 
 Chunk whole_chunk(const ModelSpec& spec) {

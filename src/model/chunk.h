@@ -80,10 +80,12 @@ class Chunk {
 
   // What an inference pass returns; each is optional.
   struct Outputs {
-    TensorView stream;                   // chunk without head: this rank's rows [T, hidden]
-    TensorView losses;                   // [T] accumulation type; needs labels and loss_mask
-    std::span<const std::int32_t> rows;  // tokens whose logits are needed, ascending
-    TensorView logits;                   // [rows, padded vocabulary], compute or accumulation type
+    TensorView stream;                    // chunk without head: this rank's rows [T, hidden]
+    TensorView losses;                    // [T] accumulation type; needs labels and loss_mask
+    std::span<const std::int32_t> rows;   // tokens whose logits are needed, ascending
+    TensorView logits;                    // [rows, padded vocabulary], compute or accumulation type
+    std::span<const std::int32_t> pairs;  // first tokens of pairs of sentences that are to be judged
+    TensorView follows;                   // [pairs, 2]
   };
   // Evaluation and generation: saves no activations; the number of tokens is that of the batch. pass.training
   // must be false.

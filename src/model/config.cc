@@ -119,6 +119,23 @@ bool is_gated(Activation activation) {
          activation == Activation::kClampedSwiglu;
 }
 
+Activation ModelConfig::masked_head_activation() const {
+  if (bert.head_activation) return *bert.head_activation;
+  if (bert.first_position > 0) return Activation::kGelu;
+  switch (activation) {
+    case Activation::kSwiglu:
+      return Activation::kSilu;
+    case Activation::kGeglu:
+      return Activation::kGelu;
+    case Activation::kGegluTanh:
+      return Activation::kGeluTanh;
+    case Activation::kReglu:
+      return Activation::kRelu;
+    default:
+      return activation;
+  }
+}
+
 std::int64_t ModelConfig::ffn_size() const {
   if (ffn_hidden_size) return *ffn_hidden_size;
   return is_gated(activation) ? hidden_size * 8 / 3 / 64 * 64 : 4 * hidden_size;

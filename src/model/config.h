@@ -186,6 +186,8 @@ struct ModelConfig {
   std::int64_t source_length() const;   // of a sample, tokens of the source; 0 but in kind t5
   // Whether rows are judged as two sentences that follow each other or not (BERT's pretraining).
   bool judges_sentences() const { return kind == ModelKind::kBert && bert.binary_head && !task.labelled(); }
+  // The activation in kind bert's head of masked tokens.
+  Activation masked_head_activation() const;
   // Whether the head's matrix is the token embedding; heads that classify have their own.
   bool ties_head() const { return share_embeddings_and_output_weights && !task.labelled(); }
   std::int64_t sample_length()

@@ -11,9 +11,8 @@ namespace {
 void validate_decoder_options(const ModelConfig& c) {
   const std::string kind = c.kind == ModelKind::kBert ? "bert" : "t5";
   require<ConfigError>(
-      c.kind == ModelKind::kGpt ||
-          (c.embedding_multiplier == 1 && c.residual_multiplier == 1 && c.logit_scale == 1 &&
-           !c.softmax_scale && c.first_position == 0),
+      c.kind == ModelKind::kGpt || (c.embedding_multiplier == 1 && c.residual_multiplier == 1 &&
+                                    c.logit_scale == 1 && !c.softmax_scale && c.first_position == 0),
       "kind {} has none of embedding_multiplier, residual_multiplier, logit_scale, softmax_scale and "
       "first_position: leave them out",
       kind);
@@ -116,6 +115,13 @@ void validate_bert(const ModelConfig& c) {
       "task question_answering has the plain loss: leave out label_smoothing and z_loss_coeff");
   require<ConfigError>(c.bert.lm_head || !c.judges_sentences(),
                        "model.bert.binary_head needs model.bert.lm_head");
+  require<ConfigError>(c.bert.embedding_norm || c.bert.pre_norm,
+                       "bert.embedding_norm false is for encoders with norms before their branches: give "
+                       "bert.pre_norm true");
+  require<ConfigError>(
+      !is_gated(c.bert.head_activation.value_or(Activation::kGelu)),
+      "bert.head_activation: the head has one projection: give an activation without a gate, "
+      "such as gelu");
   require<ConfigError>(c.bert.first_position == 0 || !c.judges_sentences(),
                        "first_position {} is RoBERTa's, which has no binary_head", c.bert.first_position);
   require<ConfigError>(

@@ -32,6 +32,7 @@ enum Kind {
   kGatedExperts,
   kWindowedEncoder,
   kRelativeEncoder,
+  kMegatronBert,
   kLinear,
   kKinds
 };
@@ -55,8 +56,15 @@ ModelConfig config_of(int kind) {
     c.lm_head_bias = true;
     c.first_position = 2;
   }
-  if (kind == kBert || kind == kBertNoDropout || kind == kWindowedEncoder || kind == kRelativeEncoder)
+  if (kind == kBert || kind == kBertNoDropout || kind == kWindowedEncoder || kind == kRelativeEncoder ||
+      kind == kMegatronBert)
     c.kind = ModelKind::kBert;
+  if (kind == kMegatronBert) {
+    c.bert.pre_norm = true;
+    c.bert.embedding_norm = false;
+    c.bert.head_activation = Activation::kGelu;
+    return c;
+  }
   if (kind == kRelativeEncoder) {
     c.bert.num_token_types = 0;
     c.bert.relative_attention_num_buckets = 8;

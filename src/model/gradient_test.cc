@@ -333,6 +333,13 @@ std::vector<Case> cases() {
   c.config.attention_dropout = 0.3;
   c.config.embedding_dropout = 0.1;
   out.push_back(c);
+  c = {"bert_of_megatron", bert()};
+  c.config.bert.pre_norm = true;
+  c.config.bert.embedding_norm = false;
+  c.config.bert.head_activation = Activation::kSilu;
+  c.config.hidden_dropout = 0.2;
+  c.config.embedding_dropout = 0.1;
+  out.push_back(c);
   c = {"encoder_with_windows", bert()};
   c.config.bert = {};
   c.config.bert.binary_head = false;

@@ -122,6 +122,10 @@ ModelConfig spelled_out(ModelConfig c) {
   if (!c.latent.multi_latent_attention) c.latent = {};
   spell_out(c.linear, c.num_layers);
   if (c.task.labelled()) c.bert.lm_head = c.bert.binary_head = false;
+  if (c.kind == ModelKind::kBert && c.bert.lm_head)
+    c.bert.head_activation = c.masked_head_activation();
+  else
+    c.bert.head_activation.reset();
   if (c.kind == ModelKind::kT5)
     c.t5.encoder_layers = c.encoder_layers();
   else

@@ -86,6 +86,12 @@ std::vector<SplitCase> split_cases() {
     c.config.hidden_dropout = c.config.attention_dropout = c.config.embedding_dropout = dropout;
     out.push_back(c);
   }
+  c = {"bert_of_megatron", gpt2()};
+  c.config.kind = ModelKind::kBert;
+  c.config.bert.pre_norm = true;
+  c.config.bert.embedding_norm = false;
+  c.config.embedding_dropout = 0.2;
+  out.push_back(c);
   c = {"parallel_residual_dropout", gpt2()};
   c.config.use_parallel_residual = true;
   c.config.hidden_dropout = 0.2;

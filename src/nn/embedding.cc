@@ -39,7 +39,6 @@ Embedding::Embedding(const EmbeddingOptions& options)
       part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)),
       low_rank_({options.vocabulary, options.padded_vocabulary, options.hidden, options.precision.compute,
                  options.place}) {
-  require<InternalError>(options.token_types == 0 || options.norm, "types of tokens are added by the norm");
   require<InternalError>(options.scale == 1 || options.positions == 0, "words alone are scaled");
   if (options.norm)
     norm_.emplace("embedding.norm", *options.norm, options.hidden, options.place,
@@ -93,11 +92,11 @@ TensorView Embedding::types_of(const Pass& pass, std::int64_t rows) const {
 }
 
 DropoutRows Embedding::dropout(const Pass& pass, const parallel::TensorPlace& place) const {
-  return dropout_of(pass, norm_ ? 0 : options_.dropout, RandomPurpose::kEmbeddingDropout, layer_of(pass),
-                    place);
+  return dropout_of(pass, has_late_dropout() ? 0 : options_.dropout, RandomPurpose::kEmbeddingDropout,
+                    layer_of(pass), place);
 }
 
-DropoutRows Embedding::normed_dropout(const Pass& pass) const {
+DropoutRows Embedding::late_dropout(const Pass& pass) const {
   return dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, layer_of(pass), options_.place);
 }
 
@@ -198,18 +197,22 @@ void Embedding::token_rows_backward(Pass& pass, TensorView ids, TensorView dy) c
   token_rows_->notify(pass);
 }
 
+TensorView Embedding::type_rows(Pass& pass, DType type, Shape shape) const {
+  const TensorView out = pass.ops.scratch.allocate(type, shape);
+  ops::run(pass.ops, ops::EmbeddingForward{.tokens = types_of(pass, out.rows()),
+                                           .table = pass.params.get(types_.value),
+                                           .positions = {},
+                                           .position_table = {},
+                                           .dropout = {},
+                                           .y = out});
+  return out;
+}
+
 void Embedding::norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const {
   add_tables(pass, sum);
   if (!types_) return norm_->forward(pass, sum, normed, stats);
   Scratch::Frame frame(pass.ops.scratch);
-  const TensorView table = pass.params.get(types_.value),
-                   types = pass.ops.scratch.allocate(table.dtype, sum.shape);
-  ops::run(pass.ops, ops::EmbeddingForward{.tokens = types_of(pass, sum.rows()),
-                                           .table = table,
-                                           .positions = {},
-                                           .position_table = {},
-                                           .dropout = {},
-                                           .y = types});
+  const TensorView types = type_rows(pass, pass.params.get(types_.value).dtype, sum.shape);
   norm_->add_forward(pass, sum, types, {}, sum, normed, stats);
 }
 
@@ -239,11 +242,18 @@ void Embedding::backward(Pass& pass, TensorView dout) const {
 }
 
 void Embedding::forward_part(Pass& pass, TensorView out) const {
-  if (!norm_) return add_tables(pass, out);
+  if (!has_late_dropout()) return add_tables(pass, out);
   Scratch::Frame frame(pass.ops.scratch);
-  const DropoutRows dropout = normed_dropout(pass);
-  const TensorView sum = pass.ops.scratch.allocate(out.dtype, out.shape);
-  norm(pass, sum, out, {});
+  const DropoutRows dropout = late_dropout(pass);
+  TensorView sum;
+  if (norm_ || dropout.dropout.p > 0) sum = pass.ops.scratch.allocate(out.dtype, out.shape);
+  if (norm_) {
+    norm(pass, sum, out, {});
+  } else {
+    add_tables(pass, out);
+    Scratch::Frame inner(pass.ops.scratch);
+    ops::run(pass.ops, ops::AddTo{.x = type_rows(pass, out.dtype, out.shape), .y = out});
+  }
   if (dropout.dropout.p == 0) return;
   // Dropout is linear: its backward pass applies the same mask.
   dropout_backward(pass, dropout, out, sum);
@@ -253,6 +263,8 @@ void Embedding::forward_part(Pass& pass, TensorView out) const {
 void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, TensorView dpositions) const {
   Scratch::Frame frame(pass.ops.scratch);
   TensorView dstream = dout;
+  const DropoutRows late = late_dropout(pass);
+  const bool drops = has_late_dropout() && late.dropout.p > 0;
   if (norm_) {
     Scratch& scratch = pass.ops.scratch;
     dstream = scratch.allocate(dout.dtype, dout.shape);
@@ -261,23 +273,26 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
                      stats = scratch.allocate(options_.precision.vectors(), {dout.rows(), 2});
     norm(pass, sum, dstream, stats);  // the normed rows are not wanted again
     TensorView dnormed = dout;
-    if (const DropoutRows dropout = normed_dropout(pass); dropout.dropout.p > 0) {
+    if (drops) {
       dnormed = dstream;
-      dropout_backward(pass, dropout, dout, dnormed);
+      dropout_backward(pass, late, dout, dnormed);
     }
     norm_->backward(
         pass,
         {.x = sum, .stats = stats, .dy = dnormed, .dresidual = {}, .dx = sum, .dropout = {}, .dbranch = {}});
     ops::run(pass.ops, ops::Cast{.x = sum, .y = dstream});
-    if (types_.trained()) {
-      ops::run(pass.ops, ops::EmbeddingBackward{.tokens = types_of(pass, dstream.rows()),
-                                                .positions = {},
-                                                .dropout = {},
-                                                .dy = dstream,
-                                                .dtable = target(pass, types_.grad),
-                                                .dposition_table = {}});
-      pass.grads->notify(types_.grad);
-    }
+  } else if (drops) {
+    dstream = pass.ops.scratch.allocate(dout.dtype, dout.shape);
+    dropout_backward(pass, late, dout, dstream);
+  }
+  if (types_.trained()) {
+    ops::run(pass.ops, ops::EmbeddingBackward{.tokens = types_of(pass, dstream.rows()),
+                                              .positions = {},
+                                              .dropout = {},
+                                              .dy = dstream,
+                                              .dtable = target(pass, types_.grad),
+                                              .dposition_table = {}});
+    pass.grads->notify(types_.grad);
   }
   if (prompt_ && prompt_->trains()) prompt_backward(pass, dstream);
   const bool rows = token_rows_ && token_rows_->trains();

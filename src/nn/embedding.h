@@ -69,11 +69,13 @@ class Embedding {
   // The rows of this rank's ids, without padding if other ids are possible.
   TensorView ids_of(TensorView table) const;
   TensorView positions_of(TensorView table) const;
-  // Dropout of all tokens, applied before the ranks' parts are added: without a norm. With `place`, of this
-  // rank's rows of the stream.
+  // Whether dropout follows a norm or the types, which are added last; otherwise it is applied before the
+  // ranks' parts are added.
+  bool has_late_dropout() const { return norm_ || options_.token_types > 0; }
+  // The early one, of all tokens. With `place`, of this rank's rows of the stream.
   DropoutRows dropout(const Pass& pass, const parallel::TensorPlace& place = {}) const;
-  // Dropout of this rank's normed rows.
-  DropoutRows normed_dropout(const Pass& pass) const;
+  // The late one, of this rank's rows.
+  DropoutRows late_dropout(const Pass& pass) const;
   bool is_part() const { return options_.place.split() || beyond_ > 0; }
   // Tells a lookup in this rank's part of the table which ids there are.
   template <class Op>
@@ -92,6 +94,8 @@ class Embedding {
   // The same with types added in `sum`, and its norm in `normed` (none: not needed).
   void norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const;
   TensorView types_of(const Pass& pass, std::int64_t rows) const;
+  // Embeddings of the types of this rank's rows, in scratch.
+  TensorView type_rows(Pass& pass, DType type, Shape shape) const;
   bool trains() const {
     return tokens_.trained() || positions_.trained() || types_.trained() || (norm_ && norm_->trains()) ||
            (prompt_ && prompt_->trains()) || (token_rows_ && token_rows_->trains()) || low_rank_.trains();

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "base/error.h"
 #include "nn/module.h"
 
 namespace stoa::nn {
@@ -26,6 +27,11 @@ class Head {
   // the vocabulary have no meaning. ConfigError where the vocabulary is split.
   virtual void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows,
                       TensorView logits) const = 0;
+  // Logits [rows.size(), 2] of whether the second sentence of a row follows the first, of the rows' first
+  // tokens, in ascending order: for heads that judge sentences.
+  virtual void sentence_logits(Pass&, TensorView, std::span<const std::int32_t>, TensorView) const {
+    fail<InternalError>("this head judges no sentences");
+  }
 };
 
 }  // namespace stoa::nn

@@ -58,15 +58,19 @@ void SentenceHead::train(Pass& pass, TensorView x) const {
   ops::run(pass.ops, ops::Cast{.x = dx, .y = x});
 }
 
-void SentenceHead::evaluate(Pass& pass, TensorView x) const {
+void SentenceHead::logits(Pass& pass, TensorView x, TensorView logits) const {
   Scratch::Frame frame(pass.ops.scratch);
-  Scratch& scratch = pass.ops.scratch;
-  const TensorView pooled = scratch.allocate(x.dtype, x.shape),
-                   logits = scratch.allocate(precision_.vectors(), {x.rows(), 2});
+  const TensorView pooled = pass.ops.scratch.allocate(x.dtype, x.shape);
   pooler_.forward(pass, x, pooled);
   ops::run(pass.ops, ops::ActivationForward{.kind = ops::ActivationKind::kTanh, .x = pooled, .y = pooled});
   binary_.forward(pass, pooled, logits);
-  loss(pass, logits, false);
+}
+
+void SentenceHead::evaluate(Pass& pass, TensorView x) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView out = pass.ops.scratch.allocate(precision_.vectors(), {x.rows(), 2});
+  logits(pass, x, out);
+  loss(pass, out, false);
 }
 
 MaskedLmHead::MaskedLmHead(const MaskedLmHeadOptions& options)
@@ -186,6 +190,14 @@ void MaskedLmHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t
   const TensorView picked =
       pick_rows(pass, options_.output.place, x, rows, options_.output.precision.compute);
   output_.project(pass, transform(pass, picked, false).normed, logits);
+}
+
+void MaskedLmHead::sentence_logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows,
+                                   TensorView logits) const {
+  require<InternalError>(sentence_.has_value(), "this head judges no sentences");
+  Scratch::Frame frame(pass.ops.scratch);
+  sentence_->logits(pass, pick_rows(pass, options_.output.place, x, rows, options_.output.precision.compute),
+                    logits);
 }
 
 }  // namespace stoa::nn

@@ -33,6 +33,7 @@ class SentenceHead {
   // Adds the weighted losses to the state; x [rows, hidden] in compute precision is replaced by its gradient.
   void train(Pass& pass, TensorView x) const;
   void evaluate(Pass& pass, TensorView x) const;
+  void logits(Pass& pass, TensorView x, TensorView logits) const;
 
  private:
   // Losses of two logits per row, which become their gradient in place when `train`; to the state.
@@ -52,6 +53,8 @@ class MaskedLmHead final : public Head {
   // losses[i] is that of the i-th masked token; the rest of `losses` is not written.
   void evaluate(Pass& pass, TensorView x, TensorView losses) const override;
   void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const override;
+  void sentence_logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows,
+                       TensorView logits) const override;
 
  private:
   struct Transformed {

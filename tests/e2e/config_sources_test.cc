@@ -183,7 +183,6 @@ TEST_F(ConfigSources, WhatARunNeedsIsAskedFor) {
   for (const char* command : {"train", "bench train"}) {
     const Arguments words =
         std::string(command) == "train" ? Arguments{"train"} : Arguments{"bench", "train"};
-    refused(words + Arguments{"--from-megatron", "pretrain_bert.py " + model}, "one norm more");
     refused(words + Arguments{"tiny", "--ignore", "x"}, "is for --from-megatron");
   }
   stoa_ok({"plan", "memory", "--from-megatron", "pretrain_bert.py " + model});

@@ -29,6 +29,7 @@ std::string command_of(const std::string& model) {
       "constant --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.95 --clip-grad 1.0 --vocab-size 48 "
       "--data-path "
       "tokens --no-bias-gelu-fusion --split 100,0,0 --eval-iters 0 ";
+  if (model == "gpt_interleaved") out += "--num-layers 4 ";
   if (model == "llama3") out += llama + "--use-rope-scaling ";
   if (model == "moe")
     out += llama +
@@ -48,7 +49,11 @@ std::string command_of(const std::string& model) {
 class TrainingCheckpoint : public Workplace, public ::testing::WithParamInterface<const char*> {
  protected:
   std::string name() const { return GetParam(); }
-  std::string model() const { return name().starts_with("gpt") ? "gpt" : name(); }
+  std::string model() const {
+    for (const char* model : {"gpt_interleaved", "gpt", "moe"})
+      if (name().starts_with(model)) return model;
+    return name();
+  }
   fs::path fixture() const {
     return (name() == "gpt_universal" ? trainings() / "../relaid_checkpoints" : trainings()) / name();
   }
@@ -221,8 +226,21 @@ TEST_F(Workplace, NemoExportIsReadBack) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+class MegatronsOther : public Workplace {
+ protected:
+  // What is written for Megatron and read back is the same to the last bit.
+  void expect_exported(const std::string& checkpoint, const std::string& step) {
+    stoa_ok(
+        {"checkpoint", "export", checkpoint, "--to", "megatron", "--dtype", "fp32", "--output", "exported"});
+    stoa_ok({"checkpoint", "import", "exported", "--with-optimizer", "--output", "again"});
+    const auto compared = nlohmann::json::parse(stoa({"compare", checkpoint, "again/" + step, "--json"}).out);
+    EXPECT_EQ(compared["tensors"], compared["equal_tensors"]);
+    EXPECT_EQ(compared["different_tensors"].size(), 0u) << compared.dump(1);
+  }
+};
+
 // An encoder-decoder that Megatron-Core wrote on two tensor ranks.
-TEST_F(Workplace, MegatronsT5AnswersAsMegatronDoes) {
+TEST_F(MegatronsOther, T5AnswersAsMegatronDoes) {
   const fs::path fixture = trainings() / "t5";
   const auto answers = nlohmann::json::parse(read_text(fixture / "answers.json"));
   const auto ids = [&](const char* key) {
@@ -240,7 +258,82 @@ TEST_F(Workplace, MegatronsT5AnswersAsMegatronDoes) {
   }
   stoa_ok({"checkpoint", "import", fixture, "--with-optimizer", "--output", "state"});
   EXPECT_TRUE(fs::exists(path("state/step-0000002/state/manifest.json")));
+  expect_exported("state/step-0000002", "step-0000002");
 }
+
+// An encoder that Megatron-Core wrote on two tensor and two pipeline ranks, in both formats.
+class MegatronsBert : public MegatronsOther, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    Workplace::SetUp();
+    for (const char* file : {"sentences.bin", "sentences.idx", "vocab.txt"})
+      fs::copy_file(trainings() / file, path(file));
+    fs::copy(trainings() / GetParam(), path("checkpoints"), fs::copy_options::recursive);
+  }
+  const Arguments train_{
+      "train",
+      "--from-megatron",
+      "pretrain_bert.py --num-layers 2 --hidden-size 8 --num-attention-heads 4 --ffn-hidden-size 16 "
+      "--seq-length 32 "
+      "--max-position-embeddings 64 --hidden-dropout 0 --attention-dropout 0 --micro-batch-size 2 "
+      "--global-batch-size 2 "
+      "--train-iters 3 --lr 0.01 --min-lr 0.01 --lr-decay-style constant --weight-decay 0.1 --adam-beta1 0.9 "
+      "--adam-beta2 0.95 --clip-grad 1.0 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt "
+      "--data-path "
+      "sentences --no-bias-gelu-fusion --split 100,0,0 --eval-iters 0",
+      "trainer.precision=fp32",
+      "model.optim.eps=1e-4",
+      "trainer.val_check_interval=0"};
+  const nlohmann::json answers_ = nlohmann::json::parse(read_text(trainings() / "bert/answers.json"));
+};
+
+TEST_P(MegatronsBert, AnswersAsMegatronDoes) {
+  const auto ids_of = [](const nlohmann::json& list) {
+    std::string out;
+    for (const auto& id : list) out += fmt::format("{} ", id.get<int>());
+    return out;
+  };
+  write_text(path("ids.txt"), ids_of(answers_["ids"]) + "\n");
+  write_text(path("pair.txt"), ids_of(answers_["pair"][0]) + "\t" + ids_of(answers_["pair"][1]) + "\n");
+  fs::create_directory(path("tok"));
+  fs::copy_file(path("vocab.txt"), path("tok/vocab.txt"));
+  stoa_ok({"checkpoint", "import", "checkpoints", "--tokenizer", "tok", "--output", "model"});
+  const auto config = nlohmann::json::parse(read_text(path("model/config.json")));
+  EXPECT_EQ(config["model_type"], "megatron-bert");
+  fs::copy_file(path("vocab.txt"), path("checkpoints/vocab.txt"));
+  for (const char* model : {"checkpoints", "model"}) {
+    const auto found =
+        nlohmann::json::parse(stoa_ok({"score", model, "ids.txt", "--ids", "--dtype", "fp32"}).out);
+    for (std::size_t i = 0; i < answers_["ids"].size(); ++i) {
+      ASSERT_EQ(found["logprobs"][i].is_null(), answers_["logprobs"][i].is_null()) << i;
+      if (found["logprobs"][i].is_null()) continue;
+      EXPECT_NEAR(found["logprobs"][i].get<double>(), answers_["logprobs"][i].get<double>(), 1e-5) << i;
+    }
+    const auto follows = nlohmann::json::parse(
+        stoa_ok({"score", model, "pair.txt", "--ids", "--follows", "--dtype", "fp32"}).out)["follows"];
+    EXPECT_NEAR(follows["yes"].get<double>(), answers_["follows"][0].get<double>(), 1e-5);
+    EXPECT_NEAR(follows["no"].get<double>(), answers_["follows"][1].get<double>(), 1e-5);
+  }
+}
+
+// The loss has both parts: of hidden tokens and of the order of sentences.
+TEST_P(MegatronsBert, GoesOnAsMegatronDoes) {
+  const Outcome trained = stoa(train_ + Arguments{"--restore", "checkpoints", "--output", "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.text();
+  EXPECT_NEAR(metrics("run").at(3)["loss"].get<double>(),
+              answers_["loss"].get<double>() + answers_["sentence_loss"].get<double>(), 1e-5);
+  stoa_ok(
+      {"checkpoint", "import", trainings() / "bert/iter_0000003", "--with-optimizer", "--output", "after"});
+  const auto compared = nlohmann::json::parse(
+      stoa({"compare", "run/checkpoints/step-0000003", "after/step-0000003", "--tolerance", "1e-4", "--json"})
+          .out);
+  EXPECT_GT(compared["tensors"], 100);
+  EXPECT_EQ(compared["different_tensors"].size(), 0u) << compared.dump(1);
+  expect_exported("run/checkpoints/step-0000003", "step-0000003");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, MegatronsBert, ::testing::Values("bert", "bert_ranks"),
+                         [](const auto& of) { return std::string(of.param); });
 
 // DeepSpeed's, of a model of Hugging Face's.
 class DeepSpeedTraining : public Workplace, public ::testing::WithParamInterface<const char*> {
@@ -302,7 +395,8 @@ INSTANTIATE_TEST_SUITE_P(Of, DeepSpeedTraining,
                          [](const auto& of) { return std::string(of.param); });
 
 INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,
-                         ::testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_universal", "moe",
+                         ::testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_buckets",
+                                           "gpt_interleaved_ranks", "gpt_universal", "moe", "moe_ranks",
                                            "mla", "llama3"),
                          [](const auto& of) { return std::string(of.param); });
 

@@ -315,6 +315,8 @@ void add_other_kinds(std::vector<KeyCase>& out) {
   set("model.bert.binary_head", "false", "bert");
   set("model.bert.first_position", "2", "bert of tokens alone", kAny);
   set("model.bert.pre_norm", "true", "bert");
+  set("model.bert.embedding_norm", "false", "bert, norms before");
+  set("model.bert.head_activation", "silu", "bert");
   set("model.bert.relative_attention_num_buckets", "8", "bert");
   set("model.bert.classifier_bias", "false", "bert");
   set("model.bert.pooler_activation", "relu", "bert, classes");

@@ -158,6 +158,7 @@ std::vector<Context> contexts() {
        {"model.objective.name=reward", "model.task=sequence_classification", "model.labels=[reward]"}},
       {"bert", kSentences, bert},
       {"bert of tokens alone", kSentences, bert + Arguments{"model.bert.binary_head=false"}},
+      {"bert, norms before", kSentences, bert + Arguments{"model.bert.pre_norm=true"}},
       {"bert, classes", kClasses, bert},
       {"bert, answers", kAnswers, bert + Arguments{"model.task=question_answering"}},
       {"t5", kPairs, t5},

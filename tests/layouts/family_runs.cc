@@ -116,6 +116,15 @@ TestRun modernbert() {
   return run;
 }
 
+TestRun megatron_bert() {
+  TestRun run = encoder();
+  run.config.bert.binary_head = true;
+  run.config.bert.pre_norm = true;
+  run.config.bert.embedding_norm = false;
+  run.config.bert.head_activation = model::Activation::kSilu;
+  return run;
+}
+
 TestRun mpnet() {
   TestRun run = encoder();
   run.config.bert.relative_attention_num_buckets = 8;
@@ -262,6 +271,7 @@ const std::vector<FamilyRun>& family_runs() {
       {"norms after rotation, layers without it", norms_after_rotation()},
       {"gated shared expert", gated_shared_expert()},
       {"ModernBERT", modernbert()},
+      {"BERT of Megatron", megatron_bert()},
       {"MPNet", mpnet()},
       {"T5", t5()},
       {"T5 of learned positions", t5_of_learned_positions()},

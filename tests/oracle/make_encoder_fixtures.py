@@ -28,6 +28,7 @@ CASES = {
     "electra": ("electra", dict(BASE, **NO_DROPOUT, embedding_size=24)),
     "mpnet": ("mpnet", dict(BASE, **NO_DROPOUT)),
     "nomic_bert": ("nomic_bert", dict(BASE, **NO_DROPOUT)),
+    "megatron_bert": ("megatron-bert", dict(BASE, **NO_DROPOUT)),
     "modernbert": ("modernbert", MODERN),
     "modernbert_biases": ("modernbert", dict(MODERN, attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True,
                                              local_attention=9, num_hidden_layers=3,
@@ -76,7 +77,7 @@ def fill(named):
 def run_encoder(model, kind):
     losses, shown, squares = [], [], 0.0
     for row, types, labels, kept in zip(ROWS, TYPES, LABELS, SHOWN):
-        more = dict(token_type_ids=torch.tensor([types])) if kind in ("electra", "nomic_bert") else {}
+        more = dict(token_type_ids=torch.tensor([types])) if kind in ("electra", "megatron-bert", "nomic_bert") else {}
         logits = model(torch.tensor([row]), **more).logits[0]
         losses += [torch.nn.functional.cross_entropy(logits[at][None], torch.tensor([label])) for at, label in labels]
         shown += [logits[i] for i in kept]

@@ -3,10 +3,12 @@ Megatron-Core answers and does in one more step.
 
     python tests/oracle/make_megatron_training_fixtures.py [MODEL …]    # needs torch and megatron-core; processes over gloo, no GPU
 
+BERT's steps are over sentences.bin, sentences.idx with the pieces of vocab.txt, as Megatron-Core's own data set makes samples of them.
+
 One process trains two steps with Megatron-Core's model, DistributedDataParallel and optimizer, and saves (torch_dist). Other processes
-load that with tensor, pipeline or expert parallelism and save it again: MODEL/iter_0000002, and for gpt MODEL_ranks/iter_0000002 in the
-older format, whose files are what Megatron-LM's training script puts into them. The first process makes one more step and saves
-MODEL/iter_0000003. answers.json: log-probabilities after step 2. tokens.bin, tokens.idx: the only document, of which every sample is made.
+load that with tensor, pipeline or expert parallelism and save it again: MODEL/iter_0000002, and for gpt and bert
+MODEL_ranks/iter_0000002 in the older format, whose files are what Megatron-LM's training script puts into them. The first process makes one more step and saves
+MODEL/iter_0000003; gpt_buckets is the distributed optimizer's in the form of its buffers (dp_reshardable). answers.json: log-probabilities after step 2. tokens.bin, tokens.idx: the only document, of which every sample is made.
 `args` are those that Megatron-LM's training script would store, reduced to what describes the model: the script is not on PyPI.
 Megatron-Core expects a GPU in some places; what it asks CUDA for is answered for the CPU below.
 """
@@ -40,6 +42,8 @@ GPT = dict(COMMON, normalization="LayerNorm", position_embedding_type="learned_a
 MODELS = {
     "gpt": GPT,
     "gpt_distributed": GPT,
+    "gpt_buckets": GPT,
+    "gpt_interleaved": dict(GPT, num_layers=4),
     "moe": dict(LLAMA, num_experts=4, moe_router_topk=2, moe_ffn_hidden_size=12, moe_layer_freq=[0, 1],
                 moe_shared_expert_intermediate_size=20, moe_router_score_function="sigmoid", moe_router_enable_expert_bias=True,
                 moe_router_topk_scaling_factor=1.5),
@@ -51,10 +55,15 @@ MODELS = {
                encoder_num_layers=2, decoder_num_layers=3, encoder_seq_length=16, decoder_seq_length=16, normalization="LayerNorm",
                position_embedding_type="learned_absolute", add_bias_linear=True, swiglu=False, bias_gelu_fusion=False,
                untie_embeddings_and_output_weights=False),
+    "bert": dict(GPT, hidden_size=8, ffn_hidden_size=16, vocab_size=40, padded_vocab_size=40, seq_length=32, bert_binary_head=True),
     "llama3": dict(LLAMA, use_rope_scaling=True, rope_scaling_factor=8.0),
 }
 # tensor, pipeline, expert parallel
-LAYOUTS = {"gpt": (2, 2, 1), "gpt_distributed": (1, 1, 1), "t5": (2, 1, 1), "moe": (1, 1, 1), "mla": (2, 1, 1), "llama3": (1, 1, 1)}
+LAYOUTS = {"gpt": (2, 2, 1), "bert": (2, 2, 1), "gpt_distributed": (1, 1, 1), "gpt_buckets": (2, 2, 1), "t5": (2, 1, 1), "moe": (1, 1, 1),
+           "mla": (2, 1, 1), "llama3": (1, 1, 1)}
+COPIES = {"gpt_buckets": 2}  # data-parallel ranks, where there is more than one
+# Also saved in the older format, as gpt and bert are: layout, and chunks of interleaved stages.
+RANKS = {"gpt_interleaved": ((1, 2, 1), 2), "moe": ((1, 1, 2), None)}
 
 
 def on_cpu(function):
@@ -89,7 +98,7 @@ type_of = torch.Tensor.type
 torch.Tensor.type = lambda self, *a, **k: type_of(self, *a, **k) if a or k else type_of(self).replace("torch.", "torch.cuda.")
 
 
-def start(rank, world, layout):
+def start(rank, world, layout, chunks=None):
     tensor, pipeline, expert = layout
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT="29617", LOCAL_RANK=str(rank))
     torch.set_num_threads(1)
@@ -98,11 +107,11 @@ def start(rank, world, layout):
     from megatron.core.tensor_parallel import random
     random.get_cuda_rng_tracker().fork = lambda *_, **__: contextlib.nullcontext()  # there is no dropout
     parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensor, pipeline_model_parallel_size=pipeline,
-                                             expert_model_parallel_size=expert,
+                                             expert_model_parallel_size=expert, virtual_pipeline_model_parallel_size=chunks,
                                              expert_tensor_parallel_size=1 if expert > 1 else None)
 
 
-def build(a, layout):
+def build(a, layout, chunk=None, chunks=None):
     from megatron.core import parallel_state
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
@@ -126,6 +135,7 @@ def build(a, layout):
         num_layers=a["num_layers"], hidden_size=a["hidden_size"], num_attention_heads=a["num_attention_heads"],
         num_query_groups=a.get("num_query_groups"), ffn_hidden_size=a["ffn_hidden_size"], use_cpu_initialization=True,
         tensor_model_parallel_size=tensor, pipeline_model_parallel_size=pipeline, expert_model_parallel_size=expert,
+        virtual_pipeline_model_parallel_size=chunks,
         expert_tensor_parallel_size=1 if expert > 1 else None, pipeline_dtype=torch.float32, normalization=a["normalization"],
         layernorm_epsilon=a["norm_epsilon"], gated_linear_unit=a["swiglu"], activation_func=F.silu if a["swiglu"] else F.gelu,
         add_bias_linear=a["add_bias_linear"], gradient_accumulation_fusion=False, bias_activation_fusion=False,
@@ -155,20 +165,32 @@ def build(a, layout):
         for stack in stacks:  # which the specifications for Transformer Engine have
             stack.layer_norm = t5_spec.LNImpl
         return t5_model.T5Model(config, encoder, *stacks, a["padded_vocab_size"], a["max_position_embeddings"], parallel_output=False, share_embeddings_and_output_weights=True)
-    return GPTModel(config, spec, vocab_size=a["padded_vocab_size"], max_sequence_length=a["max_position_embeddings"],
-                    pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
+    if "bert_binary_head" in a:
+        from megatron.core.models.bert.bert_layer_specs import bert_layer_local_spec
+        from megatron.core.models.bert.bert_model import BertModel
+        return BertModel(config, 2, bert_layer_local_spec, a["padded_vocab_size"], a["max_position_embeddings"],
+                         pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
+                         share_embeddings_and_output_weights=True)
+    where = dict(ignore_virtual=chunk is None, vp_stage=chunk)
+    return GPTModel(config, spec, vocab_size=a["padded_vocab_size"], max_sequence_length=a["max_position_embeddings"], vp_stage=chunk,
+                    pre_process=parallel_state.is_pipeline_first_stage(**where), post_process=parallel_state.is_pipeline_last_stage(**where),
                     share_embeddings_and_output_weights=not a["untie_embeddings_and_output_weights"],
                     position_embedding_type=a["position_embedding_type"], rotary_percent=a.get("rotary_percent", 1.0),
                     rotary_base=int(a.get("rotary_base", 10000)), rope_scaling=a.get("use_rope_scaling", False), parallel_output=False)
 
 
 def with_optimizer(model, distributed):
+    wrapped, optimizer = all_with_optimizer([model], distributed)
+    return wrapped[0], optimizer
+
+
+def all_with_optimizer(models, distributed):
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
-    wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(use_distributed_optimizer=distributed), model)
+    wrapped = [DistributedDataParallel(m.config, DistributedDataParallelConfig(use_distributed_optimizer=distributed), m) for m in models]
     optimizer = get_megatron_optimizer(
         OptimizerConfig(optimizer="adam", lr=1e-2, weight_decay=0.1, adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-4, clip_grad=1.0,
-                        use_distributed_optimizer=distributed, params_dtype=torch.float32), [wrapped], use_gloo_process_groups=True)
+                        use_distributed_optimizer=distributed, params_dtype=torch.float32), wrapped, use_gloo_process_groups=True)
     for group in optimizer.param_groups:  # as Megatron-LM's scheduler does
         group["weight_decay"] = 0.1 * group["wd_mult"]
     return wrapped, optimizer
@@ -181,13 +203,24 @@ def sharded(model, optimizer, loading=False, prefix="", sharding_type="fully_res
     return {"model": model.sharded_state_dict(prefix=prefix), "optimizer": states}
 
 
-def save(folder, a, iteration, model, optimizer):
+def without_steps(optimizer):
+    """Apex and Transformer Engine count steps with a group of parameters, PyTorch with each of them, which Megatron-Core does not save."""
+    get, set_ = optimizer._get_main_param_and_optimizer_states, optimizer._set_main_param_and_optimizer_states
+    optimizer._get_main_param_and_optimizer_states = lambda parameter: {k: v for k, v in get(parameter).items() if k != "step"}
+    optimizer._set_main_param_and_optimizer_states = lambda parameter, tensors: set_(parameter, {"step": torch.tensor(2.0), **tensors})
+
+
+def is_distributed(name):
+    return name.endswith(("_distributed", "_buckets"))
+
+
+def save(folder, a, iteration, model, optimizer, sharding_type="fully_reshardable"):
     from megatron.core import dist_checkpointing
     if dist.get_rank() == 0:
         folder.mkdir(parents=True)
     dist.barrier()
     args = argparse.Namespace(**a, iteration=iteration, consumed_train_samples=2 * iteration)
-    dist_checkpointing.save({**sharded(model, optimizer), "args": args, "checkpoint_version": 3.0, "iteration": iteration}, str(folder),
+    dist_checkpointing.save({**sharded(model, optimizer, sharding_type=sharding_type), "args": args, "checkpoint_version": 3.0, "iteration": iteration}, str(folder),
                             ("torch_dist", 1))
     dist.barrier()
 
@@ -223,6 +256,76 @@ class T5:
             logprobs[i, t].item() for i, t in enumerate(cls.target)]}) + "\n")
 
 
+class Bert:
+    """What differs where the model predicts hidden tokens and judges the order of sentences."""
+    PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{'' if i % 4 else '##'}w{i}" for i in range(5, 40))]
+    MASK = 4
+    pair = [2, 9, 17, 33, 3], [6, 21, 38, 11, 3]
+    line = [2, 9, 17, 33, 6, 3, 21, 38, 11, 3]
+
+    @classmethod
+    def documents(cls):
+        state, out = 1, []
+        for _ in range(12):
+            document = []
+            for _ in range(4):
+                words = []
+                for _ in range(3 + state % 5):
+                    state = (state * 1103515245 + 12345) % 2 ** 31
+                    words.append(5 + (state >> 8) % 35)
+                document.append(words)
+            out.append(document)
+        return out
+
+    @classmethod
+    def write(cls, folder):
+        (folder / "vocab.txt").write_text("".join(piece + "\n" for piece in cls.PIECES))
+        sentences = [s for d in cls.documents() for s in d]
+        (folder / "sentences.bin").write_bytes(b"".join(struct.pack(f"<{len(s)}H", *s) for s in sentences))
+        lengths, begins, ends = [len(s) for s in sentences], [], [0]
+        for s in sentences:
+            begins.append(2 * sum(lengths[:len(begins)]))
+        for d in cls.documents():
+            ends.append(ends[-1] + len(d))
+        (folder / "sentences.idx").write_bytes(
+            b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8, len(sentences), len(ends)) + struct.pack(f"<{len(lengths)}i", *lengths) +
+            struct.pack(f"<{len(begins)}q", *begins) + struct.pack(f"<{len(ends)}q", *ends))
+
+    def __init__(self, length):
+        import megatron.core
+        import megatron_samples
+        tokenizer = megatron_samples.Tokenizer(self.PIECES, {"pad": 0, "cls": 2, "sep": 3, "mask": self.MASK})
+        sets = megatron_samples.DataSets(pathlib.Path(megatron.core.__path__[0]).parents[1])
+        self.data = sets.bert(self.documents(), tokenizer, 6, length, 1234, 0.1, True)
+
+    def losses(self, model, step):
+        items = [self.data[2 * step + i] for i in range(2)]
+        def stack(key):
+            return torch.stack([torch.as_tensor(item[key]).long() for item in items])
+        losses, order = model(stack("text"), stack("padding_mask"), tokentype_ids=stack("types"), lm_labels=stack("labels"))
+        mask = stack("loss_mask").float()
+        return (losses.float() * mask).sum() / mask.sum(), F.cross_entropy(order.float(), torch.tensor([int(i["is_random"]) for i in items]))
+
+    def loss(self, model, step):
+        return sum(self.losses(model, step))
+
+    def save(self, model, folder):
+        n, logprobs = len(self.line), []
+        with torch.no_grad():
+            for i, piece in enumerate(self.line):
+                hidden = torch.tensor([self.line])
+                hidden[0, i] = self.MASK
+                logits, _ = model(hidden, torch.ones(1, n, dtype=torch.long), tokentype_ids=torch.zeros(1, n, dtype=torch.long))
+                logprobs.append(None if piece < 5 else logits[0, i].double().log_softmax(-1)[piece].item())
+            masked, order = self.losses(model, 2)
+            n = len(self.pair[0])
+            ids = torch.tensor([self.pair[0] + self.pair[1]])
+            types = torch.tensor([[0] * n + [1] * len(self.pair[1])])
+            follows = model(ids, torch.ones_like(ids), tokentype_ids=types)[1][0].double().log_softmax(-1).tolist()
+        (folder / "answers.json").write_text(json.dumps({"ids": self.line, "logprobs": logprobs, "loss": masked.item(),
+                                                         "sentence_loss": order.item(), "pair": self.pair, "follows": follows}) + "\n")
+
+
 def train(_, name, whole):
     start(0, 1, (1, 1, 1))
     a = MODELS[name]
@@ -234,7 +337,7 @@ def train(_, name, whole):
         for key, buffer in model.named_buffers():
             if key.endswith("expert_bias"):
                 buffer.uniform_(-0.1, 0.1)
-    model, optimizer = with_optimizer(model, name.endswith("_distributed"))
+    model, optimizer = with_optimizer(model, is_distributed(name))
     if name == "t5":
         for _ in range(2):
             model.zero_grad_buffer()
@@ -246,18 +349,25 @@ def train(_, name, whole):
             print(name, "loss", loss.item(), flush=True)
         save(whole, a, 2, model, optimizer)
         return T5.save(model, optimizer, a, OUTPUT / name)
+    bert = Bert(a["seq_length"]) if name == "bert" else None
     ids, positions, mask = inputs()
     labels = torch.roll(ids, -1, 1)  # the sample goes on where the document begins again
     for step in range(3):
         if step == 2:
             save(whole, a, 2, model, optimizer)
-            with torch.no_grad():
-                logprobs = model(ids, positions, mask)[0].double().log_softmax(-1)
-            answers = [None] + [logprobs[i, t].item() for i, t in enumerate(TOKENS[1:])]
-            (OUTPUT / name / "answers.json").write_text(json.dumps({"ids": TOKENS, "logprobs": answers}) + "\n")
+            if bert:
+                bert.save(model, OUTPUT / name)
+            else:
+                with torch.no_grad():
+                    logprobs = model(ids, positions, mask)[0].double().log_softmax(-1)
+                answers = [None] + [logprobs[i, t].item() for i, t in enumerate(TOKENS[1:])]
+                (OUTPUT / name / "answers.json").write_text(json.dumps({"ids": TOKENS, "logprobs": answers}) + "\n")
         model.zero_grad_buffer()
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(ids, positions, mask).float().clone().view(-1, VOCABULARY), labels.reshape(-1))
+        if bert:
+            loss = bert.loss(model, step)
+        else:
+            loss = F.cross_entropy(model(ids, positions, mask).float().clone().view(-1, VOCABULARY), labels.reshape(-1))
         loss.backward()
         model.finish_grad_sync()
         optimizer.step()
@@ -267,22 +377,61 @@ def train(_, name, whole):
 
 def reshard(rank, name, whole):
     layout = LAYOUTS[name]
-    start(rank, layout[0] * layout[1] * layout[2], layout)
+    start(rank, layout[0] * layout[1] * layout[2] * COPIES.get(name, 1), layout)
     from megatron.core import dist_checkpointing, parallel_state
     a = dict(MODELS[name], tensor_model_parallel_size=layout[0], pipeline_model_parallel_size=layout[1],
              expert_model_parallel_size=layout[2])
-    model, optimizer = with_optimizer(build(a, layout), name.endswith("_distributed"))
+    model, optimizer = with_optimizer(build(a, layout), is_distributed(name))
+    if is_distributed(name):  # without Apex it does not make the states that it loads into
+        for each in getattr(optimizer, "chained_optimizers", [optimizer]):
+            each._init_optimizer_states_with_dummy_values()
+            without_steps(each)
     loaded = dist_checkpointing.load(sharded(model, optimizer, loading=True), str(whole))
     model.module.load_state_dict(loaded["model"])
     optimizer.load_state_dict(loaded["optimizer"])
-    save(OUTPUT / name / "iter_0000002", a, 2, model, optimizer)
-    if name != "gpt":
+    save(OUTPUT / name / "iter_0000002", a, 2, model, optimizer,
+         "dp_reshardable" if name.endswith("_buckets") else "fully_reshardable")
+    if name not in ("gpt", "bert"):
         return
-    folder = OUTPUT / "gpt_ranks" / "iter_0000002" / "mp_rank_{:02d}_{:03d}".format(
+    folder = OUTPUT / f"{name}_ranks" / "iter_0000002" / "mp_rank_{:02d}_{:03d}".format(
         parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_pipeline_model_parallel_rank())
     folder.mkdir(parents=True)
     torch.save({"args": argparse.Namespace(**a, iteration=2, consumed_train_samples=4), "checkpoint_version": 3.0, "iteration": 2,
                 "model": model.module.state_dict_for_save_checkpoint(), "optimizer": optimizer.state_dict()}, folder / "model_optim_rng.pt")
+
+
+def ranks(rank, name, whole, layout, chunks):
+    """The older format of interleaved stages (model0, model1 …), or of expert ranks."""
+    start(rank, layout[0] * layout[1] * layout[2], layout, chunks)
+    from megatron.core import dist_checkpointing, parallel_state
+    a = dict(MODELS[name], tensor_model_parallel_size=layout[0], pipeline_model_parallel_size=layout[1],
+             expert_model_parallel_size=layout[2], virtual_pipeline_model_parallel_size=chunks)
+    models, optimizer = all_with_optimizer([build(a, layout, chunk, chunks) for chunk in (range(chunks) if chunks else [None])], False)
+    keys = [f"model{i}" for i in range(chunks)] if chunks else ["model"]
+    state = {key: model.module.sharded_state_dict() for key, model in zip(keys, models)}
+    wanted = {key: model.module.sharded_state_dict() for key, model in zip(keys, models)}
+    wanted["optimizer"] = optimizer.sharded_state_dict(state, is_loading=True, metadata={
+        "distrib_optim_sharding_type": "fully_reshardable", "chained_optim_avoid_prefix": True})
+    loaded = dist_checkpointing.load(wanted, str(whole))
+    for key, model in zip(keys, models):
+        model.module.load_state_dict(loaded[key])
+    chain = getattr(optimizer, "chained_optimizers", [optimizer])
+    if len(chain) > 1:  # of dense parameters and of experts; one process has them in one
+        loaded["optimizer"] = {i: loaded["optimizer"][i] for i in range(len(chain))}
+        for i, each in enumerate(chain):
+            loaded["optimizer"][i]["param_groups"] = each.state_dict()["param_groups"]
+            loaded["optimizer"][i]["state"].setdefault("common_step", 2)
+    optimizer.load_state_dict(loaded["optimizer"])
+    numbers = "mp_rank_{:02d}".format(parallel_state.get_tensor_model_parallel_rank())
+    if layout[1] > 1:
+        numbers += "_{:03d}".format(parallel_state.get_pipeline_model_parallel_rank())
+    if layout[2] > 1:
+        numbers += "_{:03d}".format(parallel_state.get_expert_model_parallel_rank())
+    folder = OUTPUT / f"{name}_ranks" / "iter_0000002" / numbers
+    folder.mkdir(parents=True)
+    torch.save({"args": argparse.Namespace(**a, iteration=2, consumed_train_samples=4), "checkpoint_version": 3.0, "iteration": 2,
+                **{key: model.module.state_dict_for_save_checkpoint() for key, model in zip(keys, models)},
+                "optimizer": optimizer.state_dict()}, folder / "model_optim_rng.pt")
 
 
 def write_tokens():
@@ -294,6 +443,7 @@ def main():
     names = sys.argv[1:] or list(MODELS)
     OUTPUT.mkdir(exist_ok=True)
     write_tokens()
+    Bert.write(OUTPUT)
     for name in names:
         for folder in (OUTPUT / name, OUTPUT / f"{name}_ranks"):
             shutil.rmtree(folder, ignore_errors=True)
@@ -301,17 +451,20 @@ def main():
         with tempfile.TemporaryDirectory() as scratch:
             whole = pathlib.Path(scratch) / "whole"
             mp.spawn(train, args=(name, whole), nprocs=1)
-            layout = LAYOUTS[name]
+            if name in RANKS:
+                layout, chunks = RANKS[name]
+                mp.spawn(ranks, args=(name, whole, layout, chunks), nprocs=layout[0] * layout[1] * layout[2])
+            layout = LAYOUTS.get(name, (1, 1, 1))
             if layout == (1, 1, 1):
                 shutil.copytree(whole, OUTPUT / name / "iter_0000002")
             else:
-                mp.spawn(reshard, args=(name, whole), nprocs=layout[0] * layout[1] * layout[2])
-        if name == "gpt_distributed":  # the same training as gpt's
+                mp.spawn(reshard, args=(name, whole), nprocs=layout[0] * layout[1] * layout[2] * COPIES.get(name, 1))
+        if is_distributed(name):  # the same training as gpt's
             shutil.rmtree(OUTPUT / name / "iter_0000003")
             (OUTPUT / name / "answers.json").unlink()
         (OUTPUT / name / "latest_checkpointed_iteration.txt").write_text("2")
-        if name == "gpt":
-            (OUTPUT / "gpt_ranks" / "latest_checkpointed_iteration.txt").write_text("2")
+        if (OUTPUT / f"{name}_ranks").exists():
+            (OUTPUT / f"{name}_ranks" / "latest_checkpointed_iteration.txt").write_text("2")
     for path in sorted(OUTPUT.rglob("*")):
         if path.is_file():
             print(path.relative_to(OUTPUT), path.stat().st_size)

@@ -42,7 +42,8 @@ class DataSets:
         build_mapping = helpers.build_mapping
         helpers.build_mapping = lambda docs, sizes, epochs, samples, *more: build_mapping(
             docs, sizes, *((1, 2 ** 62) if samples is None else (epochs, samples)), *more)
-        torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+        if not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
 
     def _make(self, kind, config, documents, tokenizer, samples, length, seed, short, probability, ngram, geometric, **more):
         with tempfile.TemporaryDirectory() as cache:

@@ -45,6 +45,13 @@ TensorPlace place_of(const std::string& name) {
   return out;
 }
 
+// What an encoder-decoder has under two names, since two of its modules hold it.
+std::string second_name(const std::string& name, const model::ModelConfig& c) {
+  if (c.kind != model::ModelKind::kT5) return "";
+  if (name == "embedding.position_embeddings.weight") return "position_embeddings.weight";
+  return name.starts_with("output_layer.") ? "lm_head." + name : "";
+}
+
 // The names in checkpoints. Transformer Engine's layers hold the norm before them, and Megatron-Core's own
 // say the same of every norm, so that some have two names.
 std::vector<std::string> stored_names(const std::string& rest, bool latent, bool experts) {
@@ -105,7 +112,9 @@ class Stacks {
         part.offsets.push_back(0);
         part.sizes.push_back(size);
       }
-      for (const std::string& rest : stored_names(place.rest, c.latent.multi_latent_attention, experts)) {
+      auto names = stored_names(place.rest, c.latent.multi_latent_attention, experts);
+      if (const std::string second = second_name(place.rest, c); !second.empty()) names.push_back(second);
+      for (const std::string& rest : names) {
         WrittenTensor& to = out[stem + rest];
         to.name = stem + rest;
         // A router's bias of the choice is fp32 whatever the weights are.
@@ -122,11 +131,13 @@ class Stacks {
   // What Transformer Engine's layers save besides, which is nothing without 8-bit weights.
   std::vector<std::string> extra_states(const std::string& prefix) const {
     const model::ModelConfig& c = spec_.config;
-    std::vector<std::string> out{"decoder.final_layernorm._extra_state/shard_0_1"};
-    const bool pairs = c.kind == model::ModelKind::kT5;
-    if (pairs) out.emplace_back("encoder.final_layernorm._extra_state/shard_0_1");
+    const bool pairs = c.kind == model::ModelKind::kT5, encoder = c.kind == model::ModelKind::kBert;
+    std::vector<std::string> out;
+    if (pairs || encoder) out.emplace_back("output_layer._extra_state/shard_0_1");
+    if (pairs) out.emplace_back("lm_head.output_layer._extra_state/shard_0_1");
     for (const char* stack : {"decoder.layers.", "encoder.layers."}) {
-      if (!pairs && stack[0] == 'e') continue;
+      if (!pairs && encoder != (stack[0] == 'e')) continue;
+      out.push_back(fmt::format("{}coder.final_layernorm._extra_state/shard_0_1", std::string(stack, 2)));
       for (std::int64_t layer = 0; layer < layers(stack); ++layer)
         for (const std::string& module : modules(c, stack[0] == 'd' && pairs, layer)) {
           const std::string name = alike_ ? fmt::format("{}{}._extra_state/shard_", stack, module)

@@ -389,13 +389,20 @@ TEST_F(MegatronRun, VariablesThatAScriptDoesNotSet) {
   EXPECT_FALSE(any_with(read.overrides, "tokenizer"));
 }
 
-TEST_F(MegatronRun, ABertThatStoaWouldTrainDifferentlyIsRefused) {
+TEST_F(MegatronRun, ABertHasMegatronsNormsAndItsHead) {
   const std::string bert = "pretrain_bert.py " + command();
   EXPECT_EQ(message_of(bert), "");
   for (const Purpose purpose : {Purpose::kTrain, Purpose::kBench})
-    EXPECT_THAT(message_of(bert, {{}, {}, purpose, {}}), HasSubstr("one norm more"));
-  EXPECT_TRUE(
-      any_with(read_megatron_arguments(bert, {{}, {}, Purpose::kShow, {}}).notes, "'stoa train' refuses it"));
+    EXPECT_EQ(message_of(bert, {{}, {}, purpose, {}}), "");
+  const auto read = read_megatron_arguments(bert);
+  for (const char* key : {"model.bert.pre_norm=true", "model.bert.embedding_norm=false",
+                          "model.bert.head_activation=gelu", "model.activation=gelu_tanh"})
+    EXPECT_TRUE(any_with(read.overrides, key)) << key;
+  // The types of segments are those of its question.
+  const auto alone = read_megatron_arguments(bert + " --bert-no-binary-head --no-bias-gelu-fusion");
+  for (const char* key :
+       {"model.bert.binary_head=false", "model.bert.num_token_types=0", "model.activation=gelu"})
+    EXPECT_TRUE(any_with(alone.overrides, key)) << key;
 }
 
 TEST_F(MegatronRun, ADisplaySaysWhatARunStillNeeds) {

@@ -157,13 +157,12 @@ void MegatronReading::kind() {
     set("model.data.dataset_type", "t5_sentences");
   } else {
     set("model.bert.pre_norm", "true");
-    if (take("bert-no-binary-head")) set("model.bert.binary_head", "false");
-    constexpr const char* kNorm = "Megatron's BERT has one norm more, before the first attention";
-    require<UsageError>(only_looked_at(),
-                        "--from-megatron: {}: Stoa would train another model. Such a command can be planned "
-                        "(stoa plan); to train an encoder, give a configuration with model.kind: bert",
-                        kNorm);
-    note(std::string(kNorm) + "; 'stoa train' refuses it");
+    set("model.bert.embedding_norm", "false");
+    set("model.bert.head_activation", "gelu");
+    if (take("bert-no-binary-head")) {  // nor types of segments, then
+      set("model.bert.binary_head", "false");
+      set("model.bert.num_token_types", "0");
+    }
   }
 }
 
@@ -390,8 +389,8 @@ void MegatronReading::activation() {
       refuse("glu-activation", "expected swiglu, geglu or reglu");
   }
   // Its fused kernel of bias and GELU computes the tanh form; a recipe's classes do not use it by themselves.
-  const bool unfused = take("no-bias-gelu-fusion") || is_set("model.bias") || has("num-experts") ||
-                       kind_ != Kind::kGpt || !options_.shown.empty();
+  const bool unfused =
+      take("no-bias-gelu-fusion") || is_set("model.bias") || has("num-experts") || !options_.shown.empty();
   if (!is_set("model.activation")) set("model.activation", unfused ? "gelu" : "gelu_tanh");
 }
 

@@ -190,6 +190,9 @@ bool MegatronReading::tokenizer_files() {
   if (type == "GPT2BPETokenizer" && vocab && merges && is_file(*vocab) && is_file(*merges))
     return set_all(
         {{"library", "megatron"}, {"type", type}, {"vocab_file", *vocab}, {"merge_file", *merges}});
+  // A file of pieces does not say that capitals count: of cased ones the tokenizer's directory is asked for.
+  if (type == "BertWordPieceLowerCase" && vocab && is_file(*vocab) && vocab->ends_with("vocab.txt"))
+    return set_all({{"library", "huggingface"}, {"type", *vocab}});
   for (const char* name : {"tokenizer-model", "tokenizer-name-or-path"}) {
     const auto model = value(name);
     std::error_code error;

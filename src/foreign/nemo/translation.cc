@@ -112,8 +112,7 @@ void NemoTranslation::encoder_decoder() {
   erase("model.share_token_embeddings");
   if (find("model.share_decoder_tokens_head_embeddings"))
     move("model.share_decoder_tokens_head_embeddings", "model.share_embeddings_and_output_weights");
-  if (text("model.tokens_head_bias") != "false")
-    put("model.lm_head_bias", "true", "model.tokens_head_bias");
+  if (text("model.tokens_head_bias") != "false") put("model.lm_head_bias", "true", "model.tokens_head_bias");
   erase("model.tokens_head_bias");
 }
 
@@ -144,18 +143,13 @@ void NemoTranslation::bert() {
   const std::string block = text("model.transformer_block_type");
   if (!block.empty() && block != "pre_ln")
     problem("model.transformer_block_type", "NeMo's BERT is read where it is pre_ln");
-  put("model.bert.pre_norm", "true", "model.transformer_block_type");
-  constexpr const char* kNorm = "NeMo's BERT has one norm more, before the first attention";
-  if (purpose_ == Purpose::kTrain || purpose_ == Purpose::kBench)
-    problems.push_back(
-        fmt::format("{}: Stoa would train another model. Such a file can be planned (stoa plan); to train an "
-                    "encoder, give a "
-                    "configuration with model.kind: bert",
-                    kNorm));
-  else
-    notes.push_back(std::string(kNorm) + "; 'stoa train' refuses it");
-  put("model.bert.binary_head", text("model.bert_binary_head") == "false" ? "false" : "true",
-      "model.bert_binary_head");
+  for (const auto& [key, word] : {std::pair("model.bert.pre_norm", "true"),
+                                  {"model.bert.embedding_norm", "false"},
+                                  {"model.bert.head_activation", "gelu"}})
+    put(key, word, "model.transformer_block_type");
+  const bool judges = text("model.bert_binary_head") != "false";
+  put("model.bert.binary_head", judges ? "true" : "false", "model.bert_binary_head");
+  if (!judges) put("model.bert.num_token_types", "0", "model.bert_binary_head");
   erase("model.bert_binary_head");
   if (text("model.add_lm_head") == "false") put("model.bert.lm_head", "false", "model.add_lm_head");
 }

@@ -17,9 +17,6 @@ using S = Nemo2Section;
 
 namespace {
 
-constexpr const char* kNormOfBert =
-    "NeMo's BERT has one norm more, before the first attention, than Stoa's: it is planned and not trained";
-
 // Fields of NeMoLogger, ModelCheckpoint, TensorBoardLogger, AutoResume and RestoreConfig. "": any name, which
 // goes to a service.
 struct RunSection {
@@ -111,9 +108,6 @@ void Nemo2Reading::honoured(const std::string& path) {
 }
 
 void Nemo2Reading::files() {
-  if (purpose_ == Purpose::kBench && script_ == "pretrain_bert.py" &&
-      code(S::kModel, "bert_type") != "huggingface")
-    problems_.emplace_back(kNormOfBert);
   if (!of_run()) return;
   data_files();
   tokenizer_files();
@@ -222,7 +216,6 @@ void Nemo2Reading::start() {
 void Nemo2Reading::classes() {
   if (script_ == "pretrain_t5.py")
     needs("NeMo's T5 is planned and not trained: give a configuration with model.kind: t5");
-  if (script_ == "pretrain_bert.py" && code(S::kModel, "bert_type") != "huggingface") needs(kNormOfBert);
   const std::string optimizer = last_name(text_at(root_, "optim._target_"));
   if (!optimizer.empty() && optimizer != "MegatronOptimizerModule")
     needs(fmt::format("optim: {}: Python code of its own: expected MegatronOptimizerModule", optimizer));

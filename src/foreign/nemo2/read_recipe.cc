@@ -161,6 +161,7 @@ void Nemo2Reading::encoders() {
     if (code(S::kModel, "add_lm_head") == "false") set("model.bert.lm_head", "false");
     if (*type == "huggingface") {
       set("model.bert.pre_norm", "false");
+      set("model.bert.embedding_norm", "true");
     } else if (*type != "megatron") {
       refuse(code_.at(std::pair(S::kModel, std::string("bert_type"))).path, *type,
              "expected megatron or huggingface");
@@ -380,7 +381,6 @@ Nemo2Config Nemo2Reading::read() {
     words.insert(words.end(), given.values.begin(), given.values.end());
     options.shown.emplace(name, given.shown);
   }
-  const bool bert_of_huggingface = code(S::kModel, "bert_type") == "huggingface";
   MegatronArguments megatron;
   try {
     megatron = read_megatron_words(words, options);
@@ -395,10 +395,8 @@ Nemo2Config Nemo2Reading::read() {
   out_.overrides.insert(out_.overrides.begin(), megatron.overrides.begin(), megatron.overrides.end());
   out_.ignored.insert(out_.ignored.end(), megatron.ignored.begin(), megatron.ignored.end());
   for (const std::string& said : megatron.notes) {
-    const bool of_pre_norm = said.find("one norm more") != std::string::npos;
     if (counted && said.starts_with("--vocab-size is not given")) continue;
-    if (!said.starts_with("Megatron's defaults") && !(of_pre_norm && bert_of_huggingface))
-      out_.notes.push_back(said);
+    if (!said.starts_with("Megatron's defaults")) out_.notes.push_back(said);
   }
   return std::move(out_);
 }

@@ -8,7 +8,7 @@ namespace stoa::model::huggingface {
 struct EncoderDefaults {
   std::int64_t vocabulary, positions, types;
   double epsilon;
-  std::int64_t hidden = 768, heads = 12, ffn = 3072;
+  std::int64_t hidden = 768, heads = 12, ffn = 3072, layers = 12;
 };
 
 // BERT's keys without those of the head.

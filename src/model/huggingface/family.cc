@@ -17,16 +17,17 @@ namespace {
 
 // A configuration that several families can say is written as the first of them.
 constexpr std::array kFamilies{
-    &kGpt2,      &kLlama,      &kMistral,       &kQwen2,      &kQwen3,      &kMixtral,      &kQwen3Moe,
-    &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kDeepseekV3, &kGptOss,     &kGptNeox,      &kPhi3,
-    &kOlmo2,     &kGemma2,     &kGemma3Text,    &kBloom,      &kGranite,    &kGraniteMoe,   &kSmollm3,
-    &kCohere,    &kCohere2,    &kPhi,           &kOpt,        &kMpt,        &kHunyuanDense, &kQwen2Moe,
-    &kOlmo,      &kGptj,       &kGptNeo,        &kBert,       &kRoberta,    &kDistilbert,   &kMpnet,
-    &kElectra,   &kNomicBert,  &kModernBert,    &kT5,         &kMt5,        &kUmt5,         &kMinistral,
-    &kOlmo3,     &kExaone4,    &kOlmoe,         &kGemma,      &kStarcoder2, &kStablelm,     &kNemotron,
-    &kArcee,     &kSeedOss,    &kGlm,           &kGlm4,       &kGlm4Moe,    &kDots1,        &kErnie45,
-    &kHelium,    &kMinimaxM2,  &kDeepseekV2,    &kGptBigcode, &kFalcon,     &kInternlm2,    &kKimiK2,
-    &kGemma3,    &kQwen35,     &kQwen35Moe,     &kXlmRoberta, &kCamembert,  &kMinicpm,      &kStoaGpt};
+    &kGpt2,      &kLlama,      &kMistral,       &kQwen2,      &kQwen3,        &kMixtral,      &kQwen3Moe,
+    &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kDeepseekV3, &kGptOss,       &kGptNeox,      &kPhi3,
+    &kOlmo2,     &kGemma2,     &kGemma3Text,    &kBloom,      &kGranite,      &kGraniteMoe,   &kSmollm3,
+    &kCohere,    &kCohere2,    &kPhi,           &kOpt,        &kMpt,          &kHunyuanDense, &kQwen2Moe,
+    &kOlmo,      &kGptj,       &kGptNeo,        &kBert,       &kRoberta,      &kDistilbert,   &kMpnet,
+    &kElectra,   &kNomicBert,  &kModernBert,    &kT5,         &kMt5,          &kUmt5,         &kMinistral,
+    &kOlmo3,     &kExaone4,    &kOlmoe,         &kGemma,      &kStarcoder2,   &kStablelm,     &kNemotron,
+    &kArcee,     &kSeedOss,    &kGlm,           &kGlm4,       &kGlm4Moe,      &kDots1,        &kErnie45,
+    &kHelium,    &kMinimaxM2,  &kDeepseekV2,    &kGptBigcode, &kFalcon,       &kInternlm2,    &kKimiK2,
+    &kGemma3,    &kQwen35,     &kQwen35Moe,     &kXlmRoberta, &kMegatronBert, &kCamembert,    &kMinicpm,
+    &kStoaGpt};
 
 // " (did you mean 'x'?)" where `type` is a known one but for case, separators and
 // doubled letters. A family's neighbours by

@@ -23,7 +23,7 @@ void read_encoder_keys(JsonKeys& keys, ModelConfig& c, const EncoderDefaults& de
   c.kind = ModelKind::kBert;
   c.vocab_size = keys.integer("vocab_size", 1).value_or(defaults.vocabulary);
   c.hidden_size = keys.integer("hidden_size", 1).value_or(defaults.hidden);
-  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(12);
+  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(defaults.layers);
   c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(defaults.heads);
   c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(defaults.ffn);
   c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(defaults.positions);

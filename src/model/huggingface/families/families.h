@@ -12,8 +12,8 @@ extern const Family kGpt2, kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe
     kOlmo, kGptj, kGptNeo, kDistilbert, kMpnet, kElectra, kNomicBert, kModernBert, kBert, kRoberta, kT5, kMt5,
     kUmt5;
 extern const Family kArcee, kCamembert, kDeepseekV2, kDots1, kErnie45, kExaone4, kFalcon, kGemma, kGemma3,
-    kGlm, kGlm4, kGlm4Moe, kGptBigcode, kHelium, kInternlm2, kKimiK2, kMinimaxM2, kMinistral, kNemotron,
-    kOlmo3, kOlmoe, kSeedOss, kStablelm, kStarcoder2, kXlmRoberta;
+    kGlm, kGlm4, kGlm4Moe, kGptBigcode, kHelium, kInternlm2, kKimiK2, kMegatronBert, kMinimaxM2, kMinistral,
+    kNemotron, kOlmo3, kOlmoe, kSeedOss, kStablelm, kStarcoder2, kXlmRoberta;
 // Stoa's own configuration, for combinations of options that no family has.
 extern const Family kStoaGpt;
 

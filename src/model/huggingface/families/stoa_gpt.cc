@@ -1,5 +1,6 @@
 // The keys of Stoa's own configuration, and canonical names: for combinations of options that no family has.
 #include "base/nearest.h"
+#include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 
@@ -26,6 +27,34 @@ std::string to_name(E value) {
 template <class E>
 void read_enum(JsonKeys& keys, const char* key, E& field) {
   if (const auto text = keys.text(key)) field = from_name<E>(*text, key);
+}
+
+void read_encoder(JsonKeys& keys, ModelConfig& c) {
+  BertConfig& b = c.bert;
+  read_encoder_head(keys, c, "StoaBert", true);
+  b.num_token_types = keys.integer("num_token_types", 0).value_or(b.num_token_types);
+  b.first_position = keys.integer("bert_first_position", 0).value_or(0);
+  b.pre_norm = keys.boolean("pre_norm").value_or(false);
+  b.embedding_norm = keys.boolean("embedding_norm").value_or(true);
+  b.relative_attention_num_buckets = keys.integer("relative_attention_num_buckets", 4);
+  b.classifier_bias = keys.boolean("classifier_bias").value_or(true);
+  if (const auto name = keys.text("head_activation"))
+    b.head_activation = from_name<Activation>(*name, "head_activation");
+  read_enum(keys, "pooler_activation", b.pooler_activation);
+}
+
+void write_encoder(const ModelConfig& c, Json& json) {
+  const BertConfig& b = c.bert;
+  write_encoder_head(c, json, "StoaBert");
+  json["num_token_types"] = b.num_token_types;
+  json["bert_first_position"] = b.first_position;
+  json["pre_norm"] = b.pre_norm;
+  json["embedding_norm"] = b.embedding_norm;
+  if (b.relative_attention_num_buckets)
+    json["relative_attention_num_buckets"] = *b.relative_attention_num_buckets;
+  json["classifier_bias"] = b.classifier_bias;
+  json["head_activation"] = to_name(c.masked_head_activation());
+  json["pooler_activation"] = to_name(b.pooler_activation);
 }
 
 void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
@@ -85,6 +114,7 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
   c.embedding_dropout = keys.number("embedding_dropout").value_or(0);
   read_enum(keys, "kind", c.kind);
+  if (c.kind == ModelKind::kBert) read_encoder(keys, c);
   if (c.kind == ModelKind::kT5) {
     T5Config& t = c.t5;
     t.encoder_layers = need("encoder_layers");
@@ -205,6 +235,10 @@ void write_stoa_gpt(const ModelSpec& spec, Json& json) {
   json["hidden_dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;
   json["embedding_dropout"] = c.embedding_dropout;
+  if (c.kind == ModelKind::kBert) {
+    json["kind"] = to_name(c.kind);
+    write_encoder(c, json);
+  }
   if (c.kind == ModelKind::kT5) {
     json["kind"] = to_name(c.kind);
     json["is_encoder_decoder"] = true;
