@@ -295,9 +295,9 @@ TEST_P(MegatronsBert, AnswersAsMegatronDoes) {
   };
   write_text(path("ids.txt"), ids_of(answers_["ids"]) + "\n");
   write_text(path("pair.txt"), ids_of(answers_["pair"][0]) + "\t" + ids_of(answers_["pair"][1]) + "\n");
-  fs::create_directory(path("tok"));
-  fs::copy_file(path("vocab.txt"), path("tok/vocab.txt"));
-  stoa_ok({"checkpoint", "import", "checkpoints", "--tokenizer", "tok", "--output", "model"});
+  fs::create_directory(path("pieces"));
+  fs::copy_file(path("vocab.txt"), path("pieces/vocab.txt"));
+  stoa_ok({"checkpoint", "import", "checkpoints", "--tokenizer", "pieces", "--output", "model"});
   const auto config = nlohmann::json::parse(read_text(path("model/config.json")));
   EXPECT_EQ(config["model_type"], "megatron-bert");
   fs::copy_file(path("vocab.txt"), path("checkpoints/vocab.txt"));
