@@ -128,10 +128,7 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
   a->form.add_to(*c);
   c->add_flag("--plain", a->plain, "Special tokens in the text are encoded as text");
   c->add_flag("--json", a->json, "Print the answer as JSON");
-  c->callback([a, &context] {
-    a->model.machine.rows_apart = true;  // figures do not depend on --pass-tokens
-    perplexity(*a, context);
-  });
+  c->callback([a, &context] { perplexity(*a, context); });
 }
 
 }  // namespace stoa::cli
