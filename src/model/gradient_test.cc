@@ -90,8 +90,8 @@ std::vector<Case> cases() {
     tokens.config.peft.lora.adapter_dim = 2;
     tokens.config.peft.lora.alpha = 3;
     tokens.config.peft.lora.adapter_dropout = 0.2;
-    tokens.config.peft.lora.target_modules = {"v_proj", "embed_tokens", "lm_head"};
-    tokens.config.peft.lora.rank_pattern = {"lm_head=3"};
+    tokens.config.peft.lora.target_modules = {"attention.v", "embedding.tokens", "head"};
+    tokens.config.peft.lora.rank_pattern = {"head=3"};
     out.push_back(tokens);
   }
   const auto bottleneck = [&](const char* name, ModelConfig config, BottleneckType type) {

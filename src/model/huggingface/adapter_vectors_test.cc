@@ -131,17 +131,6 @@ std::vector<AdapterVector> adapter_vectors() {
        0,
        0,
        "BOTTLENECK"},
-      {"embedding_and_whole_head",
-       llama,
-       "\"r\":2,\"lora_alpha\":4,\"target_modules\":[\"q_proj\",\"embed_tokens\"],\"modules_to_save\":[\"lm_"
-       "head\"],"
-       "\"rank_pattern\":{\"layers.1.self_attn.q_proj\":3},\"alpha_pattern\":{\"layers.1.self_attn.q_proj\":"
-       "9}",
-       768,
-       {-1.622346, .5088806, -1.581406, .2034827},
-       95.65796,
-       4.28979,
-       4.723563},
       {"gpt2_bias_all",
        gpt2,
        "\"r\":2,\"lora_alpha\":4,\"bias\":\"all\",\"target_modules\":[\"c_attn\"]",
