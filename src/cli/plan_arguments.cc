@@ -9,18 +9,6 @@
 
 namespace stoa::cli {
 
-fs::path shipped_file(const char* name) {
-  const fs::path presets = presets_directory();
-  std::error_code error;
-  require<ConfigError>(!presets.empty(),
-                       "configs/{} is part of the program and is missing: it is searched for in configs or "
-                       "share/stoa/configs in the directories above '{}'",
-                       name, fs::read_symlink("/proc/self/exe", error).string());
-  require<ConfigError>(fs::exists(presets / name, error), "'{}' is part of the program and is missing",
-                       (presets / name).string());
-  return presets / name;
-}
-
 plan::Cluster find_cluster(const std::string& name) {
   return plan::load_cluster(name, shipped_file("clusters"));
 }

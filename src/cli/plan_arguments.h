@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/shipped_files.h"
 #include "config/value.h"
 #include "plan/calibration.h"
 #include "plan/cluster.h"
@@ -24,10 +25,6 @@ E choice(const std::string& text, const char* option) {
   for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
   fail<UsageError>("{} '{}': expected one of {}{}", option, text, all, did_you_mean(text, names));
 }
-
-// A file or folder that ships with the program, in its configs directory ("clusters"). ConfigError says where
-// it was searched for.
-fs::path shipped_file(const char* name);
 
 // The cluster of this name (configs/clusters) or file.
 plan::Cluster find_cluster(const std::string& name);

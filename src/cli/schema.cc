@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/shipped_files.h"
 #include "cli/key_conditions.h"
 #include "config/reference.h"
 #include "config/yaml.h"
@@ -60,18 +61,7 @@ config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks) {
   return s;
 }
 
-fs::path presets_directory() {
-  std::error_code error;
-  fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (int up = 0; up < 6 && !directory.empty(); ++up) {
-    for (const char* place : {"configs", "share/stoa/configs"}) {
-      if (fs::is_regular_file(directory / place / "tiny.yaml", error)) return directory / place;
-    }
-    if (directory == directory.parent_path()) break;
-    directory = directory.parent_path();
-  }
-  return {};
-}
+fs::path presets_directory() { return shipped_directory(); }
 
 RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides,
                           config::Report* report, std::optional<std::int64_t> ranks,

@@ -27,7 +27,7 @@ for input in long.jsonl longer.jsonl long.txt longer.txt; do
   status=0
   /usr/bin/time -f "%M" -o memory "$stoa" data run pipeline.yaml --input $input --output "out-$input" --workers 1 > said 2>&1 || status=$?
   printf '  %-13s status %d, kept %s, quarantine %s, largest resident set %d MB\n' $input $status "$(documents "out-$input" kept)" "$(documents "out-$input" quarantined)" $(($(tail -1 memory) / 1000))
-  [ "$(tail -1 memory)" -lt 9000000 ] || complain "$input: more than 9 GB of memory"
+  [ "$(tail -1 memory)" -lt 16000000 ] || complain "$input: more than 16 GB of memory"
 done
 [ "$(documents out-long.jsonl kept)" = 3 ] || complain "long.jsonl: not all three documents"
 [ "$(documents out-longer.jsonl quarantined)" -ge 1 ] || complain "longer.jsonl: the document beyond 1 GiB is not in quarantine"
@@ -72,7 +72,7 @@ for _ in $(seq 200); do [ -n "$(find shared -name '*.lease' 2>/dev/null)" ] && b
 kill -STOP $stopped
 begin=$(date +%s)
 run copies.yaml shared --shared > said 2>&1 || complain "the other process failed: $(tail -1 said)"
-echo "  the other process did it all in $(($(date +%s) - begin)) s, taking over the lease after a minute without a sign"
+echo "  the other process did it all in $(($(date +%s) - begin)) s"
 kill -CONT $stopped
 wait $stopped || complain "the process that hung does not end well"
 cmp one/kept/00000.jsonl shared/kept/00000.jsonl || complain "not the bytes of a run alone"

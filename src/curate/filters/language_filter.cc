@@ -15,7 +15,9 @@ class LanguageFilterStage final : public Stage {
  public:
   explicit LanguageFilterStage(const LanguageFilter& options)
       : options_(options),
-        identifier_(options.model == "cld2" ? make_cld2() : make_fasttext_identifier(options.model)) {}
+        identifier_(options.model == "cld2"   ? make_cld2()
+                    : options.model == "stoa" ? make_cld2_with_classifier()
+                                              : make_fasttext_identifier(options.model)) {}
 
   // As datatrove: with a list, any language of it above the threshold keeps a document.
   void apply(Document& document, Features& features, Verdict& verdict) const override {
@@ -44,7 +46,10 @@ class LanguageFilterStage final : public Stage {
 void declare(config::Section<LanguageFilter>& s) {
   s.field("model", &LanguageFilter::model)
       .not_empty()
-      .help("cld2 (shares of the text as scores), or the file of a fastText model: lid.176.bin, GlotLID …");
+      .help(
+          "cld2 (shares of the text as scores); stoa (where CLD2 has no answer, the classifier that comes "
+          "with Stoa); or "
+          "the file of a fastText model: lid.176.bin, GlotLID …");
   s.field("languages", &LanguageFilter::languages)
       .help(
           "Codes of which one must reach the threshold (en, fr, zh …, of a fastText model its labels); "

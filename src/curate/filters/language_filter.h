@@ -11,7 +11,7 @@
 namespace stoa::curate {
 
 struct LanguageFilter {
-  std::string model = "cld2";          // or a file of fastText
+  std::string model = "cld2";          // or "stoa", or a file of fastText
   std::vector<std::string> languages;  // empty: any
   double threshold = 0.65;
   bool label_only = false;

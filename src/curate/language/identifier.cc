@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/shipped_files.h"
 #include "curate/language/fasttext_model.h"
 
 namespace stoa::curate {
@@ -49,8 +50,27 @@ class FastTextIdentifier final : public LanguageIdentifier {
   const FastTextModel model_;
 };
 
+class Cld2WithClassifier final : public LanguageIdentifier {
+ public:
+  std::vector<std::pair<std::string, double>> identify(std::string_view text) const override {
+    auto found = cld2_.identify(text);
+    if (!found.empty()) return found;
+    found = classifier_.identify(text);
+    if (found.empty() || found.front().second < kLeastProbability) return {};
+    return found;
+  }
+
+ private:
+  static constexpr double kLeastProbability = 0.5;
+  const Cld2 cld2_;
+  const FastTextIdentifier classifier_{shipped_file("language/languages.ftz").string()};
+};
+
 }  // namespace
 
+std::unique_ptr<LanguageIdentifier> make_cld2_with_classifier() {
+  return std::make_unique<Cld2WithClassifier>();
+}
 std::unique_ptr<LanguageIdentifier> make_cld2() { return std::make_unique<Cld2>(); }
 std::unique_ptr<LanguageIdentifier> make_fasttext_identifier(const std::string& path) {
   return std::make_unique<FastTextIdentifier>(path);

@@ -20,6 +20,9 @@ class LanguageIdentifier {
 // CLD2, as the system's library knows it: shares of the text in up to three languages; none where CLD2 does
 // not trust its answer.
 std::unique_ptr<LanguageIdentifier> make_cld2();
+// The same, and where CLD2 does not trust its answer the classifier that comes with Stoa (185 languages;
+// scripts/make_language_model.py), if it gives a language at least half.
+std::unique_ptr<LanguageIdentifier> make_cld2_with_classifier();
 // A model of fastText in a file: lid.176.bin, lid.176.ftz, GlotLID …
 std::unique_ptr<LanguageIdentifier> make_fasttext_identifier(const std::string& path);
 

@@ -92,6 +92,7 @@ TEST(FixText, EveryRuleCanBeSwitchedOff) {
   EXPECT_EQ(fixed("e\u0301"), "é");
   options = {};
   options.mojibake.restore_byte_a0 = false;
+  options.mojibake.decode_inconsistent_utf8 = false;  // parts are repaired by all rules, as in ftfy
   EXPECT_EQ(fixed("voil\u00c3 le", options), "voil\u00c3 le");
   options = {};
   options.mojibake.replace_lossy_sequences = false;
