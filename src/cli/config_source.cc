@@ -227,6 +227,7 @@ train::RunConfig load_config(const ConfigArguments& a, Purpose purpose, Console&
                              found.ignored.size(), purpose == Purpose::kPlan ? "on the plan" : "in Stoa",
                              names));
   }
+  if (purpose == Purpose::kTrain || purpose == Purpose::kBench) model::require_trainable(found.run.estimated);
   return std::move(found.run);
 }
 

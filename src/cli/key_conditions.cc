@@ -144,6 +144,9 @@ void add_model(List& list) {
            {"fp8_recipe", "fp8_margin", "fp8_wgrad", "fp8_amax_history_len", "fp8_amax_compute_algo",
             "first_last_layers_bf16"},
            {"model.fp8"}, "fp8", [](const RunConfig& c) { return c.model.fp8.fp8.has_value(); });
+  list.add("model", {"mamba_state_dim", "mamba_head_dim", "mamba_num_groups", "mamba_num_heads"},
+           {"model.hybrid_override_pattern"}, "hybrid_override_pattern",
+           [](const RunConfig& c) { return !c.estimated.hybrid_override_pattern.empty(); });
   list.add("model", {"fp8_amax_history_len", "fp8_amax_compute_algo"}, {"model.fp8_recipe"},
            "fp8_recipe delayed",
            [](const RunConfig& c) { return c.model.fp8.fp8_recipe == model::Fp8Recipe::kDelayed; });

@@ -101,9 +101,37 @@ infer::Machine make_machine(const MachineOptions& options) {
   return machine;
 }
 
+bool on_gpu(const MachineOptions& options) {
+  return options.backend == "cuda" || options.backend == "check-cuda";
+}
+
+namespace {
+
+// Nothing where this program or this machine has no GPU: the CPU's kernels say how much scratch memory they
+// need.
+std::optional<infer::Machine> real_gpu(const MachineOptions& options) {
+#ifdef STOA_HAS_CUDA
+  try {
+    return make_machine(options);
+  } catch (const DeviceError&) {
+  }
+#endif
+  static_cast<void>(options);
+  return {};
+}
+
+}  // namespace
+
 infer::Machine make_planning_machine(const MachineOptions& options) {
-  infer::Machine real = make_machine(options);
+  std::optional<infer::Machine> gpu;
+  if (on_gpu(options)) gpu = real_gpu(options);
+  MachineOptions host = options;
+  if (on_gpu(options)) host.backend = "cpu", host.cuda.clear();
+  infer::Machine real = gpu ? std::move(*gpu) : make_machine(host);
   infer::Machine meta = infer::make_meta_machine(real);
+  if (on_gpu(options) && !gpu)
+    meta.description =
+        "plan for a GPU, with the scratch memory of " + real.description + ": there is none here to ask";
   meta.pool = std::move(real.pool);
   meta.parts = std::move(real.parts);
   meta.parts.push_back(std::move(real.backend));

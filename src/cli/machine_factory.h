@@ -35,7 +35,8 @@ inline constexpr const char* kCudaHelp =
 int threads_of(const MachineOptions& options);
 
 infer::Machine make_machine(const MachineOptions& options);
-// For plans: the CPU backend with this number of threads, on no memory at all.
+bool on_gpu(const MachineOptions& options);  // whether a GPU computes
+// For plans: the backend on no memory at all.
 infer::Machine make_planning_machine(const MachineOptions& options);
 
 }  // namespace stoa::cli

@@ -54,9 +54,7 @@ plan::Found as_found(PlanSubject& s, plan::SearchTarget bytes) {
 
 // Size of a checkpoint: master weights and moments, 12 bytes per parameter, and the model's weights, 2 bytes
 // per parameter.
-double checkpoint_bytes(const PlanSubject& s) {
-  return 14 * static_cast<double>(model::parameter_count(s.training.options.model));
-}
+double checkpoint_bytes(const PlanSubject& s) { return 14 * parameters_of(s); }
 
 plan::SearchRequest request_of(const PlanSubject& s, std::int64_t devices, plan::SearchTarget bytes) {
   plan::SearchRequest request;
@@ -114,7 +112,7 @@ class Advice {
       : a_(a),
         s_(s),
         console_(console),
-        bytes_(choice<plan::SearchTarget>(a.target, "--target")),
+        bytes_(whose_bytes_of(s, choice<plan::SearchTarget>(a.target, "--target"))),
         now_(as_found(s, bytes_)),
         request_(request_of(s, s.workload.devices(), bytes_)) {
     steps_ = static_cast<double>(s.config.trainer.max_steps.value_or(0));
@@ -156,11 +154,15 @@ class Advice {
   void how_long() {
     text_ += "\nHow long, and how much?\n";
     json_["cost"] = nlohmann::ordered_json::array();
-    const double now = cost(s_, now_, "as configured");
     const plan::SearchResult best = search(request_);
-    double here = now;
-    if (!a_.beside.empty() && !best.best.empty() && plan::describe(best.best.front()) != plan::describe(now_))
-      here = cost(s_, best.best.front(), plan::describe(best.best.front()));
+    const bool fits = static_cast<double>(now_.memory.total) <= s_.memory;
+    const bool other = !best.best.empty() && plan::describe(best.best.front()) != plan::describe(now_);
+    // The page's figures are those of what can run.
+    double here = fits || !other
+                      ? cost(s_, now_, fits ? "as configured" : "as configured, which does not fit", true)
+                      : cost(s_, now_, "as configured, which does not fit", false);
+    if (other && (!fits || !a_.beside.empty()))
+      here = cost(s_, best.best.front(), plan::describe(best.best.front()), !fits);
     const auto nearest = nearest_published(s_.workload, s_.cluster, s_.calibration);
     for (const auto& run : nearest) text_ += "  near it: " + run + "\n";
     json_["nearest_published"] = nearest;
@@ -212,8 +214,8 @@ class Advice {
           fmt::format("{} ({:.3f} s, {:.1f} % {})", plan::describe(fastest), fastest.seconds,
                       100 * std::abs(1 - fastest.seconds / now_.seconds),
                       fastest.seconds <= now_.seconds ? "faster" : "slower");
-      text_ += "  the fastest layout: " + words + "\n";
-      rows.emplace_back("the fastest layout", words);
+      text_ += "  the fastest layout that fits: " + words + "\n";
+      rows.emplace_back("the fastest layout that fits", words);
       json_["slow"]["fastest"] = plan::describe(fastest);
       json_["slow"]["fastest_seconds"] = fastest.seconds;
     }
@@ -297,7 +299,7 @@ class Advice {
     page_.sections.emplace_back(
         "Model",
         plan::facts({{"name", s_.config.name},
-                     {"parameters", format_count(static_cast<double>(model::parameter_count(o.model)))},
+                     {"parameters", format_count(parameters_of(s_))},
                      {"shape", fmt::format("{} layers, hidden {}, {} heads, {} tokens a sample",
                                            o.model.config.num_layers, o.model.config.hidden_size,
                                            o.model.config.num_attention_heads, s_.workload.model.sequence)},
@@ -379,8 +381,8 @@ class Advice {
                        s.cluster);
   }
 
-  // Seconds per token, for comparisons.
-  double cost(const PlanSubject& s, const plan::Found& f, const std::string& what) {
+  // Seconds per token, for comparisons. `headline`: the page begins with its days and cost.
+  double cost(const PlanSubject& s, const plan::Found& f, const std::string& what, bool headline) {
     const plan::Cluster& cluster = s.cluster;
     const plan::ErrorBand band = plan::error_band(f.workload, cluster, s.calibration);
     nlohmann::ordered_json entry{{"cluster", cluster.name},
@@ -421,7 +423,7 @@ class Advice {
     put("energy_cost", m.energy_cost, 0, 1);
     put("total", m.total(), 7, 1);
     if (cluster.economy.price_per_device_hour) entry["price"] = *cluster.economy.price_per_device_hour;
-    if (money_rows_.size() == 1) {
+    if (headline) {
       page_.tiles.emplace_back("days", fmt::format("{:.1f}", m.days));
       if (const auto total = m.total()) page_.tiles.emplace_back("cost", format_count(*total));
     }
@@ -446,7 +448,7 @@ class Advice {
       return;
     }
     const plan::Found& best = found.best.front();
-    const double there = cost(*beside, best, plan::describe(best));
+    const double there = cost(*beside, best, plan::describe(best), false);
     std::string words = fmt::format("{} at its best is {:.2f} x as fast as {} at its best",
                                     beside->cluster.name, here / there, s_.cluster.name);
     const std::size_t n = totals_.size();

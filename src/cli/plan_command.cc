@@ -6,11 +6,14 @@
 #include "cli/config_source.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
+#include "cli/plan_arguments.h"
 #include "cli/plan_config.h"
 #include "cli/plan_predict_command.h"
 #include "cli/plan_search_command.h"
+#include "cli/plan_subject.h"
 #include "cli/print.h"
 #include "cli/schema.h"
+#include "plan/estimate_text.h"
 #include "plan/memory_plan.h"
 #include "train/layout_plan.h"
 #include "train/training_plan.h"
@@ -22,14 +25,30 @@ struct PlanArguments {
   ConfigArguments config;
   MachineOptions machine;
   std::optional<std::int64_t> ranks;
+  std::string target = "stoa";
   bool json = false;
 };
 
+// Bytes of another program, by the formulas of the time model's workload.
+void estimate_memory(const train::RunConfig& config, plan::SearchTarget target,
+                     const PlanArguments& arguments) {
+  const plan::Workload w = workload_of(config);
+  const std::string_view whose = plan::whose_bytes(target);
+  print(arguments.json ? plan::estimate_json(w, whose) + "\n" : plan::estimate_text(w, whose));
+}
+
 void plan_memory(const PlanArguments& arguments, Context& context) {
   train::RunConfig config = load_config(arguments.config, Purpose::kPlan, context.console, arguments.ranks);
+  const auto target = choice<plan::SearchTarget>(arguments.target, "--target");
+  if (target != plan::SearchTarget::kStoa) return estimate_memory(config, target, arguments);
+  if (!model::only_estimated(config.estimated).empty()) {
+    context.console.line("bytes are estimated for Megatron-LM: " + lacks(config.estimated));
+    return estimate_memory(config, plan::SearchTarget::kMegatron, arguments);
+  }
   infer::Machine machine = make_planning_machine(planning_options(config, arguments.machine));
   const auto ids = tokenizer_ids(config);
-  const auto plan = plan_open_ended(config, ids);
+  train::TrainingPlan plan = plan_open_ended(config, ids);
+  if (on_gpu(arguments.machine)) plan.options.sample_texts = 1;  // as the trainer does
   const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));
   print(arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }
@@ -51,7 +70,14 @@ void add_plan_command(CLI::App& app, Context& context) {
       ->check(thread_count());
   memory->add_option("--instruction-set", arguments->machine.instruction_set,
                      "Plan for another instruction set");
+  memory
+      ->add_option("--backend", arguments->machine.backend,
+                   "What computes: cpu, cuda (whose buffers for texts between steps are smaller), reference")
+      ->check(CLI::IsMember({"cpu", "cuda", "reference"}));
+  memory->add_option("--target", arguments->target,
+                     "Whose bytes: stoa (counted), megatron or torchtitan (estimated)");
   memory->add_flag("--json", arguments->json, "One JSON object");
+  counts_only_without(*memory, {"--threads", "--instruction-set", "--backend"}, "--target");
   memory->callback([arguments, &context] { plan_memory(*arguments, context); });
   add_plan_predict_command(*plan, context);
   add_plan_calibrate_command(*plan, context);

@@ -385,8 +385,16 @@ class Emission {
   EmittedPlan nemo2(const config::Node& root, const std::string& text) {
     EmittedPlan out;
     const bool bridge = root.find("train") != nullptr;
-    const auto changed = foreign::changed_settings(foreign::write_nemo2(resolved(as_given()), bridge),
-                                                   foreign::write_nemo2(resolved(planned_), bridge));
+    auto changed = foreign::changed_settings(foreign::write_nemo2(resolved(as_given()), bridge),
+                                             foreign::write_nemo2(resolved(planned_), bridge));
+    // What says how many layers the ends of another pipeline have.
+    if (planned_.layout.pipeline_layers != given_.layout.pipeline_layers)
+      for (const char* end : {"first", "last"})
+        for (const char* section : {"trainer.strategy", "model.config", "model"}) {
+          const std::string key = fmt::format("{}.num_layers_in_{}_pipeline_stage", section, end);
+          const config::Node* node = root.find_path(key);
+          if (node && !node->is_null()) changed.push_back({key, "null"});
+        }
     if (text.empty()) {  // by name: its changes are words of the command
       std::vector<std::string> overrides;
       for (const NemoSetting& s : changed) overrides.push_back(fmt::format("{}={}", s.path, s.value));

@@ -61,6 +61,7 @@ train::RunConfig replanned(train::RunConfig run, int variant, bool only_even) {
   r = {};
   if (variant == 1) r = {model::RecomputeGranularity::kFull, model::RecomputeMethod::kBlock, 1};
   if (variant == 2) r.granularity = model::RecomputeGranularity::kSelective;
+  if (variant != 2) run.estimated.recompute_modules.clear();
   return run;
 }
 

@@ -30,6 +30,9 @@ struct InferenceArguments {
 
 void inference(InferenceArguments a, Context& context) {
   train::RunConfig config = load_config(a.config, Purpose::kPlan, context.console);
+  require<ConfigError>(
+      config.estimated.hybrid_override_pattern.empty(),
+      "inference of models with state-space layers (hybrid_override_pattern) is not planned");
   const std::int64_t ids = tokenizer_ids(config);
   const model::ModelSpec spec = model::resolve_model(config.model, ids);
   const plan::Cluster cluster = find_cluster(a.cluster);

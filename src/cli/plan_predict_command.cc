@@ -245,8 +245,11 @@ plan::Workload workload_of(const train::RunConfig& config) {
   const auto tokenizer = train::load_run_tokenizer(config).tokenizer;
   const std::int64_t vocabulary = config.model.vocab_size.value_or(
       tokenizer ? static_cast<std::int64_t>(tokenizer->vocab_size()) : model::kVocabWithoutTokenizer);
-  return plan::workload_of(config.model, train::plan_layout(config), vocabulary,
-                           config.batch.micro_batch_size, config.batch.global(), format_of(config));
+  plan::Workload w =
+      plan::workload_of(config.model, train::plan_layout(config), vocabulary, config.batch.micro_batch_size,
+                        config.batch.global(), format_of(config));
+  plan::add_estimated(config.estimated, w);
+  return w;
 }
 
 void add_plan_predict_command(CLI::App& plan, Context& context) {

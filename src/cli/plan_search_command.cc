@@ -70,14 +70,22 @@ struct Target {
 };
 
 // On GPUs what runs there today: Megatron-LM's schedules and shards, unless others are asked for.
-Target target_of(const SearchArguments& a, const plan::Cluster& cluster) {
-  if (!a.emit.empty()) return {choice<plan::SearchTarget>(a.emit, "--emit"), true};
-  if (!a.target.empty()) return {choice<plan::SearchTarget>(a.target, "--target"), true};
-  const plan::SearchTarget usual = plan::usual_target(cluster);
+Target target_of(const SearchArguments& a, const PlanSubject& s) {
+  const auto asked = [&](const std::string& text, const char* option) {
+    const auto program = choice<plan::SearchTarget>(text, option);
+    require<ConfigError>(!s.estimated || program != plan::SearchTarget::kStoa,
+                         "{} stoa: {}; expected megatron or nemo", option, lacks(s.config.estimated));
+    return Target{program, true};
+  };
+  if (!a.emit.empty()) return asked(a.emit, "--emit");
+  if (!a.target.empty()) return asked(a.target, "--target");
+  if (s.estimated) return {plan::SearchTarget::kMegatron, false};
+  const plan::SearchTarget usual = plan::usual_target(s.cluster);
   const auto known = plan::schedules_of(usual);
   const bool others =
-      std::any_of(a.space.schedules.begin(), a.space.schedules.end(),
-                  [&](const auto& s) { return std::find(known.begin(), known.end(), s) == known.end(); }) ||
+      std::any_of(
+          a.space.schedules.begin(), a.space.schedules.end(),
+          [&](const auto& name) { return std::find(known.begin(), known.end(), name) == known.end(); }) ||
       std::any_of(a.space.zero_stages.begin(), a.space.zero_stages.end(), [](auto z) { return z >= 2; });
   return {others ? plan::SearchTarget::kStoa : usual, false};
 }
@@ -204,7 +212,7 @@ void write_job(const SearchArguments& a, const PlanSubject& s, const plan::Found
   try {
     emitted = emit_plan(target.program, a.subject, s, best);
   } catch (const ConfigError& error) {
-    if (target.asked) throw;
+    if (target.asked || s.estimated) throw;
     console.line(fmt::format("plan.sbatch runs Stoa: {}", error.what()));
     emitted = emit_plan(plan::SearchTarget::kStoa, a.subject, s, best);
   }
@@ -266,13 +274,15 @@ void search(const SearchArguments& a, Context& context) {
   const auto objective = choice<plan::SearchReport::Objective>(a.objective, "--objective");
   const auto subject = load_plan_subject(a.subject, context.console);
   PlanSubject& s = *subject;
-  const Target target = target_of(a, s.cluster);
+  const Target target = target_of(a, s);
+  require<ConfigError>(a.trials == 0 || !s.estimated, "--trials runs Stoa: {}", lacks(s.config.estimated));
   plan::SearchRequest request;
   request.workload = s.workload;
   request.memory = s.memory;
   request.space = a.space;
   request.target = target.program;
-  if (!a.target.empty()) request.bytes = target.program;  // those of the usual program are Stoa's, counted
+  // Those of the usual program are Stoa's, counted.
+  if (!a.target.empty() || s.estimated) request.bytes = target.program;
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
   request.smaller_batches = batches_of_ramp(s.config.batch);
@@ -283,7 +293,7 @@ void search(const SearchArguments& a, Context& context) {
   limit_to_program(request.space, target.program);
   plan::SearchReport report;
   report.model_name = s.config.name;
-  report.parameters = static_cast<double>(model::parameter_count(s.training.options.model));
+  report.parameters = parameters_of(s);
   report.cluster = s.cluster;
   report.bytes = request.bytes;
   report.memory = s.memory;
@@ -350,6 +360,8 @@ train::RunConfig with_plan(train::RunConfig config, const plan::Found& found, st
   config.batch.micro_batch_size = w.micro_batch;
   config.batch.global_batch_size = w.global_batch;
   config.model.recompute = found.point.recompute;
+  if (config.model.recompute.granularity != model::RecomputeGranularity::kSelective)
+    config.estimated.recompute_modules.clear();
   config.trainer.devices = std::min(w.devices(), devices_per_node);
   config.trainer.num_nodes = w.devices() / *config.trainer.devices;
   if (*config.trainer.devices * *config.trainer.num_nodes != w.devices()) {

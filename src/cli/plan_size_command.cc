@@ -53,6 +53,9 @@ std::pair<double, std::string> sustained(const SizeArguments& a) {
               peak * a.utilization / 1e12, a.utilization * 100, a.precision, cluster.device.name)};
 }
 
+// "no recomputation", "full recomputation".
+std::string recomputation_word(const SizeArguments& a) { return a.recompute == "none" ? "no" : a.recompute; }
+
 // Everything that the answer says.
 struct SizeFindings {
   plan::BudgetAnswer answer;
@@ -105,7 +108,7 @@ std::string size_page(const SizeArguments& a, const SizeFindings& f) {
       fmt::format("sustained rate: {}", f.why),
       fmt::format(
           "{:.3g} FLOPs executed, {:.2f} per parameter and token ({} recomputation, attention counted)",
-          answer.flops, f.per_token / answer.parameters, a.recompute),
+          answer.flops, f.per_token / answer.parameters, recomputation_word(a)),
       "the rate is an assumption: a fifth less makes the days a quarter more; 'stoa plan search' and "
       "'predict' "
       "compute it for a layout",
@@ -183,7 +186,8 @@ void size(const SizeArguments& a, Context& context) {
         (a.price ? fmt::format(", at {:g} per hour: {:.0f}", *a.price, gpu_hours * *a.price) : "") + "\n" +
         fmt::format("{:.3g} FLOPs executed: {:.2f} per parameter and token ({} recomputation, attention "
                     "counted), at {}\n",
-                    answer.flops, per_token(answer.parameters) / answer.parameters, a.recompute, why) +
+                    answer.flops, per_token(answer.parameters) / answer.parameters, recomputation_word(a),
+                    why) +
         fmt::format("nearest shape of the tables: {} layers, hidden {}, {} heads = {} parameters ('stoa plan "
                     "base-config --model {} --params {:.4g}B' writes it)\n",
                     base.model.num_layers, base.model.hidden_size, base.model.num_attention_heads,

@@ -1,6 +1,7 @@
 #include "cli/plan_subject.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
@@ -33,6 +34,19 @@ plan::Format format_of(const train::RunConfig& config) {
   fail<InternalError>("unknown precision");
 }
 
+std::string lacks(const model::EstimatedConfig& estimated) {
+  return fmt::format("Stoa does not have {}", fmt::join(model::only_estimated(estimated), "; "));
+}
+
+plan::SearchTarget whose_bytes_of(const PlanSubject& s, plan::SearchTarget target) {
+  return s.estimated && target == plan::SearchTarget::kStoa ? plan::SearchTarget::kMegatron : target;
+}
+
+double parameters_of(const PlanSubject& s) {
+  return s.estimated ? s.workload.model.parameters()
+                     : static_cast<double>(model::parameter_count(s.training.options.model));
+}
+
 void PlanSubjectArguments::add_to(CLI::App& command) {
   config.add_to(command);
   command.add_option("--cluster", cluster, "Cluster file, or the name of one of configs/clusters")
@@ -55,7 +69,10 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   train::RunConfig config = load_config(a.config, Purpose::kPlan, console, ranks);
   if (!a.precision.empty()) set_format(choice<plan::Format>(a.precision, "--precision"), config);
   const std::int64_t ids = tokenizer_ids(config);
-  train::TrainingPlan training = plan_open_ended(config, ids);
+  const bool estimated = !model::only_estimated(config.estimated).empty();
+  train::RunConfig trained = config;
+  trained.estimated = {};
+  train::TrainingPlan training = plan_open_ended(trained, ids);
   training.options.sample_context = 0;
   // Declared before the aggregate: GCC 12 destroys its members twice if a later initializer throws.
   plan::Cluster cluster = find_cluster(a.cluster);
@@ -71,6 +88,7 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
                                                            nullptr,
                                                            {},
                                                            {},
+                                                           estimated,
                                                            0,
                                                            std::move(machine),
                                                            nullptr});
@@ -88,9 +106,11 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   const auto& o = s.training.options;
   s.workload = plan::workload_of(o.model.config, o.layout, o.model.vocabulary, o.micro_batch,
                                  s.training.batch.largest(), format);
+  plan::add_estimated(s.config.estimated, s.workload);
   s.constants =
       &s.calibration.find(s.cluster.device.family, s.workload.software.release, &s.calibration_text);
   s.memory_model = std::make_unique<plan::MemoryModel>(s.machine, o);
+  if (estimated) console.line("bytes are estimated for Megatron-LM: " + lacks(s.config.estimated));
   return subject;
 }
 

@@ -12,6 +12,7 @@
 #include "plan/calibration.h"
 #include "plan/cluster.h"
 #include "plan/memory_model.h"
+#include "plan/search.h"
 #include "plan/workload.h"
 #include "train/training_plan.h"
 
@@ -33,10 +34,19 @@ struct PlanSubject {
   const plan::Calibration::Entry* constants = nullptr;
   std::string calibration_text;
   plan::Workload workload;  // of the configuration as given
-  double memory = 0;        // bytes of a device that a plan may fill
-  infer::Machine machine;   // counts
+  // Whether the configuration has what Stoa does not train: `training` and `memory_model` are without it, and
+  // bytes are estimated.
+  bool estimated = false;
+  double memory = 0;       // bytes of a device that a plan may fill
+  infer::Machine machine;  // counts
   std::unique_ptr<plan::MemoryModel> memory_model;
 };
+
+// Whose bytes answer where those of `target` are asked for.
+plan::SearchTarget whose_bytes_of(const PlanSubject& s, plan::SearchTarget target);
+double parameters_of(const PlanSubject& s);
+// Why bytes are estimated: "Stoa does not have …".
+std::string lacks(const model::EstimatedConfig& estimated);
 
 // Bytes of each device of a cluster that Stoa does not allocate itself: on a GPU the context, libraries and
 // communication buffers.

@@ -33,6 +33,7 @@ config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks) {
   s.section("exp_manager", &C::exp_manager, declare_exp, "The run directory, resuming, checkpoints.");
   s.section("model", &C::batch, declare_batch);
   s.section("model", &C::model, model::declare, "Batch, shape and initial weights of the model.");
+  s.section("model", &C::estimated, model::declare_estimated);
   s.section("model", &C::loss_scale, declare_scale);
   s.section("model.tokenizer", &C::tokenizer, declare_tokenizer,
             "The tokenizer. `model.tokenizer: DIR` is short for `model.tokenizer.type: DIR`.");
@@ -53,6 +54,8 @@ config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks) {
                    ranks.value_or(0));
                train::plan_layout(c);
              });
+  s.validate({"model.mtp_num_layers", "model.hybrid_override_pattern", "model.num_layers"},
+             [](const C& c) { model::validate(c.estimated, c.model); });
   s.resolve([ranks](C& c) {
     if (ranks && !c.trainer.devices && *ranks % c.trainer.num_nodes.value_or(1) == 0)
       c.trainer.devices = *ranks / c.trainer.num_nodes.value_or(1);

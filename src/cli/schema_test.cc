@@ -230,8 +230,8 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
 TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
   EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
               AllOf(HasSubstr("model.fp8"), HasSubstr("one of e4m3, hybrid, false")));
-  EXPECT_THAT(error_of(kNemoFile, {"model.fp8_params=true"}),
-              AllOf(HasSubstr("model.fp8_params"), HasSubstr("cannot be honoured")));
+  EXPECT_THAT(error_of(kNemoFile, {"model.headscale=true"}),
+              AllOf(HasSubstr("model.headscale"), HasSubstr("cannot be honoured")));
   EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));
   EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=kerple"}),
               HasSubstr("one of learned_absolute"));

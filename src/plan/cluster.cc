@@ -1,11 +1,15 @@
 #include "plan/cluster.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "plan/near_devices.h"
 
 namespace stoa::plan {
 
@@ -173,7 +177,37 @@ void declare(config::Section<Cluster>& s) {
   });
 }
 
+namespace {
+
+// "; the nearest are …", or "".
+std::string nearest_text(std::span<const Cluster> clusters, const std::string& device) {
+  const auto near = near_devices(clusters, device);
+  return near.empty() ? "" : fmt::format("; the nearest {}", fmt::join(near, ", "));
+}
+
+// The name of a device where a cluster is expected.
+void refuse_device(const std::string& name, const fs::path& directory) {
+  std::error_code error;
+  if (name.find('/') != std::string::npos || fs::exists(name, error) ||
+      fs::exists(directory / (name + ".yaml"), error) || !fs::is_directory(directory, error))
+    return;
+  const auto clusters = load_clusters(directory);
+  std::vector<std::string> names;
+  for (const Cluster& cluster : clusters) names.push_back(cluster.name);
+  const auto near = near_devices(clusters, name);
+  if (near.empty() || !nearest(name, names).empty()) return;  // the list of names says it
+  fail<ConfigError>(
+      "no cluster '{}': it is not a file, nor among configs/clusters. Devices of such a name: {}. Another "
+      "one: "
+      "write its "
+      "datasheet into a file like those of configs/clusters",
+      name, fmt::join(near, ", "));
+}
+
+}  // namespace
+
 Cluster load_cluster(const std::string& name, const fs::path& directory) {
+  refuse_device(name, directory);
   config::Section<Cluster> section;
   declare(section);
   return config::load<Cluster>(section, name, {}, {directory});
@@ -193,7 +227,6 @@ std::vector<Cluster> load_clusters(const fs::path& directory) {
 const Cluster& find_device(std::span<const Cluster> clusters, const std::string& device) {
   const Cluster* best = nullptr;
   std::size_t length = 0;
-  std::vector<std::string> names;
   for (const Cluster& cluster : clusters) {
     std::vector<std::string> candidates = cluster.device.aliases;
     candidates.push_back(cluster.device.name);
@@ -203,16 +236,16 @@ const Cluster& find_device(std::span<const Cluster> clusters, const std::string&
         best = &cluster;
         length = name.size();
       }
-      names.push_back(name);
     }
   }
   if (best) return *best;
   std::string known;
   for (const Cluster& cluster : clusters) known += (known.empty() ? "" : ", ") + cluster.device.name;
   fail<ConfigError>(
-      "device '{}' is not known{}: known are {}. Another device: write its datasheet into a file "
-      "like those of configs/clusters",
-      device, did_you_mean(device, names), known);
+      "device '{}' is not known, and is not taken as a similar one{}. Known are {}. Another device: write "
+      "its "
+      "datasheet into a file like those of configs/clusters",
+      device, nearest_text(clusters, device), known);
 }
 
 }  // namespace stoa::plan

@@ -34,6 +34,7 @@ std::vector<std::string> model_kinds(const ModelShape& model) {
   if (model.experts > 0) kinds.emplace_back("experts");
   if (model.latent_rank > 0) kinds.emplace_back("latent attention");
   if (model.linear_layers > 0) kinds.emplace_back("linear attention");
+  if (model.state_layers > 0) kinds.emplace_back("state-space layers");
   return kinds;
 }
 

@@ -82,15 +82,22 @@ LayerTime LayerModel::layer(bool experts) const {
     from_latents = forward - before_latents;
     add(n, values, h, 1);
   } else {
-    const double linear = m.linear_share(), values = real(m.linear_values) / t;
-    add(n, h, (m.output_gate ? 2 : 1) * q + 2 * kv_all, 1 - linear);
-    add(n, q, h, 1 - linear);
+    const double linear = m.linear_share(), values = real(m.linear_values) / t, softmax = m.softmax_share();
+    if (softmax > 0) {
+      add(n, h, (m.output_gate ? 2 : 1) * q + 2 * kv_all, softmax);
+      add(n, q, h, softmax);
+    }
+    if (m.state_layers > 0) {
+      add(n, h, real(m.state_columns()) / t, m.state_share());
+      add(n, real(m.state_inner()) / t, h, m.state_share());
+    }
     if (linear > 0) {
       add(n, h, real(m.linear_keys + 2 * m.linear_heads) / t + 2 * values, linear);
       add(n, values, h, linear);
     }
   }
-  double width = real(m.ffn) / t, expert_tokens = 0;
+  const double before_ffn = forward;
+  double width = real(m.ffn) / t, expert_tokens = 0, shared = 0;
   if (experts) {
     const double expert_tp = w_.expert_tp > 0 ? real(w_.expert_tp) : t;
     width = real(m.expert_ffn) / expert_tp;
@@ -101,13 +108,15 @@ LayerTime LayerModel::layer(bool experts) const {
     add(expert_tokens, width, h, local);
     expert_tokens *= local;
     if (m.shared_ffn > 0) {
+      const double before = forward;
       add(n, h, real(m.shared_ffn) / t * (m.gated ? 2 : 1), 1);
       add(n, real(m.shared_ffn) / t, h, 1);
+      shared = forward - before;
     }
     forward += product(n, real(m.experts), h, plain_);
-  } else {
-    add(n, h, width * (m.gated ? 2 : 1), 1);
-    add(n, width, h, 1);
+  } else if (m.mlp_share() > 0) {
+    add(n, h, width * (m.gated ? 2 : 1), m.mlp_share());
+    add(n, width, h, m.mlp_share());
   }
   out.forward.linear = forward;
   out.backward_input.linear = data;
@@ -145,14 +154,25 @@ LayerTime LayerModel::layer(bool experts) const {
     core = (1 - linear) * core + linear * 3 * state;
     core_backward = (1 - linear) * core_backward + linear * 10 * state;
   }
+  if (m.single_branches()) {
+    // The scan of a state-space layer, like attention by fused kernels; its backward pass computes it again.
+    const double scan =
+        2 * n * state_products(m) / t / (peak16_ / k_[Constant::kGemm] * k_[Constant::kAttention]);
+    core = m.softmax_share() * core + m.state_share() * scan;
+    core_backward = m.softmax_share() * core_backward + m.state_share() * 3 * scan;
+  }
   out.forward.attention = core;
   out.backward_input.attention = core_backward;
 
   // Element-wise chains: nominal bytes of norms, residuals and dropout outside the tensor-parallel region, of
   // activation functions and transposes inside it.
-  const double outside = 22 * h * n / (w_.sequence_parallel ? t : 1);
+  const double outside = m.branches() * 22 * h * n / (w_.sequence_parallel ? t : 1);
   const double rows_in = experts ? expert_tokens : n;
-  const double inside = (m.gated ? 6 : 4) * width * rows_in + 12 * q * n;
+  // Of state-space layers: convolution, gate and norm.
+  const double inside = m.single_branches()
+                            ? n * (m.mlp_share() * (m.gated ? 6 : 4) * width + m.softmax_share() * 12 * q +
+                                   m.state_share() * real(4 * m.state_columns() + 6 * m.state_inner()) / t)
+                            : (m.gated ? 6 : 4) * width * rows_in + 12 * q * n;
   // Copies of tokens are sorted by expert, before and after the exchange.
   const double permuted =
       experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
@@ -167,7 +187,8 @@ LayerTime LayerModel::layer(bool experts) const {
   // queued, but the device is still idle between two kernels, for 1.5 us if the host takes some 15 us to
   // launch one. In FP8 casts add half as many kernels, and maxima as many again.
   constexpr double kGap = 0.1;
-  const double host = k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1);
+  const double host =
+      k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1) * m.branches();
   const double kernels = fp8 ? (maxima ? 2 : 1.5) : 1;
   const auto floor = [&](KindTime& kind, double passes) {
     const double device = kind.linear + kind.attention + kind.elementwise, launches = host * kernels * passes;
@@ -187,8 +208,8 @@ LayerTime LayerModel::layer(bool experts) const {
                                 : comm_.all_reduce(size, tensor);
   };
   const double gathered = fp8 && s.gathers_fp8 ? 0.5 : 1;
-  double attention_comm = reduce(activation, gathered);
-  double ffn_comm = reduce(activation, gathered);
+  double attention_comm = m.branches() * reduce(activation, gathered);
+  double ffn_comm = m.branches() * reduce(activation, gathered);
   if (experts) {
     // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged between the
     // ranks that hold experts.
@@ -204,7 +225,8 @@ LayerTime LayerModel::layer(bool experts) const {
   // the same way.
   if (w_.cp > 1) {
     const CommGroup context{w_.cp, w_.tp};
-    const double pass = comm_.all_gather(2 * 2 * n * real(w_.cp) * kv_all, context);
+    const double pass = (m.single_branches() ? m.softmax_share() : 1) *
+                        comm_.all_gather(2 * 2 * n * real(w_.cp) * kv_all, context);
     out.forward.context = visible(pass, core, 0.1);
     out.backward_input.context = visible(2 * pass, core_backward, 0.1);
   }
@@ -215,7 +237,8 @@ LayerTime LayerModel::layer(bool experts) const {
       break;
     case Recompute::kSelective:
       out.again.attention = core;
-      out.again.linear = from_latents;
+      if (!w_.modules.named || w_.modules.up_projections) out.again.linear = from_latents;
+      if (w_.modules.named) out.again.linear += repeated_products(experts, forward, before_ffn, shared);
       break;
     case Recompute::kOperators:
       out.again.linear = 0.5 * out.forward.linear;
@@ -230,6 +253,26 @@ LayerTime LayerModel::layer(bool experts) const {
   KindTime backward = out.backward_input + out.backward_weight + out.again;
   floor(backward, 1.6 + (w_.recompute == Recompute::kFull ? w_.recomputed_share : 0));
   out.backward_input.host = backward.host + routing;
+  return out;
+}
+
+// Products of the parts that selective recomputation names, of the forward ones.
+double LayerModel::repeated_products(bool experts, double all, double before_ffn, double shared) const {
+  if (!experts) return w_.modules.mlp ? all - before_ffn : 0;
+  return w_.modules.experts ? all - before_ffn : w_.modules.shared_experts ? shared : 0;
+}
+
+// A layer, the projection of two streams to one before it, and the head.
+LayerTime LayerModel::further_token() const {
+  const double n = tokens_, h = real(w_.model.hidden), width = h / real(w_.tp);
+  LayerTime out = w_.model.expert_layers > 0 ? experts() : dense();
+  const LayerTime logits = head();
+  out.forward = out.forward + logits.forward;
+  out.backward_input = out.backward_input + logits.backward_input;
+  out.backward_weight = out.backward_weight + logits.backward_weight;
+  out.forward.linear += product(n, width, 2 * h, w_.format);
+  out.backward_input.linear += product(n, 2 * h, width, w_.format);
+  out.backward_weight.linear += product(2 * h, width, n, w_.format);
   return out;
 }
 

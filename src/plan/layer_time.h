@@ -32,7 +32,8 @@ class LayerModel {
   LayerTime dense() const { return layer(false); }
   LayerTime experts() const { return layer(true); }
   LayerTime embedding() const;
-  LayerTime head() const;  // output layer and loss
+  LayerTime head() const;           // output layer and loss
+  LayerTime further_token() const;  // of a layer that predicts one token more, with its head
 
   // C[m,n] += A[m,k] B[k,n]. Efficiency falls with every side (planner-modelling, A100/H100 fits of cuBLAS).
   double product(double m, double n, double k, Format format) const;
@@ -41,6 +42,7 @@ class LayerModel {
   LayerTime layer(bool experts) const;
   void exchange(LayerTime& out) const;                        // of tokens with their experts
   KindTime linear(double rows, double in, double out) const;  // one product
+  double repeated_products(bool experts, double all, double before_ffn, double shared) const;
   double bytes(double count) const { return count / memory_; }
 
   const Workload& w_;

@@ -25,8 +25,15 @@ double attention_bytes(const Workload& w) {
   if (m.latent_rank == 0) return 2 * n * (2 * q + 2 * kv);
   const double values = real(m.heads * m.value_size) / t,
                latents = real(m.query_rank + m.latent_rank + m.rotated);
-  const bool again = w.recompute == Recompute::kSelective;
+  const bool again = w.recompute == Recompute::kSelective && (!w.modules.named || w.modules.up_projections);
   return n * ((keeps_fp8(w) ? 1 : 2) * latents + 2 * (values + (again ? 0 : q + kv + values)));
+}
+
+// A state-space layer keeps what its input is projected to, the result of its states, and the rows of its
+// output projection; the convolution is recomputed.
+double state_bytes(const Workload& w) {
+  const ModelShape& m = w.model;
+  return 2 * tokens(w) * real(m.state_columns() + 2 * m.state_inner()) / real(w.tp);
 }
 
 double score_bytes(const Workload& w) {  // softmax output, dropout mask, dropout output: 5 a s^2 b / t
@@ -59,18 +66,26 @@ double activation_bytes(const Workload& w, bool experts) {
   const bool dropout = m.dropout > 0;
   // Outside the tensor-parallel region: two norms' inputs, the inputs of the two blocks, dropout masks.
   const bool small = keeps_fp8(w);
-  const double outside = ((small ? 4 : 8) + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
-  const double attention = attention_bytes(w);
+  const double outside =
+      m.branches() * ((small ? 4 : 8) + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
+  // Layers with linear attention count as those with softmax attention.
+  const double softmax = m.single_branches() ? m.softmax_share() : 1;
+  const double attention =
+      softmax * attention_bytes(w) + (m.state_layers > 0 ? m.state_share() * state_bytes(w) : 0);
   const double width = real(experts ? m.expert_ffn : m.ffn) / t;
   const double rows = experts ? n * real(m.top_k) * w.declared_load() : n;
   // Experts and shared experts, with copies of the tokens. In 8 bits without what the activation gives.
   const double inner = small ? width * (m.gated ? 2 : 1) : 2 * width * (m.gated ? 3 : 2);
   const double copies = (small ? 1 : 2) * rows * h / t;
-  const double ffn =
-      rows * inner + (experts ? copies + n * inner * real(m.shared_ffn) / real(m.expert_ffn) : 0);
+  // What selective recomputation computes again has its input kept, outside.
+  const bool named = w.recompute == Recompute::kSelective && w.modules.named;
+  double ffn = named && (experts ? w.modules.experts : w.modules.mlp) ? 0 : rows * inner;
+  if (experts && !(named && w.modules.experts))
+    ffn += copies +
+           (named && w.modules.shared_experts ? 0 : n * inner * real(m.shared_ffn) / real(m.expert_ffn));
   const bool unfused = w.software.attention == AttentionKernel::kUnfused;
-  const double scores = unfused && w.recompute != Recompute::kSelective ? score_bytes(w) : 0;
-  double all = outside + attention + ffn + scores;
+  const double scores = unfused && w.recompute != Recompute::kSelective ? softmax * score_bytes(w) : 0;
+  double all = outside + attention + m.mlp_share() * ffn + scores;
   if (w.recompute == Recompute::kOperators) all = 0.55 * all;
   if (w.recompute == Recompute::kFull)
     all = w.recomputed_share * 2 * n * h / (w.sequence_parallel ? t : 1) + (1 - w.recomputed_share) * all;
@@ -119,19 +134,25 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
     Weights held{of_layers * (1 - with_experts) * m.layer_parameters(false) / t};
     if (with_experts > 0) {
       const double experts = real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2);
-      held.expert = of_layers * with_experts * experts / t / real(w.ep);
+      held.expert = of_layers * with_experts * experts / real(w.expert_degree() * w.ep);
       held.dense += of_layers * with_experts * (m.layer_parameters(true) - experts) / t;
     }
     if (first) held.dense += embedding * (vocabulary + (m.positions ? real(m.sequence) * h : 0));
     if (last && !(first && m.tied)) held.dense += head * vocabulary;
+    if (last && m.mtp_layers > 0) {  // with the embedding, whose rows the further layers read, too
+      const bool of_experts = m.expert_layers > 0;
+      const double experts = of_experts ? real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2) : 0;
+      held.expert += real(m.mtp_layers) * experts / real(w.expert_degree() * w.ep);
+      held.dense +=
+          real(m.mtp_layers) * (m.mtp_parameters() - experts) / t + (first || m.tied ? 0 : vocabulary);
+    }
     return held;
   };
   const Weights all = weights(layers, 1, 1),
                 trained = weights(backward * w.trained.layers, w.trained.embedding, w.trained.head);
 
-  const double replicas = real(w.dp * w.cp);
-  const double shard = w.shard_ranks > 0 ? real(w.shard_ranks) : replicas;
-  const double expert_shard = std::max(1.0, shard / real(w.ep));
+  const double shard = real(w.ranks_of_shards());
+  const double expert_shard = std::max(1.0, shard * t / real(w.expert_degree() * w.ep));
   const auto cut = [&](const Weights& of, int stage_from, double bytes) {
     return w.zero_stage >= stage_from ? bytes * (of.dense / shard + of.expert / expert_shard)
                                       : bytes * (of.dense + of.expert);
@@ -144,8 +165,10 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   if (w.zero_stage >= 3) out.weights = 0;  // the fp32 master is the parameter
 
   const double per_layer = layer_activation_bytes(w);
-  const double flying =
+  const double microbatches = real(w.global_batch / (w.dp * w.micro_batch));
+  double flying =
       microbatches_in_flight(w.schedule_name(), w.pp, stage, w.global_batch / (w.dp * w.micro_batch), w.vpp);
+  if (w.two_microbatches) flying = std::min(flying + 1, microbatches);
   double moved = 0;
   const std::vector<std::int64_t> offloaded = w.offloaded_layers();
   for (std::size_t c = 0; c < offloaded.size(); ++c)
@@ -155,7 +178,12 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
       per_layer * ((backward - moved) * flying + std::min<double>(moved, nn::OffloadRing::kMostPlaces));
   if (first) out.activations += (m.dropout > 0 ? 1 : 0) * n * h * flying / (w.sequence_parallel ? t : 1);
 
-  if (last) out.logits = n * real(m.vocabulary) / t * (w.software.compiled ? 8 : 10) + 4 * n * h;
+  if (last && m.mtp_layers > 0)  // with the two streams that are joined, and their norms
+    out.activations += real(m.mtp_layers) * flying *
+                       (activation_bytes(w, m.expert_layers > 0) + 8 * n * h / (w.sequence_parallel ? t : 1));
+  if (last)
+    out.logits =
+        real(1 + m.mtp_layers) * (n * real(m.vocabulary) / t * (w.software.compiled ? 8 : 10) + 4 * n * h);
   Workload kept = w;
   kept.recompute = Recompute::kNone;
   if (w.recompute == Recompute::kFull || w.recompute == Recompute::kSelective)

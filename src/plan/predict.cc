@@ -24,13 +24,17 @@ Parameters parameters_of(const Workload& w, double layers, bool first, bool last
   const ModelShape& m = w.model;
   const double t = real(w.tp), share = real(m.expert_layers) / real(m.layers);
   Parameters out;
+  const double further = last ? real(m.mtp_layers) : 0;
+  layers += further;
   const double experts = real(m.experts) * real(m.hidden * m.expert_ffn) * (m.gated ? 3 : 2);
   out.dense = layers *
               ((1 - share) * m.layer_parameters(false) +
                (share > 0 ? share * (m.layer_parameters(true) - experts) : 0)) /
               t;
-  out.expert = share > 0 ? layers * share * experts / t / real(w.ep) : 0;
-  const double tables = (first ? embedding : 0) + (last && !(first && m.tied) ? head : 0);
+  out.expert = share > 0 ? layers * share * experts / real(w.expert_degree() * w.ep) : 0;
+  out.dense += further * real(2 * m.hidden * m.hidden) / t;
+  double tables = (first ? embedding : 0) + (last && !(first && m.tied) ? head : 0);
+  if (further > 0 && !first && !m.tied) tables += embedding;
   out.vocabulary = real(m.vocabulary * m.hidden) / t * tables;
   return out;
 }
@@ -41,23 +45,24 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
                     const Parameters& n, const StageTime& stage, double microbatches, double layers) {
   const Software& s = w.software;
   const std::int64_t replicas = w.dp * w.cp;
-  const CommGroup group{replicas, w.tp};
-  const CommGroup experts{std::max<std::int64_t>(1, replicas / w.ep), w.tp * w.ep};
+  const std::int64_t stride = w.replica_stride();
+  const CommGroup group{replicas, stride};
+  const CommGroup experts{std::max<std::int64_t>(1, replicas / w.ep), stride * w.ep};
   const double exposed = k[Constant::kDataExposed];
   const double dense = n.dense + n.vocabulary, g = std::min(4.0, s.gradient_bytes);
   const auto hidden = [&](bool overlap, double time, double work) {
     return overlap ? exposed * time + std::max(0.0, (1 - exposed) * time - work) : time;
   };
   if (w.zero_stage >= 3) {
-    const std::int64_t ranks = w.shard_ranks > 0 ? w.shard_ranks : replicas;
-    const CommGroup shards{ranks, w.tp};
+    const std::int64_t ranks = w.ranks_of_shards();
+    const CommGroup shards{ranks, stride};
     const double pieces = layers + 1;  // gathered one after the other
     const double gather = pieces * comm.all_gather(2 * (all.dense + all.vocabulary) / pieces, shards);
     const double reduce = pieces * comm.all_gather(g * dense / pieces, shards);
     const double backward = stage.backward_input + stage.backward_weight;
     const double per = hidden(s.overlap_parameters, gather, stage.forward) +
                        hidden(s.overlap_gradients, (w.reshard ? gather : 0) + reduce, backward);
-    const CommGroup copies{replicas / ranks, w.tp * ranks};
+    const CommGroup copies{replicas / ranks, stride * ranks};
     return microbatches * per + comm.all_reduce(g * dense / real(ranks), copies);
   }
   const double backward = stage.backward_input + stage.backward_weight;
@@ -65,13 +70,28 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
     const double time = comm.all_reduce(g * dense, group) + comm.all_reduce(g * n.expert, experts);
     return hidden(s.overlap_gradients, time, backward);
   }
+  if (w.optimizer_instances > 1) {
+    const std::int64_t ranks = w.ranks_of_shards();
+    // Within a group of replicas; what each then holds of the gradients between the groups.
+    const std::int64_t of_experts = std::max<std::int64_t>(1, ranks / w.ep);
+    const CommGroup shards{ranks, stride}, expert_shards{of_experts, stride * w.ep},
+        copies{replicas / ranks, stride * ranks};
+    const auto sharded = [&](double of_dense, double of_expert) {
+      return comm.all_gather(of_dense, shards) + comm.all_gather(of_expert, expert_shards);
+    };
+    const double added = comm.all_reduce(g * dense / real(ranks) + g * n.expert / real(of_experts), copies);
+    return hidden(s.overlap_gradients, sharded(g * dense, g * n.expert) + added, backward) +
+           hidden(s.overlap_parameters, sharded(2 * dense, 2 * n.expert), stage.forward);
+  }
   const double reduce = comm.all_gather(g * dense, group) + comm.all_gather(g * n.expert, experts);
-  const double gather = comm.all_gather(2 * dense, group) + comm.all_gather(2 * n.expert, experts);
+  const double sent = w.format == Format::kFp8 && w.fp8_parameters ? 1 : 2;  // bytes
+  const double gather =
+      comm.all_gather(sent * n.dense + 2 * n.vocabulary, group) + comm.all_gather(sent * n.expert, experts);
   return hidden(s.overlap_gradients, reduce, backward) + hidden(s.overlap_parameters, gather, stage.forward);
 }
 
 double optimizer_seconds(const Workload& w, const Cluster& c, const Constants& k, const Parameters& n) {
-  const double replicas = w.zero_stage > 0 ? real(w.shard_ranks > 0 ? w.shard_ranks : w.dp * w.cp) : 1;
+  const double replicas = w.zero_stage > 0 ? real(w.ranks_of_shards()) : 1;
   const double dense = n.dense + n.vocabulary;
   const double sharded = dense / replicas + n.expert / std::max(1.0, replicas / real(w.ep));
   const double local = w.zero_stage >= 3 ? sharded : dense + n.expert;
@@ -170,7 +190,7 @@ class StageTransfers {
 
   // Seconds from a rank to the next, and from the last to the first if chunks go around the ranks.
   double send(std::int64_t rank) const {
-    const std::int64_t stage = w_.tp * w_.cp * w_.dp;
+    const std::int64_t stage = w_.stage_stride();
     return comm_.send(whole_ / (sliced_ ? real(w_.tp) : 1), rank * stage, (rank + 1) % w_.pp * stage);
   }
 
@@ -225,6 +245,9 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   const double share = real(w.model.expert_layers) / real(w.model.layers);
   const LayerTime embedding = trained(model.embedding(), w.trained.embedding),
                   head = trained(model.head(), w.trained.head);
+  const double further = real(w.model.mtp_layers);
+  const LayerTime mtp =
+      w.model.mtp_layers > 0 ? trained(model.further_token(), w.trained.layers) : LayerTime{};
   LayerTime average;
   average.forward = dense.forward * (1 - share) + expert.forward * share;
   average.backward_input = dense.backward_input * (1 - share) + expert.backward_input * share;
@@ -236,7 +259,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
                                   backward_of_ranks = w.backward_layers_of_ranks();
   const std::int64_t last = w.head_rank();
 
-  const std::int64_t stage_ranks = w.tp * w.cp * w.dp;
+  const std::int64_t stage_ranks = w.stage_stride();
   const StageTransfers transfers(w, k, comm);
 
   std::vector<StageWork> work(static_cast<std::size_t>(w.pp));
@@ -255,6 +278,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
     collect(expert, layers * share, backward * share);
     if (rank == 0) collect(embedding, 1, 1);
     if (rank == last) collect(head, 1, 1);
+    if (rank == last && further > 0) collect(mtp, further, further);
     const Waits& wait = waits[static_cast<std::size_t>(rank)];
     stage.forward += wait.forward;
     stage.backward_input += wait.backward_input;
@@ -286,6 +310,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   add(split, expert_forward, microbatches * forward_only * share, false);
   if (pace == 0) add(split, embedding, microbatches, true);
   if (pace == last) add(split, head, microbatches, true);
+  if (pace == last && further > 0) add(split, mtp, microbatches * further, false);
   split.pipeline = microbatches * transfers.waited(pace);
   split.offload = microbatches * waits[static_cast<std::size_t>(pace)].sum();
   split.bubble = std::max(pipeline, crowded) - slowest.busy;

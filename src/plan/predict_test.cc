@@ -68,20 +68,30 @@ TEST(Clusters, AllThatShipAreCompleteAndFound) {
   EXPECT_EQ(find_device(all, "H800").name, "hgx-h800");
   EXPECT_EQ(find_device(all, "MI325X").name, "mi325x-oam");
   EXPECT_EQ(find_device(all, "H100-SXM-80GB (Grand Teton)").name, "grand-teton-h100-80gb");
-  EXPECT_NE(error_text([&] { find_device(all, "abacus"); }).find("known are"), std::string::npos);
+  EXPECT_NE(error_text([&] { find_device(all, "abacus"); }).find("Known are"), std::string::npos);
 }
 
 // A device of a similar name may have other figures.
 TEST(Clusters, AnUnknownDeviceIsNotTakenAsASimilarOne) {
   const auto all = load_clusters(kConfigs / "clusters");
-  for (const auto& [name, near] : {std::pair{"MI300Y", "MI300X"}, {"H2000", "H200"}}) {
+  for (const auto& [name, near] : {std::pair{"MI300Y", "MI300X"}, {"H2000", "H200"}, {"H201", "H20"}}) {
     const std::string error = error_text([&] { find_device(all, name); });
-    EXPECT_NE(error.find(fmt::format("device '{}' is not known (did you mean '{}'", name, near)),
+    EXPECT_NE(error.find(fmt::format(
+                  "device '{}' is not known, and is not taken as a similar one; the nearest {}", name, near)),
               std::string::npos)
         << error;
   }
-  EXPECT_NE(error_text([&] { find_device(all, "H100 PCIe"); }).find("'H100 PCIe' is not known: known are"),
+  const std::string pcie = error_text([&] { find_device(all, "H100 PCIe"); });
+  EXPECT_NE(pcie.find("; the nearest H100-SXM"), std::string::npos) << pcie;
+  EXPECT_EQ(error_text([&] { find_device(all, "abacus"); }).find("nearest"), std::string::npos);
+}
+
+TEST(Clusters, TheNameOfADeviceLeadsToItsClusters) {
+  EXPECT_NE(error_text([] { cluster("H20"); }).find("H20-SXM-96GB (--cluster hgx-h20)"), std::string::npos);
+  EXPECT_NE(error_text([] { cluster("b100"); }).find("B200-SXM-180GB (--cluster dgx-b200)"),
             std::string::npos);
+  EXPECT_NE(error_text([] { cluster("dgx-h10"); }).find("did you mean 'dgx-h100'"), std::string::npos);
+  EXPECT_NE(error_text([] { cluster("abacus"); }).find("presets: "), std::string::npos);
 }
 
 TEST(Clusters, WhatIsMissingIsNamed) {

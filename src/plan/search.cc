@@ -430,11 +430,12 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
   for (const Degree& d : kDegrees) {
     const std::int64_t value = w.*d.value;
     std::int64_t below = value - 1, above = value + 1;
-    while (below > 1 && (devices % below != 0 || (d.value == &Workload::tp && w.model.heads % below != 0)))
-      --below;
-    while (above <= devices &&
-           (devices % above != 0 || (d.value == &Workload::tp && w.model.heads % above != 0)))
-      ++above;
+    const auto unfit = [&](std::int64_t other) {
+      return devices % other != 0 || (d.value == &Workload::tp &&
+                                      (w.model.heads % other != 0 || leaves_nodes(cluster, devices, other)));
+    };
+    while (below > 1 && unfit(below)) --below;
+    while (above <= devices && unfit(above)) ++above;
     for (const std::int64_t other : {below, above}) {
       if (other < 1 || other > devices) continue;
       if (d.value == &Workload::cp && other > 1 && w.model.sequence % (2 * other) != 0) continue;

@@ -56,6 +56,11 @@ bool takes_microbatches(const std::string& schedule, std::int64_t stages, std::i
   return true;
 }
 
+bool leaves_nodes(const Cluster& cluster, std::int64_t devices, std::int64_t group) {
+  const std::int64_t node = std::max(cluster.links.devices_per_island, cluster.links.devices_per_node);
+  return devices > node && group < node && node % group != 0;
+}
+
 namespace {
 
 class Layouts {
@@ -65,8 +70,10 @@ class Layouts {
   std::vector<Workload> list() {
     const ModelShape& m = r_.workload.model;
     for (const std::int64_t tp : divisors(r_.devices)) {
-      if (m.heads % tp != 0 || !allowed(r_.space.tensor, tp)) continue;
-      if (r_.space.tensor.empty() && tp > std::max<std::int64_t>(8, cluster_.links.devices_per_island))
+      if (m.heads % tp != 0 || m.state_heads % tp != 0 || m.state_groups % tp != 0) continue;
+      if (!allowed(r_.space.tensor, tp)) continue;
+      if (r_.space.tensor.empty() && (tp > std::max<std::int64_t>(8, cluster_.links.devices_per_island) ||
+                                      leaves_nodes(cluster_, r_.devices, tp)))
         continue;
       for (const std::int64_t cp : divisors(r_.devices / tp)) {
         if (m.sequence % (2 * cp) != 0 && cp > 1) continue;
@@ -170,6 +177,7 @@ class Layouts {
   }
 
   void shards(Workload w) {
+    if ((w.dp * w.cp) % w.optimizer_instances != 0) return;
     const bool alone = w.dp * w.cp == 1;
     for (std::int64_t stage = 0; stage <= 3; ++stage) {
       if (!allowed(r_.space.zero_stages, stage) || (alone && stage > 0)) continue;

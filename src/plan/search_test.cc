@@ -1,5 +1,4 @@
 #include "plan/search.h"
-#include "plan/search_space.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +13,7 @@
 #include "ops/meta/meta_backend.h"
 #include "plan/emit.h"
 #include "plan/search_report.h"
+#include "plan/search_space.h"
 
 namespace stoa::plan {
 namespace {
@@ -103,6 +103,20 @@ class SearchTest : public ::testing::Test {
   Cluster cluster_ = small_cluster();
   Constants constants_;
 };
+
+TEST_F(SearchTest, GroupsOfTensorRanksFillNodes) {
+  request_.devices = 12;  // in nodes of 4
+  request_.workload.model.heads = 12;
+  request_.workload.global_batch = 48;
+  const auto has = [&](std::int64_t tp) {
+    const auto all = layouts(request_, cluster_);
+    return std::any_of(all.begin(), all.end(), [&](const Workload& w) { return w.tp == tp; });
+  };
+  EXPECT_TRUE(has(4));
+  EXPECT_FALSE(has(3)) << "ranks 3 to 5 would be in two nodes";
+  request_.space.tensor = {3};
+  EXPECT_TRUE(has(3)) << "where it is asked for";
+}
 
 TEST_F(SearchTest, NothingInTheSpaceIsBetter) {
   std::size_t least = 0;

@@ -26,8 +26,16 @@ double linear_attention_parameters(const ModelShape& m) {
   return static_cast<double>(m.hidden * (m.linear_keys + 3 * m.linear_values + 2 * m.linear_heads));
 }
 
+double state_parameters(const ModelShape& m) {
+  constexpr double kConvolution = 5;  // four weights and a bias per column
+  const std::int64_t inner = m.state_inner();
+  return static_cast<double>(m.hidden * (m.state_columns() + inner) + inner + 3 * m.state_heads) +
+         kConvolution * static_cast<double>(inner + 2 * m.state_groups * m.state_size);
+}
+
 double attention_parameters(const ModelShape& m) {
-  return (1 - m.linear_share()) * softmax_parameters(m) + m.linear_share() * linear_attention_parameters(m);
+  return m.softmax_share() * softmax_parameters(m) + m.linear_share() * linear_attention_parameters(m) +
+         (m.state_layers > 0 ? m.state_share() * state_parameters(m) : 0);
 }
 
 double ffn_parameters(const ModelShape& m, std::int64_t width) {
@@ -35,7 +43,7 @@ double ffn_parameters(const ModelShape& m, std::int64_t width) {
 }
 
 double small_parameters(const ModelShape& m) {  // norms and biases
-  return static_cast<double>(m.biases ? 13 * m.hidden : 2 * m.hidden);
+  return m.branches() * static_cast<double>(m.biases ? 13 * m.hidden : 2 * m.hidden);
 }
 
 double gated_experts(const ModelShape& m, std::int64_t experts) {
@@ -47,21 +55,27 @@ double gated_experts(const ModelShape& m, std::int64_t experts) {
 
 double ModelShape::layer_parameters(bool with_experts) const {
   const double rest = attention_parameters(*this) + small_parameters(*this);
-  return rest + (with_experts ? gated_experts(*this, experts) : ffn_parameters(*this, ffn));
+  return rest + (with_experts ? gated_experts(*this, experts) : mlp_share() * ffn_parameters(*this, ffn));
 }
 
 double ModelShape::active_layer_parameters(bool with_experts) const {
   const double rest = attention_parameters(*this) + small_parameters(*this);
-  return rest + (with_experts ? gated_experts(*this, top_k) : ffn_parameters(*this, ffn));
+  return rest + (with_experts ? gated_experts(*this, top_k) : mlp_share() * ffn_parameters(*this, ffn));
 }
 
 double ModelShape::embedding_parameters() const {
   return static_cast<double>((vocabulary + (positions ? sequence : 0)) * hidden);
 }
 
+// A layer as the last of the model, a projection of two streams to one, three norms.
+double ModelShape::mtp_parameters() const {
+  return layer_parameters(expert_layers > 0) + static_cast<double>(2 * hidden * hidden + 3 * hidden);
+}
+
 double ModelShape::parameters() const {
   return static_cast<double>(expert_layers) * layer_parameters(true) +
          static_cast<double>(layers - expert_layers) * layer_parameters(false) + embedding_parameters() +
+         (mtp_layers > 0 ? static_cast<double>(mtp_layers) * mtp_parameters() : 0) +
          (tied ? 0.0 : static_cast<double>(vocabulary * hidden)) + static_cast<double>(2 * hidden);
 }
 
@@ -182,6 +196,9 @@ void validate(const Workload& w) {
   positive("expert_model_parallel_size", w.ep);
   positive("data-parallel size", w.dp);
   positive("micro_batch_size", w.micro_batch);
+  require<ConfigError>(!m.single_branches() || m.state_heads % w.tp == 0,
+                       "{} heads of state-space layers are not divisible by tensor_model_parallel_size {}",
+                       m.state_heads, w.tp);
   require<ConfigError>(m.heads >= w.tp,
                        "{} attention heads are fewer than tensor_model_parallel_size {}: lower it", m.heads,
                        w.tp);
@@ -200,9 +217,15 @@ void validate(const Workload& w) {
   require<ConfigError>(m.experts == 0 || m.experts % w.ep == 0,
                        "{} experts cannot be split over expert_model_parallel_size {}: it must divide them",
                        m.experts, w.ep);
-  require<ConfigError>((w.dp * w.cp) % w.ep == 0 || w.ep == 1,
-                       "expert_model_parallel_size {} must divide the {} data- and context-parallel ranks",
-                       w.ep, w.dp * w.cp);
+  const std::int64_t expert_ranks = w.dp * w.cp * w.tp / w.expert_degree();
+  require<ConfigError>(expert_ranks % w.ep == 0 || w.ep == 1,
+                       "expert_model_parallel_size {} must divide the {} ranks of a stage over which experts "
+                       "may be distributed",
+                       w.ep, expert_ranks);
+  require<ConfigError>((w.dp * w.cp) % w.optimizer_instances == 0,
+                       "{} data- and context-parallel ranks cannot be split into the {} groups of "
+                       "num_distributed_optimizer_instances",
+                       w.dp * w.cp, w.optimizer_instances);
   if (!w.chunk_layers.empty()) {
     const auto sum = std::accumulate(w.chunk_layers.begin(), w.chunk_layers.end(), std::int64_t{0});
     require<ConfigError>(static_cast<std::int64_t>(w.chunk_layers.size()) == w.pp * w.vpp && sum == m.layers,
@@ -315,6 +338,34 @@ Workload workload_of(const model::ModelConfig& config, const run::Layout& layout
   return w;
 }
 
+void add_estimated(const model::EstimatedConfig& e, Workload& w) {
+  if (ModelShape& m = w.model; !e.hybrid_override_pattern.empty()) {
+    m.state_layers = e.layers_of('M');
+    m.attention_layers = e.layers_of('*');
+    m.mlp_layers = e.layers_of('-');
+    m.state_head_size = e.mamba_head_dim;
+    m.state_heads = e.mamba_num_heads.value_or(2 * m.hidden / e.mamba_head_dim);
+    m.state_size = e.mamba_state_dim;
+    m.state_groups = e.mamba_num_groups;
+  }
+  w.model.mtp_layers = e.mtp_num_layers;
+  w.fp8_parameters = e.fp8_params;
+  w.replicas_outermost = e.use_tp_pp_dp_mapping;
+  w.optimizer_instances = e.num_distributed_optimizer_instances;
+  w.two_microbatches = w.software.overlap_experts = e.overlap_moe_expert_parallel_comm;
+  for (const model::RecomputedModule module : e.recompute_modules) {
+    w.modules.named = true;
+    w.modules.up_projections |= module == model::RecomputedModule::kUpProjections;
+    w.modules.mlp |= module == model::RecomputedModule::kMlp;
+    w.modules.experts |= module == model::RecomputedModule::kMoe;
+    w.modules.shared_experts |= module == model::RecomputedModule::kSharedExperts;
+  }
+  const auto of = [](model::StateType type) { return static_cast<double>(model::bytes_of(type)); };
+  // Less than the usual state of 12 bytes.
+  w.software.optimizer_bytes -= 12 - of(e.main_params_dtype) - of(e.exp_avg_dtype) - of(e.exp_avg_sq_dtype);
+  w.software.gradient_bytes = std::min(w.software.gradient_bytes, of(e.main_grads_dtype));
+}
+
 namespace {
 
 // Share of the layers that run backward.
@@ -325,16 +376,39 @@ double backward_share(const Workload& w) {
                     : 1;
 }
 
-}  // namespace
-
-double model_flops(const Workload& w) {
-  const ModelShape& m = w.model;
+// Weights that are applied to a token, without norms and head.
+double weights_of_layers(const ModelShape& m) {
   const double layers = static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
                         static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
                         static_cast<double>(m.layers) * small_parameters(m);
-  const double head = static_cast<double>(m.vocabulary * m.hidden);
-  const double attention =
-      static_cast<double>((m.layers - m.linear_layers) * m.heads * m.head_size * m.sequence);
+  if (m.mtp_layers == 0) return layers;
+  return layers + static_cast<double>(m.mtp_layers) *
+                      (m.active_layer_parameters(m.expert_layers > 0) - small_parameters(m) +
+                       static_cast<double>(2 * m.hidden * m.hidden));
+}
+
+// Half of the FLOPs of a token's scores and values in `layers` layers of softmax attention, and of the states
+// of state-space layers.
+double core_products(const ModelShape& m, double layers) {
+  const double softmax = layers * static_cast<double>(m.heads * m.head_size * m.sequence);
+  if (m.state_layers == 0) return softmax;
+  return softmax + static_cast<double>(m.state_layers) * state_products(m);
+}
+
+}  // namespace
+
+double state_products(const ModelShape& m) {
+  constexpr double kChunk = 128;  // tokens whose states are computed as matrices (2405.21060, section 6)
+  const double inner = static_cast<double>(m.state_inner()), size = static_cast<double>(m.state_size);
+  return kChunk / 2 * (static_cast<double>(m.state_groups) * size + inner) + 2 * inner * size;
+}
+
+double model_flops(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double further = static_cast<double>(m.mtp_layers);
+  const double layers = weights_of_layers(m);
+  const double head = (1 + further) * static_cast<double>(m.vocabulary * m.hidden);
+  const double attention = core_products(m, static_cast<double>(m.softmax_layers()) + further);
   // Forward, gradient of the input, gradient of the weights (attention: of its other input).
   const TrainedShare& trained = w.trained;
   const double backward = backward_share(w);
@@ -346,10 +420,9 @@ double model_flops(const Workload& w) {
 
 double hardware_flops(const Workload& w) {
   const ModelShape& m = w.model;
-  const double layers = static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
-                        static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
-                        static_cast<double>(m.layers) * small_parameters(m);
-  const double attention = static_cast<double>(m.layers * m.heads * m.head_size * m.sequence);
+  const double layers = weights_of_layers(m);
+  const double attention = core_products(
+      m, static_cast<double>((m.single_branches() ? m.attention_layers : m.layers) + m.mtp_layers));
   double again = 0;
   if (w.recompute == Recompute::kSelective) again = attention;
   if (w.recompute == Recompute::kOperators) again = 0.5 * layers;

@@ -2,12 +2,14 @@
 // (cli/plan_predict_command), from a row of published measurements (plan/rows) or by a search.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/config.h"
+#include "model/estimated_config.h"
 #include "plan/cluster.h"
 #include "plan/software.h"
 #include "run/layout.h"
@@ -25,6 +27,13 @@ struct ModelShape {
   // Linear attention: number of such layers; columns of queries and keys together, of values; heads; columns
   // of a key.
   std::int64_t linear_layers = 0, linear_keys = 0, linear_values = 0, linear_heads = 0, linear_key_size = 0;
+  // Mamba's hybrids, where a layer has one branch: layers of each kind; all 0: every layer has attention and
+  // an MLP. A state-space layer has heads, each with rows and columns of a state; groups of heads share
+  // inputs.
+  std::int64_t state_layers = 0, attention_layers = 0, mlp_layers = 0;
+  std::int64_t state_heads = 0, state_head_size = 0, state_size = 0, state_groups = 0;
+  // Layers after the last, at its stage, that each predict one token more; the head is computed for each.
+  std::int64_t mtp_layers = 0;
   std::int64_t ffn = 0;      // of a dense layer
   bool gated = false;        // two input projections
   bool output_gate = false;  // a projection gates attention's output
@@ -44,11 +53,38 @@ struct ModelShape {
   double linear_share() const {
     return layers > 0 ? static_cast<double>(linear_layers) / static_cast<double>(layers) : 0;
   }
-  // For the average layer, if some layers have linear attention.
+  bool single_branches() const { return state_layers + attention_layers + mlp_layers > 0; }
+  // Shares of the layers that have softmax attention, a state-space layer, an MLP; half of the branches of a
+  // transformer's layer, or all.
+  std::int64_t softmax_layers() const {
+    return single_branches() ? attention_layers : layers - linear_layers;
+  }
+  double softmax_share() const { return single_branches() ? share(attention_layers) : 1 - linear_share(); }
+  double state_share() const { return share(state_layers); }
+  double mlp_share() const { return single_branches() ? share(mlp_layers) : 1; }
+  double branches() const { return single_branches() ? 0.5 : 1; }
+  std::int64_t state_inner() const { return state_heads * state_head_size; }
+  // What a state-space layer projects its input to: gate, input, B and C of the groups, a step for each head.
+  std::int64_t state_columns() const {
+    return 2 * state_inner() + 2 * state_groups * state_size + state_heads;
+  }
+  // For the average layer, if layers differ in attention or have one branch.
   double layer_parameters(bool with_experts) const;         // all experts
   double active_layer_parameters(bool with_experts) const;  // applied to a token
   double embedding_parameters() const;                      // without the head
+  double mtp_parameters() const;                            // of one of its layers
   double parameters() const;
+
+ private:
+  double share(std::int64_t of) const {
+    return layers > 0 ? static_cast<double>(of) / static_cast<double>(layers) : 0;
+  }
+};
+
+// What selective recomputation computes again besides the core of attention; none named: what 2205.05198
+// does, and the projections of latents.
+struct RecomputedModules {
+  bool named = false, up_projections = false, mlp = false, experts = false, shared_experts = false;
 };
 
 // What of a model is trained (model.freeze); all by default.
@@ -81,18 +117,31 @@ struct Workload {
   std::int64_t micro_batch = 1, global_batch = 1;
   bool sequence_parallel = false;
   Recompute recompute = Recompute::kNone;
-  double recomputed_share = 1;    // of the layers to which `recompute` applies
-  model::OffloadConfig offload;   // activations offloaded to host memory
-  int zero_stage = 0;             // 3: parameters are gathered per layer and microbatch (FSDP)
-  std::int64_t shard_ranks = 0;   // ranks over which ZeRO shards; 0: all of dp x cp
-  bool reshard = true;            // stage 3: parameters are gathered again for the backward pass
-  Format format = Format::kBf16;  // linear layers; the rest has 16 bits unless fp32
+  double recomputed_share = 1;           // of the layers to which `recompute` applies
+  RecomputedModules modules;             // of selective recomputation
+  model::OffloadConfig offload;          // activations offloaded to host memory
+  int zero_stage = 0;                    // 3: parameters are gathered per layer and microbatch (FSDP)
+  std::int64_t shard_ranks = 0;          // ranks over which ZeRO shards; 0: those of a group of replicas
+  std::int64_t optimizer_instances = 1;  // groups of replicas, each with all of the optimizer's state
+  bool reshard = true;                   // stage 3: parameters are gathered again for the backward pass
+  Format format = Format::kBf16;         // linear layers; the rest has 16 bits unless fp32
   // For fp8; Transformer Engine's default, which is assumed for published measurements that do not state it.
   model::Fp8Recipe fp8_recipe = model::Fp8Recipe::kDelayed;
-  double imbalance = 1;  // tokens of the busiest expert over the mean
-  Software software;     // the program that trains
+  bool fp8_parameters = false;  // gathered in 8 bits
+  // Replicas are as many ranks apart as a replica has; else stages are, and replicas are neighbours.
+  bool replicas_outermost = false;
+  bool two_microbatches = false;  // are computed at once, to hide the exchange of experts
+  double imbalance = 1;           // tokens of the busiest expert over the mean
+  Software software;              // the program that trains
 
   std::int64_t devices() const { return tp * pp * dp * cp; }
+  std::int64_t expert_degree() const { return expert_tp > 0 ? expert_tp : tp; }  // that splits an expert
+  std::int64_t ranks_of_shards() const {
+    return shard_ranks > 0 ? shard_ranks : std::max<std::int64_t>(1, dp * cp / optimizer_instances);
+  }
+  // Ranks from one to the next of a group.
+  std::int64_t replica_stride() const { return tp * (replicas_outermost ? pp : 1); }
+  std::int64_t stage_stride() const { return tp * cp * (replicas_outermost ? 1 : dp); }
   std::int64_t microbatches() const { return global_batch / (dp * micro_batch); }
   double tokens() const { return static_cast<double>(global_batch * model.sequence); }
   // Layers of every chunk: as given, else L / (pp vpp), the remainder distributed over the middle chunks.
@@ -123,6 +172,12 @@ ModelShape shape_of(const model::ModelConfig& config, std::int64_t vocabulary);
 // The workload of a run's layout. `global_batch` in samples.
 Workload workload_of(const model::ModelConfig& config, const run::Layout& layout, std::int64_t vocabulary,
                      std::int64_t micro_batch, std::int64_t global_batch, Format format);
+
+// Multiplications of a token in a state-space layer besides its projections.
+double state_products(const ModelShape& m);
+
+// Adds what Stoa does not have.
+void add_estimated(const model::EstimatedConfig& estimated, Workload& w);
 
 // FLOPs of a step over all devices. Model: forward and backward of the weights applied to a token, and of
 // attention, where a causal mask counts half; hardware: including recomputation.

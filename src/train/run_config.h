@@ -7,6 +7,7 @@
 
 #include "data/config.h"
 #include "model/config.h"
+#include "model/estimated_config.h"
 #include "optim/config.h"
 #include "train/config.h"
 #include "train/layout_config.h"
@@ -23,6 +24,7 @@ struct RunConfig {
   BatchConfig batch;                             // model.micro_batch_size and similar
   LossScaleConfig loss_scale;                    // model.native_amp_*
   model::ModelConfig model;                      // model
+  model::EstimatedConfig estimated;              // model: what plans estimate and no run has
   data::TokenizerConfig tokenizer;               // model.tokenizer
   data::DataConfig data;                         // model.data
   tune::ChatDataConfig chats;                    // model.data

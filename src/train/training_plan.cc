@@ -67,6 +67,7 @@ void check_ramp(const optim::BatchPlan& batch, const run::Layout& layout, std::i
 
 TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary,
                            std::optional<std::int64_t> steps, std::int64_t epoch_samples, DoneSteps done) {
+  model::require_trainable(config.estimated);
   const run::Layout layout = plan_layout(config);
   const std::int64_t granule = config.batch.micro_batch_size * layout.data_ranks();
   optim::BatchPlan batch(config.batch.global(), granule, config.batch.rampup_batch_size);

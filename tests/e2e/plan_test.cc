@@ -6,7 +6,14 @@
 namespace stoa::e2e {
 namespace {
 
-class Plan : public Workplace {};
+class Plan : public Workplace {
+ protected:
+  void refuse(const Arguments& arguments, const std::vector<std::string>& words, int exit_code = 1) {
+    const Outcome outcome = stoa(arguments);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.text();
+    for (const auto& word : words) EXPECT_THAT(outcome.err, ::testing::HasSubstr(word));
+  }
+};
 
 // Few cases, for each also measures the machine's matrix rate; memory_test walks many within one process.
 TEST_F(Plan, BenchTakesWhatWasPlanned) {
@@ -58,6 +65,55 @@ TEST_F(Plan, PeakOfTheProcessIsTheArenaAndABase) {
               kBase)
         << bench;
   }
+}
+
+// The plan is for what computes: workspaces of other kernels, and on a GPU one text at a time between steps.
+TEST_F(Plan, AnswersForTheBackend) {
+  const Arguments model = micro_model() + Arguments{"model.vocab_size=300"};
+  const auto bytes = [&](const Arguments& more) {
+    return json_of(Arguments{"plan", "memory", "--json"} + model + more);
+  };
+  const auto bench = json_of(Arguments{"bench", "train"} + model +
+                             Arguments{"--backend", "reference", "--steps", "1", "--json"});
+  EXPECT_EQ(bytes({"--backend", "reference"})["total_bytes"], bench["planned_memory_bytes"]);
+  const Arguments tasks{"trainer.eval_tasks=[piqa]", "trainer.val_check_interval=2"};
+  const auto host = bytes(tasks), gpu = bytes(tasks + Arguments{"--backend", "cuda"});
+  EXPECT_LT(gpu["total_bytes"].get<double>(), host["total_bytes"].get<double>()) << "one text instead of 16";
+  EXPECT_THAT(gpu["machine"].get<std::string>(), ::testing::HasSubstr("plan for"));
+  EXPECT_EQ(gpu["bytes"]["weights"], host["bytes"]["weights"]);
+}
+
+// What Stoa does not train is estimated for Megatron-LM, by every command, and refused where it would run.
+TEST_F(Plan, EstimatesWhatMegatronAloneTrains) {
+  const Arguments command{
+      "--from-megatron",
+      "--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --vocab-size "
+      "32000 --micro-batch-size 1 --global-batch-size 64 --bf16 --position-embedding-type rope "
+      "--use-distributed-optimizer --mtp-num-layers 1"},
+      plain{"--from-megatron", command[1].substr(0, command[1].find(" --mtp")), "--target", "megatron"},
+      ranks{"--ranks", "8"}, cluster{"--cluster", "dgx-h100"};
+  const auto with = json_of(Arguments{"plan", "memory", "--json"} + command + ranks),
+             without = json_of(Arguments{"plan", "memory", "--json"} + plain + ranks);
+  EXPECT_EQ(with["whose_bytes"], "estimated for Megatron-LM");
+  EXPECT_EQ(without["whose_bytes"], "estimated for Megatron-LM");
+  EXPECT_GT(with["total_bytes"].get<double>(), 1.1 * without["total_bytes"].get<double>());
+  const auto predicted = json_of(Arguments{"plan", "predict", "--json"} + command + ranks + cluster);
+  EXPECT_EQ(predicted["whose_bytes"], "estimated for Megatron-LM");
+  EXPECT_NEAR(predicted["memory_bytes"]["total"].get<double>(), with["total_bytes"].get<double>(), 1);
+  const auto advice = json_of(Arguments{"plan", "advise", "--json", "--gpus", "8"} + command + cluster);
+  EXPECT_EQ(advice["fits"]["whose_bytes"], "estimated for Megatron-LM");
+  EXPECT_NEAR(advice["fits"]["memory_bytes"].get<double>(), with["total_bytes"].get<double>(), 8);
+  const std::string emitted =
+      stoa_ok(Arguments{"plan", "search", "--gpus", "8", "--top", "1", "--emit", "megatron"} + command +
+              cluster)
+          .out;
+  EXPECT_THAT(emitted, ::testing::HasSubstr("--mtp-num-layers 1"));
+  refuse(Arguments{"plan", "search", "--gpus", "8", "--target", "stoa"} + command + cluster,
+         {"multi-token prediction"});
+  refuse(Arguments{"bench", "train"} + command, {"--mtp-num-layers 1", "one token ahead"}, 2);
+  refuse({"train", "tiny", "model.data=nowhere", "model.mtp_num_layers=1", "--output", "out"},
+         {"multi-token prediction", "stoa plan"});
+  refuse({"plan", "memory", "tiny", "--target", "megatron", "--threads", "2"}, {"--threads"}, 2);
 }
 
 // Sizes that no test machine has.

@@ -234,6 +234,30 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.first_last_layers_bf16", "true", "fp8");
   set("model.num_layers_at_start_in_bf16", "2", "fp8 but for the ends");
   set("model.num_layers_at_end_in_bf16", "2", "fp8 but for the ends");
+  // What only plans have.
+  const auto lacks = [&](const char* key, const char* value, const char* context, const char* words) {
+    set(key, value, context, kRefusal, words);
+  };
+  lacks("model.mtp_num_layers", "1", "gpt", "multi-token prediction");
+  lacks("model.fp8_params", "true", "fp8", "weights kept in 8 bits");
+  lacks("model.fp8_blocks", "mxfp8", "fp8", "a scale for each block");
+  out.push_back({"model.hybrid_override_pattern",
+                 "gpt",
+                 {"model.num_layers=2", "model.hybrid_override_pattern='M*'"},
+                 kRefusal,
+                 "state-space layers"});
+  out.push_back({"model.recompute_modules",
+                 "gpt",
+                 {"model.activations_checkpoint_granularity=selective", "model.recompute_modules=[mlp]"},
+                 kRefusal,
+                 "recomputation of mlp alone"});
+  lacks("model.use_tp_pp_dp_mapping", "true", "gpt", "data parallelism outermost");
+  lacks("model.num_distributed_optimizer_instances", "2", "gpt", "over part of the data-parallel ranks");
+  lacks("model.overlap_moe_expert_parallel_comm", "true", "experts",
+        "communication during another microbatch");
+  for (const char* key :
+       {"model.exp_avg_dtype", "model.exp_avg_sq_dtype", "model.main_params_dtype", "model.main_grads_dtype"})
+    lacks(key, "bf16", "gpt", "in fewer than 32 bits");
   set("model.activations_checkpoint_granularity", "selective", "gpt", kMemory);
   out.push_back({"model.activations_checkpoint_method",
                  "recomputed",
@@ -445,6 +469,9 @@ std::vector<KeyCase> key_cases() {
 }
 
 std::vector<KeyWithoutEffect> keys_without_effect() {
+  constexpr const char* kEstimated =
+      "state-space layers are estimated by plans, and no run has them: tests of plan/estimated_test.cc see "
+      "it";
   return {
       {"trainer.communication_timeout",
        "bounds a wait for a rank that does not come: tests of faults (mpi.timeout, tcp.timeout) see it"},
@@ -455,6 +482,10 @@ std::vector<KeyWithoutEffect> keys_without_effect() {
       {"model.moe_pad_expert_input_to_capacity",
        "a wish about shapes for Megatron-LM's sake: results, memory and speed are the same here, as its help "
        "says; it is written into arguments for Megatron-LM"},
+      {"model.mamba_state_dim", kEstimated},
+      {"model.mamba_head_dim", kEstimated},
+      {"model.mamba_num_groups", kEstimated},
+      {"model.mamba_num_heads", kEstimated},
   };
 }
 

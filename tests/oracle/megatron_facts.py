@@ -35,9 +35,9 @@ def parser():
     for name in numbers.split():
         p.add_argument("--" + name, type=whole)
     p.add_argument("--num-experts", nargs="+", type=whole)
-    for name in "recompute-granularity activations-checkpoint-method pipeline-model-parallel-layout glu-activation".split():
+    for name in "recompute-granularity activations-checkpoint-method pipeline-model-parallel-layout glu-activation hybrid-layer-pattern hybrid-override-pattern".split():
         p.add_argument("--" + name)
-    for name in ("group-query-attention recompute-activations checkpoint-activations bf16 fp16 swiglu quick-geglu "
+    for name in ("group-query-attention recompute-activations moe-layer-recompute checkpoint-activations bf16 fp16 swiglu quick-geglu "
                  "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split enable-zbh1-pipeline").split():
         p.add_argument("--" + name, action="store_true")
     return p
@@ -56,12 +56,15 @@ def facts(entry):
     a, _ = parser().parse_known_args(shlex.split(entry["arguments"]))
     tp, pp = a.tensor_model_parallel_size or 1, a.pipeline_model_parallel_size or 1
     cp = a.context_parallel_size or a.ds_sequence_parallel_size or 1
-    layers = a.num_layers or a.encoder_num_layers
+    pattern = a.hybrid_layer_pattern or a.hybrid_override_pattern or ""
+    layers = len(pattern.replace("|", "")) or a.num_layers or a.encoder_num_layers
     counted = layers + a.account_for_embedding_in_pipeline_split + a.account_for_loss_in_pipeline_split
     if entry["kind"] == "t5":
         layers += a.decoder_num_layers or layers
     vpp = 1
-    if a.pipeline_model_parallel_layout:
+    if "|" in pattern:
+        vpp = len(pattern.split("|")) // pp
+    elif a.pipeline_model_parallel_layout:
         vpp = chunks_of_layout(a.pipeline_model_parallel_layout) // pp
     elif a.num_layers_per_virtual_pipeline_stage and pp > 1:
         vpp = counted // pp // a.num_layers_per_virtual_pipeline_stage
@@ -71,7 +74,7 @@ def facts(entry):
     ffn = a.ffn_hidden_size or (int(4 * a.hidden_size * 2 / 3 / 64) * 64 if gated else 4 * a.hidden_size)
     experts = a.num_experts[0] if a.num_experts else 0
     recompute = "none"
-    if a.recompute_activations:
+    if a.recompute_activations or a.moe_layer_recompute:
         recompute = "selective"
     if a.recompute_granularity and a.recompute_granularity != "none":
         recompute = a.recompute_granularity

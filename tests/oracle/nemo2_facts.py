@@ -99,6 +99,10 @@ def model_parallel(recipe):
 
 def activation(fields):
     name, gated = getattr(fields["activation_func"], "__name__", "?"), fields["gated_linear_unit"]
+    if name == "<lambda>":  # Nemotron-H writes out the square of ReLU
+        import torch
+        values = fields["activation_func"](torch.tensor([-2.0, 3.0])).tolist()
+        name = {(0.0, 9.0): "squared_relu"}.get(tuple(values), name)
     gates = {"silu": "swiglu", "openai_gelu": "geglu_tanh", "gelu": "geglu", "quick_gelu": "swiglu_oai"}
     return gates.get(name) if gated else {"openai_gelu": "gelu_tanh"}.get(name, name)
 
@@ -140,6 +144,12 @@ def facts(recipe):
         out["rotary_base"] = f["rotary_base"]
     if f.get("vocab_size"):
         out["vocab"] = f["vocab_size"]
+    if f.get("hybrid_override_pattern"):
+        out.update(pattern=f["hybrid_override_pattern"], state=f["mamba_state_dim"], state_head=f["mamba_head_dim"], state_groups=f["mamba_num_groups"])
+        if f.get("mamba_num_heads"):
+            out["state_heads"] = f["mamba_num_heads"]
+    if f.get("mtp_num_layers"):
+        out["mtp"] = f["mtp_num_layers"]
     if isinstance(f.get("window_size"), (list, tuple)):
         out["window"] = f["window_size"][0] + 1
     return {key: int(value) if isinstance(value, float) and math.isfinite(value) and value == int(value) else value for key, value in out.items()}

@@ -45,7 +45,7 @@ const std::vector<Retired>& retired() {
        "DeepSpeed's; the arguments of sharding say it"},
       {{"checkpoint-activations", "checkpoint-num-layers", "activations-checkpoint-method",
         "activations-checkpoint-num-layers", "activations-checkpoint-granularity",
-        "deepspeed-activation-checkpointing"},
+        "deepspeed-activation-checkpointing", "moe-layer-recompute"},
        kRecompute,
        "the arguments of recomputation say it"},
       {{"ds-sequence-parallel-size", "force-ds-sequence-parallel"},

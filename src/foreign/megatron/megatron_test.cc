@@ -97,26 +97,53 @@ TEST(MegatronCommand, ValuesTooManyOrMissingAreErrors) {
 }
 
 TEST(MegatronArguments, WhatIsNotHonouredIsAnErrorUnlessIgnored) {
-  const std::string three = "--mtp-num-layers 1 --fp8-param-gather --optimizer-cpu-offload";
+  const std::string three = "--fp16-lm-cross-entropy --fp4-format e2m1 --optimizer-cpu-offload";
   const std::string message = message_of(kSmall + three);
   EXPECT_THAT(message, HasSubstr("these 3 arguments"));
-  EXPECT_THAT(message, HasSubstr("--mtp-num-layers 1 (multi-token prediction"));
+  EXPECT_THAT(message, HasSubstr("--fp4-format e2m1 (FP4 GEMMs"));
   EXPECT_THAT(message,
-              HasSubstr("--ignore mtp-num-layers --ignore fp8-param-gather --ignore optimizer-cpu-offload"));
+              HasSubstr("--ignore fp16-lm-cross-entropy --ignore fp4-format --ignore optimizer-cpu-offload"));
   const auto read =
-      read_small(three, {{}, {"mtp-num-layers", "--fp8-param-gather", "optimizer-cpu-offload"}});
-  EXPECT_TRUE(any_with(read.notes, "left out by --ignore: --mtp-num-layers 1"));
-  EXPECT_THAT(message_of(kSmall, {{}, {"mtp-num-layers"}}),
-              HasSubstr("the command line of Megatron-LM has no"));
+      read_small(three, {{}, {"fp16-lm-cross-entropy", "--fp4-format", "optimizer-cpu-offload"}});
+  EXPECT_TRUE(any_with(read.notes, "left out by --ignore: --fp4-format e2m1"));
+  EXPECT_THAT(message_of(kSmall, {{}, {"fp4-format"}}), HasSubstr("the command line of Megatron-LM has no"));
   // A value that asks for what Stoa does anyway.
-  EXPECT_TRUE(
-      any_with(read_small("--exp-avg-dtype fp32 --mtp-num-layers 0").ignored, "--exp-avg-dtype fp32"));
+  EXPECT_TRUE(any_with(read_small("--output-logit-dtype fp32 --mtp-num-layers 0").ignored,
+                       "--output-logit-dtype fp32"));
   for (const char* refused :
-       {"--exp-avg-dtype bf16", "--main-grads-dtype bf16", "--recompute-activations --recompute-modules mlp",
-        "--overlap-moe-expert-parallel-comm", "--partition-activations", "--checkpoint-in-cpu",
-        "--cpu-optimizer", "--optimizer lion", "--spec a b",
-        "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*30|t*31mL"})
+       {"--exp-avg-dtype bf16", "--main-grads-dtype bf16", "--recompute-activations --recompute-modules mhc",
+        "--partition-activations", "--checkpoint-in-cpu", "--cpu-optimizer", "--optimizer lion", "--spec a b",
+        "--hybrid-layer-pattern MEM*"})
     EXPECT_THAT(message_of(kSmall + refused), HasSubstr("Stoa does not do what")) << refused;
+}
+
+// Plans estimate what Megatron-LM trains and Stoa does not; runs are refused by the argument.
+TEST(MegatronArguments, WhatIsOnlyEstimatedIsPlanned) {
+  const std::pair<const char*, const char*> estimated[] = {
+      {"--mtp-num-layers 1", "model.mtp_num_layers=1"},
+      {"--hybrid-layer-pattern M-*-", "model.hybrid_override_pattern='M-*-'"},
+      {"--fp8-format hybrid --fp8-param-gather", "model.fp8_params=true"},
+      {"--fp8-format hybrid --fp8-recipe mxfp8", "model.fp8_blocks=mxfp8"},
+      {"--recompute-activations --recompute-modules mlp core_attn", "model.recompute_modules=[mlp]"},
+      {"--moe-layer-recompute", "model.recompute_modules=[moe]"},
+      {"--use-precision-aware-optimizer --exp-avg-dtype bf16", "model.exp_avg_dtype=bf16"},
+      {"--use-tp-pp-dp-mapping", "model.use_tp_pp_dp_mapping=true"},
+      {"--num-distributed-optimizer-instances 2", "model.num_distributed_optimizer_instances=2"},
+      {"--num-experts 8 --overlap-moe-expert-parallel-comm", "model.overlap_moe_expert_parallel_comm=true"}};
+  for (const auto& [text, key] : estimated) {
+    EXPECT_THAT(read_small(text).overrides, Contains(key)) << text;
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kBench})
+      EXPECT_THAT(message_of(kSmall + text, {{}, {}, purpose, {}}), HasSubstr("Stoa does not do what"))
+          << text;
+    EXPECT_TRUE(any_with(read_small(text, {{}, {}, Purpose::kShow, {}}).notes, "Plans estimate it")) << text;
+  }
+  const auto stages =
+      read_small("--pipeline-model-parallel-size 2 --hybrid-layer-pattern M-M|*-M|M|-").overrides;
+  EXPECT_THAT(stages, Contains("model.num_layers=8"));
+  EXPECT_THAT(stages, Contains("model.pipeline_layers=[3, 3, 1, 1]"));
+  EXPECT_THAT(stages, Contains("model.virtual_pipeline_model_parallel_size=2"));
+  EXPECT_THAT(message_of(kSmall + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|tmL"),
+              HasSubstr("--mtp-num-layers is 0"));
 }
 
 TEST(MegatronArguments, WhatChangesNothingIsCounted) {

@@ -84,14 +84,19 @@ void MegatronReading::stages_layout(const std::string& layout) {
   };
   flat = expand(expand, layout);
   std::vector<std::int64_t> layers(1, 0);
+  std::int64_t further = 0;
+  bool last_stage_predicts = false;
   for (const char c : flat) {
     if (c == '|') layers.push_back(0);
     if (c == 't' || c == 'd') ++layers.back();
-    if (c == 'm') {
-      refuse("pipeline-model-parallel-layout", "m: multi-token prediction, which Stoa's models do not have");
-      return;
-    }
+    further += c == 'm';
+    last_stage_predicts = c == 'm' ? true : c == '|' ? false : last_stage_predicts;
   }
+  if (further != number("model.mtp_num_layers", 0))
+    fail(fmt::format("{} layers of multi-token prediction (m), but --mtp-num-layers is {}", further,
+                     number("model.mtp_num_layers", 0)));
+  if (further > 0 && !last_stage_predicts)
+    return refuse("pipeline-model-parallel-layout", "multi-token prediction (m) outside the last stage");
   const std::int64_t stages = number("model.pipeline_model_parallel_size", 1),
                      chunks = static_cast<std::int64_t>(layers.size());
   std::int64_t sum = 0;
@@ -134,6 +139,22 @@ void MegatronReading::uneven_stages() {
 }
 
 void MegatronReading::sharding() {
+  if (take("use-tp-pp-dp-mapping")) {
+    only_estimated("use-tp-pp-dp-mapping", "ranks placed with data parallelism outermost");
+    set("model.use_tp_pp_dp_mapping", "true");
+  }
+  if (const auto instances = whole("num-distributed-optimizer-instances"); instances && *instances > 1) {
+    only_estimated("num-distributed-optimizer-instances",
+                   "optimizer state sharded over part of the data-parallel ranks: more memory");
+    set("model.num_distributed_optimizer_instances", std::to_string(*instances));
+  }
+  if (take("overlap-moe-expert-parallel-comm") && is_set("model.num_moe_experts")) {
+    only_estimated(
+        "overlap-moe-expert-parallel-comm",
+        "a schedule that runs two microbatches at once to hide the experts' communication: it changes "
+        "time and memory");
+    set("model.overlap_moe_expert_parallel_comm", "true");
+  }
   if (take("use-distributed-optimizer")) set("model.zero_stage", "1");
   const bool now = take("use-megatron-fsdp"), before = take("use-custom-fsdp");
   if (now || before) {
@@ -199,6 +220,11 @@ void MegatronReading::recomputation() {
   if (take("recompute-activations")) set("model.activations_checkpoint_granularity", "selective");
   if (const auto granularity = value("recompute-granularity"); granularity && *granularity != "none")
     set("model.activations_checkpoint_granularity", *granularity);
+  if (has("moe-layer-recompute")) {
+    require<UsageError>(value("recompute-granularity").value_or("selective") != "full",
+                        "--from-megatron: --moe-layer-recompute and --recompute-granularity full: give one");
+    set("model.activations_checkpoint_granularity", "selective");
+  }
   const auto it = values_.find("model.activations_checkpoint_granularity");
   if (it == values_.end()) return;
   if (it->second == "full") {
@@ -209,19 +235,32 @@ void MegatronReading::recomputation() {
   note(
       "selective recomputation covers norms and activation functions here; attention never stores its "
       "scores");
-  const GivenArgument* modules = find("recompute-modules");
-  if (!modules) return;
-  take("recompute-modules");
-  std::vector<std::string> others;
-  for (const std::string& m : modules->values)
-    if (m != "core_attn" && m != "layernorm" && m != "moe_act") others.push_back(m);
+  recomputed_modules();
+}
+
+// Parts of a layer: those that selective recomputation here covers, those that plans estimate, others.
+void MegatronReading::recomputed_modules() {
+  std::vector<std::string> estimated, others;
+  if (take("moe-layer-recompute")) estimated.emplace_back("moe");
+  if (const GivenArgument* modules = find("recompute-modules")) {
+    take("recompute-modules");
+    for (const std::string& m : modules->values) {
+      if (m == "mla_up_proj" || m == "mlp" || m == "moe" || m == "shared_experts")
+        estimated.push_back(m);
+      else if (m != "core_attn" && m != "layernorm" && m != "moe_act")
+        others.push_back(m);
+    }
+  }
   if (!others.empty())
-    refuse(
-        "recompute-modules",
-        fmt::format(
-            "recomputation of {} alone: expected core_attn, layernorm, moe_act, or --recompute-granularity "
-            "full",
-            fmt::join(others, ", ")));
+    refuse("recompute-modules",
+           fmt::format(
+               "recomputation of {} alone: expected core_attn, layernorm, moe_act, mla_up_proj, mlp, moe, "
+               "shared_experts, or --recompute-granularity full",
+               fmt::join(others, ", ")));
+  if (estimated.empty()) return;
+  only_estimated(has("moe-layer-recompute") ? "moe-layer-recompute" : "recompute-modules",
+                 "recomputation of single modules");
+  set("model.recompute_modules", fmt::format("[{}]", fmt::join(estimated, ", ")));
 }
 
 // The names before August 2022.
@@ -260,15 +299,26 @@ void MegatronReading::precision() {
     if (take(flag)) set("model.fp8", format);
   if (const auto format = value("fp8-format")) set("model.fp8", *format);
   if (is_set("model.fp8")) eight_bits();
+  take("fp8-param-gather");  // of nothing without FP8
 }
 
 // Megatron's defaults of what --fp8-format turns on.
 void MegatronReading::eight_bits() {
   if (const auto recipe = value("fp8-recipe")) {
-    if (*recipe == "delayed" || *recipe == "tensorwise")
+    if (*recipe == "delayed" || *recipe == "tensorwise") {
       set("model.fp8_recipe", *recipe);
-    else
-      refuse("fp8-recipe", "expected one of tensorwise, delayed");
+    } else if (*recipe == "blockwise" || *recipe == "mxfp8") {
+      only_estimated("fp8-recipe", "a scale for each block of a tensor: expected one of tensorwise, delayed");
+      set("model.fp8_recipe", "tensorwise");
+      set("model.fp8_blocks", *recipe);
+    } else {
+      refuse("fp8-recipe", "expected one of tensorwise, delayed, blockwise, mxfp8");
+    }
+  }
+  if (take("fp8-param-gather")) {
+    only_estimated("fp8-param-gather",
+                   "weights kept in 8 bits: Stoa keeps them in fp32 and compute precision");
+    set("model.fp8_params", "true");
   }
   set_default("model.fp8_recipe", "delayed");
   set_default("model.fp8_amax_history_len", "1");

@@ -113,11 +113,17 @@ void MegatronReading::program() {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const char* part) { return script.find(part) != std::string::npos; });
   };
-  require<UsageError>(!has_any({"mamba", "hybrid", "vlm", "vision", "ict", "retro", "multimodal", "mimo",
-                                "rl.py", "prefix_lm", "non_causal"}) &&
-                          folder != "multimodal" && folder != "mimo",
-                      "--from-megatron: {} trains a kind of model that Stoa does not have: {}",
-                      folder.empty() ? script : folder + "/" + script, kExpected);
+  require<UsageError>(
+      !has_any({"vlm", "vision", "ict", "retro", "multimodal", "mimo", "rl.py", "prefix_lm", "non_causal"}) &&
+          folder != "multimodal" && folder != "mimo",
+      "--from-megatron: {} trains a kind of model that Stoa does not have: {}",
+      folder.empty() ? script : folder + "/" + script, kExpected);
+  const bool pattern = has("hybrid-override-pattern") || has("hybrid-layer-pattern");
+  require<UsageError>(
+      pattern || !has_any({"mamba", "hybrid"}),
+      "--from-megatron: {} trains a model with state-space layers, of which plans need the pattern: "
+      "give --hybrid-layer-pattern",
+      script);
   const bool pretrains = script.starts_with("pretrain");
   require<UsageError>(pretrains || (folder != "tasks" && folder != "msdp" &&
                                     !has_any({"evaluate", "generat", "inference", "analyze_data", "convert",
@@ -166,11 +172,68 @@ void MegatronReading::kind() {
   }
 }
 
+// Layers of Mamba's hybrids: a letter each, stages apart by |.
+void MegatronReading::state_space() {
+  const auto now = value("hybrid-layer-pattern"), before = value("hybrid-override-pattern");
+  const std::string text = now ? *now : before.value_or("");
+  const bool hybrid = !text.empty() && text != "null" && text != "None";
+  if (const GivenArgument* spec = find("spec")) {
+    const std::string module = spec->values.empty() ? "" : spec->values.front();
+    if (module == "local" || (hybrid && (module == "megatron.core.models.hybrid.hybrid_layer_specs" ||
+                                         module == "megatron.core.models.mamba.mamba_layer_specs")))
+      take("spec");
+    else
+      refuse("spec", "layers built by Python code");
+  }
+  if (!hybrid) return;
+  const char* const name = now ? "hybrid-layer-pattern" : "hybrid-override-pattern";
+  if (text.find_first_not_of("M*-|") != std::string::npos)
+    return refuse(name, "expected M (a state-space layer), * (attention), - (an MLP) and | (between stages)");
+  only_estimated(name, "layers of a state-space model (Mamba)");
+  std::string pattern;
+  std::vector<std::int64_t> parts(1, 0);
+  for (const char c : text) {
+    if (c == '|') {
+      parts.push_back(0);
+      continue;
+    }
+    pattern += c;
+    ++parts.back();
+  }
+  set("model.num_layers", std::to_string(pattern.size()));  // whatever --num-layers says
+  set("model.hybrid_override_pattern", "'" + pattern + "'");
+  if (parts.size() > 1) {
+    const auto chunks = static_cast<std::int64_t>(parts.size());
+    const std::int64_t stages = number("model.pipeline_model_parallel_size", 1);
+    require<UsageError>(chunks % stages == 0,
+                        "--from-megatron: --{} {}: {} parts cannot be distributed over {} stages", name, text,
+                        chunks, stages);
+    if (chunks > stages) set("model.virtual_pipeline_model_parallel_size", std::to_string(chunks / stages));
+    set("model.pipeline_layers", yaml_list(parts));
+  }
+  for (const char* size : {"mamba-head-dim", "mamba-num-groups", "mamba-num-heads", "mamba-state-dim"})
+    if (const auto given = value(size); given && *given != "null" && *given != "None") {
+      std::string key = fmt::format("model.{}", size);
+      std::replace(key.begin(), key.end(), '-', '_');
+      set(key, *given);
+    }
+}
+
+// Layers that predict further tokens.
+void MegatronReading::further_tokens() {
+  if (number("model.mtp_num_layers", 0) > 0)
+    only_estimated("mtp-num-layers", "multi-token prediction: Stoa's models predict one token ahead");
+  const bool repeated = take("mtp-use-repeated-layer");
+  if (repeated && number("model.mtp_num_layers", 0) > 1)
+    refuse("mtp-use-repeated-layer", "one layer for several further tokens");
+}
+
 void MegatronReading::layers() {
   const auto count = whole("num-layers"), encoder = whole("encoder-num-layers");
   require<UsageError>(!count || !encoder || *count == *encoder,
                       "--from-megatron: --num-layers {} and --encoder-num-layers {} are both given: give one",
                       count.value_or(0), encoder.value_or(0));
+  if (!count && !encoder && (has("hybrid-layer-pattern") || has("hybrid-override-pattern"))) return;
   if (!count && !encoder) {
     missing_.emplace_back("--num-layers");
     return;

@@ -101,6 +101,13 @@ void MegatronReading::trains_differently(std::string_view name, std::string_view
   note(fmt::format("{}: {}. The plan is the same; 'stoa train' refuses it", find(name)->text(), reason));
 }
 
+void MegatronReading::only_estimated(std::string_view name, std::string_view reason) {
+  if (!only_looked_at()) return refuse(name, reason);
+  if (options_.purpose == Purpose::kShow)
+    note(fmt::format("{}: {}. Plans estimate it for Megatron-LM; 'stoa train' refuses it", find(name)->text(),
+                     reason));
+}
+
 bool MegatronReading::changed(std::string_view key) const {
   const auto below = [](std::string_view part, std::string_view whole) {
     return part.starts_with(whole) && (part.size() == whole.size() || part[whole.size()] == '.');
@@ -230,11 +237,13 @@ MegatronArguments MegatronReading::read() {
   take_rows();
   kind();
   layers();
+  state_space();
   shape();
   positions();
   attention();
   activation();
   experts();
+  further_tokens();
   pipeline();
   sharding();
   context();
@@ -244,6 +253,7 @@ MegatronArguments MegatronReading::read() {
   batch();
   balancing();
   optimizer();
+  state_types();
   schedule();
   data();
   vocabulary();

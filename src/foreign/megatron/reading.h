@@ -39,6 +39,8 @@ class MegatronReading {
   void refuse(std::string_view name, std::string_view reason);
   // Other numbers in training, but the same memory and time: a plan says so, a run is refused.
   void trains_differently(std::string_view name, std::string_view reason);
+  // Trained by Megatron-LM and not by Stoa: plans estimate it, a run is refused.
+  void only_estimated(std::string_view name, std::string_view reason);
   // Whether the user's key=value set `key`, one above or below it.
   bool changed(std::string_view key) const;
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
@@ -62,6 +64,8 @@ class MegatronReading {
   void latent_attention();
   void linear_attention();
   void activation();
+  void state_space();
+  void further_tokens();
   void experts();
   void balancing();
   void vocabulary();
@@ -74,6 +78,7 @@ class MegatronReading {
   void sharding();
   void context();
   void recomputation();
+  void recomputed_modules();
   void retired_recomputation();
   void offloading();
   void precision();
@@ -81,6 +86,7 @@ class MegatronReading {
   // read_training.cc
   void batch();
   void optimizer();
+  void state_types();
   void schedule();
   void data();
   std::int64_t steps_of(std::int64_t samples) const;

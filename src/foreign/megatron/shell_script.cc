@@ -176,6 +176,10 @@ void ShellReading::take(const ShellStatement& s) {
     stopped_ = true;
   } else if (word == "return") {
     returned_ = true;
+  } else if (word == "set" && text.size() > word.size() &&
+             after_blanks(text.substr(word.size())).starts_with("-- ")) {
+    const Words words = expand(text);
+    given_.emplace(words.begin() + 2, words.end());
   } else if (word == "shift") {
     if (given_ && !given_->empty()) given_->erase(given_->begin());
   } else if (!assignments(text)) {

@@ -32,12 +32,21 @@ struct ScriptStart {
   bool empty() const { return variables.empty() && !words; }
 };
 
+// A script that another one reads: the one, its line, and the file.
+struct ReadScript {
+  std::string from;
+  int line = 0;
+  std::string path;
+};
+
 struct ScriptCommand {
   // The last command that runs a Python program with arguments of Megatron.
   std::vector<std::string> words;
   std::vector<std::string> notes;              // branches and loops that were not followed
   std::optional<std::int64_t> nodes, devices;  // that Slurm starts: nodes, and tasks on each
   bool of_several = false;                     // other scripts were read for it
+  bool started = false;                        // or started, as a command of their own
+  std::vector<ReadScript> sources;             // that were read
 };
 
 // UsageError: no such command, quotes or parentheses without their end. `name` is the script's, in messages;

@@ -254,5 +254,33 @@ TEST(MegatronScript, Arithmetic) {
 
 // The list is what the parser of Megatron-LM, main of August 2026, takes.
 
+// A plan changes the user's own text: that of the scripts that it reads stands in place of the lines that
+// read them.
+TEST(MegatronScript, BecomesOneTextWithWhatItReads) {
+  const TestFolder folder;
+  write_text(folder / "env.sh", "#!/bin/bash\n# sizes\nHIDDEN=${HIDDEN:-1024}\nsource layers.sh\n");
+  write_text(folder / "layers.sh", "LAYERS=24  # as published\n");
+  write_text(
+      folder / "run.sh",
+      "#!/bin/bash\n#SBATCH --nodes=2\n\n  source \"$(dirname \"$0\")/env.sh\"\n# the batch\nBATCH=$1\n"
+      "python pretrain_gpt.py --num-layers $LAYERS --hidden-size $HIDDEN --num-attention-heads 16 "
+      "--seq-length 2048 --micro-batch-size $BATCH\n");
+  const std::string run = (folder / "run.sh").string();
+  const MegatronText text = megatron_text("HIDDEN=2048 " + run + " 4");
+  EXPECT_TRUE(text.whole);
+  EXPECT_THAT(text.text, AllOf(HasSubstr("#SBATCH --nodes=2\nexport HIDDEN=2048\nset -- 4\n"),
+                               HasSubstr("# sizes\n"), HasSubstr("LAYERS=24  # as published\n"),
+                               HasSubstr("# the batch\n"), Not(HasSubstr("\n  source"))));
+  EXPECT_EQ(megatron_text(MegatronText::Kind::kScript, text.text, "alone.sh").words, text.words);
+  // What asks where it is, or is started as a command of its own, stays apart.
+  write_text(folder / "layers.sh", "HERE=${BASH_SOURCE[0]}\nLAYERS=24\n");
+  EXPECT_FALSE(megatron_text(run + " 4").whole);
+  write_text(folder / "layers.sh", "LAYERS=24\n[ -n \"$LAYERS\" ] && return\n");
+  EXPECT_FALSE(megatron_text(run + " 4").whole);
+  write_text(folder / "layers.sh", "LAYERS=24\n");
+  write_text(folder / "start.sh", "bash run.sh 4\n");
+  EXPECT_FALSE(megatron_text((folder / "start.sh").string()).whole);
+}
+
 }  // namespace
 }  // namespace stoa::foreign

@@ -61,9 +61,11 @@ bool ShellReading::other_script(const Words& words, int line) {
                       "{}: its scripts read each other without an end", name_);
   command_.of_several = true;
   if (reads) {
+    command_.sources.push_back({file_, line, *path});
     source(*path);
     return true;
   }
+  command_.started = true;
   start.words = Words(script + 1, words.end());
   if (submits)
     for (const char* set : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
@@ -124,7 +126,7 @@ void ShellReading::start_script(const std::string& path, ScriptStart start) {
     ScriptCommand found = other.finish();
     for (std::string& note : found.notes) note = fmt::format("{}: {}", path, note);
     found.notes.insert(found.notes.begin(), command_.notes.begin(), command_.notes.end());
-    found.of_several = true;
+    found.of_several = found.started = true;
     command_ = std::move(found);
     return;
   }

@@ -10,6 +10,7 @@
 #include "config/node.h"
 #include "config/yaml.h"
 #include "foreign/megatron/command_line.h"
+#include "foreign/megatron/one_script.h"
 #include "foreign/megatron/reading.h"
 #include "foreign/megatron/shell_script.h"
 #include "foreign/megatron/shell_statements.h"
@@ -129,6 +130,13 @@ MegatronText text_of(MegatronText::Kind kind, std::string text, std::string name
     out.words = shell_words(out.text);
   } else if (kind == Kind::kScript) {
     ScriptCommand command = read_shell_script(out.text, out.name, start);
+    out.whole = start.empty() && !command.of_several;
+    if (!out.whole) {
+      if (auto one = as_one_script(out.text, out.name, command, start)) {
+        out.text = std::move(*one);
+        out.whole = true;
+      }
+    }
     out.words = std::move(command.words);
     out.notes = std::move(command.notes);
     const bool by_torch = std::any_of(out.words.begin(), out.words.end(), [](const std::string& w) {
@@ -138,7 +146,6 @@ MegatronText text_of(MegatronText::Kind kind, std::string text, std::string name
       out.devices = command.devices;
       out.nodes = command.nodes;
     }
-    out.whole = start.empty() && !command.of_several;
   } else {
     std::vector<std::string> repeated;
     out.words =

@@ -68,6 +68,7 @@ class MegatronWriting {
     sharding();
     recomputation();
     precision();
+    estimated();
     run();
     return std::move(out_);
   }
@@ -253,11 +254,15 @@ class MegatronWriting {
     key("tensor-model-parallel-size", "model.tensor_model_parallel_size");
     key("pipeline-model-parallel-size", "model.pipeline_model_parallel_size");
     const std::int64_t chunks = whole("model.virtual_pipeline_model_parallel_size", 1);
-    if (given("model.pipeline_layers")) {
+    if (!text("model.hybrid_override_pattern").empty()) {
+      // its pattern says where stages end
+    } else if (given("model.pipeline_layers")) {
       // E embedding, t a layer, L loss; stages are parted by bars.
       std::string parts;
       for (const std::string& n : items("model.pipeline_layers"))
         parts += (parts.empty() ? "E" : "|") + (n == "0" ? "" : "t*" + n);
+      const std::int64_t further = whole("model.mtp_num_layers", 0);
+      if (further > 0) parts += fmt::format("m*{}", further);
       put("pipeline-model-parallel-layout", parts + "L");
     } else {
       if (chunks > 1) put("num-virtual-stages-per-pipeline-rank", std::to_string(chunks));
@@ -298,7 +303,9 @@ class MegatronWriting {
     const std::string granularity = text("model.activations_checkpoint_granularity");
     if (granularity == "selective") {
       put("recompute-granularity", "selective");
-      out_.push_back({"recompute-modules", {"core_attn", "layernorm"}});
+      std::vector<std::string> modules{"core_attn", "layernorm"};
+      for (std::string& more : items("model.recompute_modules")) modules.push_back(std::move(more));
+      out_.push_back({"recompute-modules", std::move(modules)});
     } else if (granularity == "full") {
       put("recompute-granularity", "full");
       const bool block = is("model.activations_checkpoint_method", "block");
@@ -306,6 +313,51 @@ class MegatronWriting {
       put("recompute-num-layers", std::to_string(whole("model.activations_checkpoint_num_layers", 1)));
     }
     if (on("model.cpu_offloading")) key("cpu-offloading-num-layers", "model.cpu_offloading_num_layers");
+  }
+
+  // The letters of a hybrid's layers, with bars between its chunks where Megatron would not cut it so itself.
+  std::string pattern_of_stages() const {
+    const std::string pattern = text("model.hybrid_override_pattern");
+    std::vector<std::string> parts = items("model.pipeline_layers");
+    const std::int64_t chunks = whole("model.virtual_pipeline_model_parallel_size", 1) *
+                                whole("model.pipeline_model_parallel_size", 1);
+    const auto layers = static_cast<std::int64_t>(pattern.size());
+    if (parts.empty() && chunks > 1 && layers % chunks == 0)
+      parts.assign(static_cast<std::size_t>(chunks), std::to_string(layers / chunks));
+    std::string out;
+    std::size_t at = 0;
+    for (const std::string& n : parts) {
+      const auto count = static_cast<std::size_t>(config::parse_integer(n).value_or(0));
+      out += (&n != &parts.front() ? "|" : "") + pattern.substr(std::min(at, pattern.size()), count);
+      at += count;
+    }
+    return parts.empty() ? pattern : out;
+  }
+
+  // What Stoa does not train.
+  void estimated() {
+    if (whole("model.mtp_num_layers", 0) > 0) key("mtp-num-layers", "model.mtp_num_layers");
+    flag(on("model.fp8_params"), "fp8-param-gather");
+    flag(on("model.use_tp_pp_dp_mapping"), "use-tp-pp-dp-mapping");
+    flag(on("model.overlap_moe_expert_parallel_comm"), "overlap-moe-expert-parallel-comm");
+    if (whole("model.num_distributed_optimizer_instances", 1) > 1)
+      key("num-distributed-optimizer-instances", "model.num_distributed_optimizer_instances");
+    bool other = false;
+    for (const auto& [name, path] : {std::pair("exp-avg-dtype", "model.exp_avg_dtype"),
+                                     std::pair("exp-avg-sq-dtype", "model.exp_avg_sq_dtype"),
+                                     std::pair("main-params-dtype", "model.main_params_dtype"),
+                                     std::pair("main-grads-dtype", "model.main_grads_dtype")}) {
+      if (!given(path) || is(path, "fp32")) continue;
+      key(name, path);
+      other = true;
+    }
+    flag(other, "use-precision-aware-optimizer");
+    if (text("model.hybrid_override_pattern").empty()) return;
+    put("hybrid-layer-pattern", pattern_of_stages());
+    key("mamba-state-dim", "model.mamba_state_dim");
+    key("mamba-head-dim", "model.mamba_head_dim");
+    key("mamba-num-groups", "model.mamba_num_groups");
+    key("mamba-num-heads", "model.mamba_num_heads");
   }
 
   void precision() {
@@ -320,7 +372,7 @@ class MegatronWriting {
     if (!given("model.fp8")) return;
     // Every argument: Megatron's defaults (delayed, a history of one step, the most recent) are not Stoa's.
     key("fp8-format", "model.fp8");
-    key("fp8-recipe", "model.fp8_recipe");
+    key("fp8-recipe", is("model.fp8_blocks", "none") ? "model.fp8_recipe" : "model.fp8_blocks");
     key("fp8-margin", "model.fp8_margin");
     if (is("model.fp8_recipe", "delayed")) {
       key("fp8-amax-history-len", "model.fp8_amax_history_len");

@@ -18,6 +18,37 @@ constexpr Nemo2Class kClasses[] = {
      "hidden_dropout=0 attention_dropout=0 layernorm_epsilon=1e-06 add_bias_linear=false "
      "gated_linear_unit=true activation_func=silu normalization=RMSNorm "
      "share_embeddings_and_output_weights=false position_embedding_type=rope seq_length=4096"},
+    {"BaseMambaConfig130M",
+     "num_layers=24 hidden_size=768 num_attention_heads=1 ffn_hidden_size=768 hidden_dropout=0 "
+     "attention_dropout=0 add_bias_linear=false normalization=RMSNorm "
+     "share_embeddings_and_output_weights=false position_embedding_type=none seq_length=2048 "
+     "make_vocab_size_divisible_by=16 hybrid_override_pattern=MMMMMMMMMMMMMMMMMMMMMMMM "
+     "mamba_num_groups=1"},
+    {"BaseMambaConfig1_3B",
+     "num_layers=48 hidden_size=2048 num_attention_heads=1 ffn_hidden_size=2048 hidden_dropout=0 "
+     "attention_dropout=0 add_bias_linear=false normalization=RMSNorm "
+     "share_embeddings_and_output_weights=false position_embedding_type=none seq_length=2048 "
+     "make_vocab_size_divisible_by=16 "
+     "hybrid_override_pattern=MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM mamba_num_groups=1"},
+    {"BaseMambaConfig2_7B",
+     "num_layers=64 hidden_size=2560 num_attention_heads=1 ffn_hidden_size=2560 hidden_dropout=0 "
+     "attention_dropout=0 add_bias_linear=false normalization=RMSNorm "
+     "share_embeddings_and_output_weights=false position_embedding_type=none seq_length=2048 "
+     "make_vocab_size_divisible_by=16 "
+     "hybrid_override_pattern=MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM "
+     "mamba_num_groups=1"},
+    {"BaseMambaConfig370M",
+     "num_layers=48 hidden_size=1024 num_attention_heads=1 ffn_hidden_size=1024 hidden_dropout=0 "
+     "attention_dropout=0 add_bias_linear=false normalization=RMSNorm "
+     "share_embeddings_and_output_weights=false position_embedding_type=none seq_length=2048 "
+     "make_vocab_size_divisible_by=16 "
+     "hybrid_override_pattern=MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM mamba_num_groups=1"},
+    {"BaseMambaConfig780M",
+     "num_layers=48 hidden_size=1536 num_attention_heads=1 ffn_hidden_size=1536 hidden_dropout=0 "
+     "attention_dropout=0 add_bias_linear=false normalization=RMSNorm "
+     "share_embeddings_and_output_weights=false position_embedding_type=none seq_length=2048 "
+     "make_vocab_size_divisible_by=16 "
+     "hybrid_override_pattern=MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM mamba_num_groups=1"},
     {"BertConfig", "seq_length=512 bert_type=megatron bert_binary_head=true add_lm_head=true"},
     {"ChatGLM2Config6B",
      "num_layers=28 hidden_size=4096 num_attention_heads=32 num_query_groups=2 ffn_hidden_size=13696 "
@@ -560,6 +591,70 @@ constexpr Nemo2Class kClasses[] = {
      "normalization=RMSNorm qk_layernorm=true moe_router_topk=8 moe_aux_loss_coeff=0.001 "
      "share_embeddings_and_output_weights=false position_embedding_type=rope rotary_base=1000000 "
      "seq_length=4096 vocab_size=151936 max_position_embeddings=40960"},
+    {"NVIDIAMambaConfig8B",
+     "num_layers=56 hidden_size=4096 num_attention_heads=32 ffn_hidden_size=4096 hidden_dropout=0 "
+     "attention_dropout=0 add_bias_linear=false normalization=RMSNorm "
+     "share_embeddings_and_output_weights=false position_embedding_type=none seq_length=4096 "
+     "hybrid_override_pattern=MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM "
+     "mamba_num_groups=8"},
+    {"NVIDIAMambaHybridConfig8B",
+     "num_layers=56 hidden_size=4096 num_attention_heads=32 num_query_groups=8 ffn_hidden_size=16384 "
+     "hidden_dropout=0 attention_dropout=0 add_bias_linear=false normalization=RMSNorm "
+     "share_embeddings_and_output_weights=false position_embedding_type=none seq_length=4096 "
+     "hybrid_override_pattern=M-M-M--M-M*-M-M-M-M--M*-M-M-M-M-M*--M-M-M-M-M*-M--M-M-M- "
+     "mamba_num_groups=8"},
+    {"NemotronHConfig47B",
+     "num_layers=98 hidden_size=8192 num_attention_heads=64 ffn_hidden_size=30720 mamba_head_dim=64 "
+     "num_query_groups=8 hidden_dropout=0 attention_dropout=0 add_bias_linear=false "
+     "normalization=RMSNorm share_embeddings_and_output_weights=false position_embedding_type=none "
+     "activation_func=squared_relu seq_length=8192 vocab_size=131072 first_last_layers_bf16=true "
+     "mamba_num_groups=8 "
+     "hybrid_override_pattern=M-M-M-M-M-M-M-M-M*-M-M-M-M-M-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-M-M---"
+     "MM---M-M*-M-M-M-M-M- "
+     "mamba_state_dim=256"},
+    {"NemotronHConfig4B",
+     "num_layers=52 hidden_size=3072 num_attention_heads=32 ffn_hidden_size=12288 kv_channels=128 "
+     "mamba_num_heads=112 mamba_head_dim=64 num_query_groups=8 hidden_dropout=0 attention_dropout=0 "
+     "add_bias_linear=false normalization=RMSNorm share_embeddings_and_output_weights=false "
+     "position_embedding_type=none activation_func=squared_relu seq_length=8192 vocab_size=131072 "
+     "first_last_layers_bf16=true mamba_num_groups=8 "
+     "hybrid_override_pattern=M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M- mamba_state_dim=128"},
+    {"NemotronHConfig56B",
+     "num_layers=118 hidden_size=8192 num_attention_heads=64 ffn_hidden_size=32768 mamba_head_dim=64 "
+     "num_query_groups=8 hidden_dropout=0 attention_dropout=0 add_bias_linear=false "
+     "normalization=RMSNorm share_embeddings_and_output_weights=false position_embedding_type=none "
+     "activation_func=squared_relu seq_length=8192 vocab_size=131072 first_last_layers_bf16=true "
+     "mamba_num_groups=8 "
+     "hybrid_override_pattern=M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-"
+     "M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M- "
+     "mamba_state_dim=256"},
+    {"NemotronHConfig8B",
+     "num_layers=52 hidden_size=4096 num_attention_heads=32 ffn_hidden_size=21504 mamba_head_dim=64 "
+     "num_query_groups=8 hidden_dropout=0 attention_dropout=0 add_bias_linear=false "
+     "normalization=RMSNorm share_embeddings_and_output_weights=false position_embedding_type=none "
+     "activation_func=squared_relu seq_length=8192 vocab_size=131072 first_last_layers_bf16=true "
+     "mamba_num_groups=8 hybrid_override_pattern=M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M- "
+     "mamba_state_dim=128"},
+    {"NemotronNano12Bv2",
+     "num_layers=62 hidden_size=5120 num_attention_heads=40 ffn_hidden_size=20480 kv_channels=128 "
+     "mamba_num_heads=128 mamba_head_dim=80 num_query_groups=8 hidden_dropout=0 attention_dropout=0 "
+     "add_bias_linear=false normalization=RMSNorm share_embeddings_and_output_weights=false "
+     "position_embedding_type=none activation_func=squared_relu seq_length=8192 vocab_size=131072 "
+     "first_last_layers_bf16=true mamba_num_groups=8 "
+     "hybrid_override_pattern=M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M- "
+     "mamba_state_dim=128"},
+    {"NemotronNano9Bv2",
+     "num_layers=56 hidden_size=4480 num_attention_heads=40 ffn_hidden_size=15680 kv_channels=128 "
+     "mamba_num_heads=128 mamba_head_dim=80 num_query_groups=8 hidden_dropout=0 attention_dropout=0 "
+     "add_bias_linear=false normalization=RMSNorm share_embeddings_and_output_weights=false "
+     "position_embedding_type=none activation_func=squared_relu seq_length=8192 vocab_size=131072 "
+     "first_last_layers_bf16=true mamba_num_groups=8 "
+     "hybrid_override_pattern=M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M- "
+     "mamba_state_dim=128"},
+    {"SSMConfig",
+     "num_attention_heads=1 hidden_dropout=0 attention_dropout=0 add_bias_linear=false "
+     "normalization=RMSNorm share_embeddings_and_output_weights=false position_embedding_type=none "
+     "seq_length=8192 mamba_num_groups=8"},
     {"Starcoder2Config",
      "hidden_dropout=0 attention_dropout=0 init_method_std=0.01 share_embeddings_and_output_weights=false "
      "position_embedding_type=rope seq_length=16384"},
@@ -607,12 +702,16 @@ struct ByPrefix {
 };
 // The first that fits counts.
 constexpr ByPrefix kClassVocabularies[] = {
-    {"GPTConfig", 50257},    {"Llama2", 32000},        {"CodeLlama", 32016},
-    {"Llama3", 128256},      {"MistralConfig", 32000}, {"MistralNeMoConfig123B", 32768},
-    {"MistralNeMo", 131072}, {"Mixtral", 32000},       {"CodeGemma", 256000},
-    {"Gemma", 256000},       {"Nemotron", 256000},     {"Starcoder", 49152},
-    {"ChatGLM", 65024},      {"Baichuan2", 125696},    {"DeepSeekV2", 102400},
-    {"DeepSeekV3", 129280},  {"MegatronBert", 30522},  {"HuggingFaceBert", 30522},
+    {"BaseMamba", 50277},     {"NVIDIAMamba", 256000},
+    {"GPTConfig", 50257},     {"Llama2", 32000},
+    {"CodeLlama", 32016},     {"Llama3", 128256},
+    {"MistralConfig", 32000}, {"MistralNeMoConfig123B", 32768},
+    {"MistralNeMo", 131072},  {"Mixtral", 32000},
+    {"CodeGemma", 256000},    {"Gemma", 256000},
+    {"Nemotron", 256000},     {"Starcoder", 49152},
+    {"ChatGLM", 65024},       {"Baichuan2", 125696},
+    {"DeepSeekV2", 102400},   {"DeepSeekV3", 129280},
+    {"MegatronBert", 30522},  {"HuggingFaceBert", 30522},
     {"T5Config", 30522},
 };
 
@@ -620,11 +719,6 @@ struct Refused {
   std::string_view part, reason;
 };
 constexpr Refused kRefused[] = {
-    {"Mamba", "state-space layers (Mamba), which Stoa does not have"},
-    {"SSMConfig", "state-space layers (Mamba), which Stoa does not have"},
-    {"NemotronH", "state-space layers (Mamba), which Stoa does not have"},
-    {"NemotronNano12B", "state-space layers (Mamba), which Stoa does not have"},
-    {"NemotronNano9B", "state-space layers (Mamba), which Stoa does not have"},
     {"Hyena", "long convolutions (Hyena), which Stoa does not have"},
     {"Embedding", "an encoder made of a decoder, trained on pairs of texts"},
     {"Reranker", "an encoder made of a decoder, trained on pairs of texts"},

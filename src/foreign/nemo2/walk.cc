@@ -32,7 +32,10 @@ bool listed(std::string_view words, std::string_view word) {
 std::string last_name(const std::string& dotted) { return dotted.substr(dotted.rfind('.') + 1); }
 
 std::optional<std::string> recipe_text(const Node& node) {
-  if (node.is_scalar()) return node.scalar;
+  const auto type = [](const std::string& name) -> std::string {
+    return name == "bfloat16" ? "bf16" : name == "float16" ? "fp16" : name == "float32" ? "fp32" : name;
+  };
+  if (node.is_scalar()) return node.scalar.starts_with("torch.") ? type(last_name(node.scalar)) : node.scalar;
   if (node.is_sequence()) {
     std::vector<std::string> parts;
     for (const Node& item : node.items) parts.push_back(recipe_text(item).value_or("null"));
@@ -40,11 +43,7 @@ std::optional<std::string> recipe_text(const Node& node) {
   }
   const Node* target = node.find("_target_");
   if (!target) return node.is_null() || node.entries.empty() ? std::nullopt : std::optional(node.summary());
-  const std::string name = last_name(target->scalar);
-  if (name == "bfloat16") return "bf16";
-  if (name == "float16") return "fp16";
-  if (name == "float32") return "fp32";
-  return name;
+  return type(last_name(target->scalar));
 }
 
 void set_nemo2_value(Node& root, std::string_view path, std::string_view text) {

@@ -1,0 +1,92 @@
+#include "foreign/megatron/one_script.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "foreign/megatron/shell_statements.h"
+#include "foreign/megatron/writing.h"
+
+namespace stoa::foreign {
+namespace {
+
+constexpr int kMostScripts = 64;  // in one text
+
+class OneScript {
+ public:
+  explicit OneScript(const ScriptCommand& command) : command_(command) {}
+
+  // The text with the scripts that it reads in place of the lines that read them. ConfigError: a line does
+  // more.
+  std::string of(const std::string& text, const std::string& name) {
+    require<ConfigError>(++texts_ <= kMostScripts, "its scripts read each other without an end");
+    std::string out;
+    int line = 1;
+    for (std::size_t at = 0; at < text.size(); ++line) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view one(text.data() + at, end - at);
+      at = std::min(end + 1, text.size());
+      const auto read = std::find_if(command_.sources.begin(), command_.sources.end(),
+                                     [&](const auto& s) { return s.from == name && s.line == line; });
+      if (read == command_.sources.end()) {
+        out += std::string(one) + "\n";
+        continue;
+      }
+      const std::string_view statement = after_blanks(one);
+      require<ConfigError>((statement.starts_with("source ") || statement.starts_with(". ")) &&
+                               statement.find_first_of(";&|\\") == std::string_view::npos,
+                           "line {} of {} does more than to read a script", line, name);
+      std::string other = of(read_text(read->path), read->path);
+      require<ConfigError>(other.find("BASH_SOURCE") == std::string::npos && !returns(other),
+                           "{} asks where it is, or ends by 'return'", read->path);
+      if (other.starts_with("#!")) other.erase(0, std::min(other.find('\n'), other.size() - 1) + 1);
+      out +=
+          fmt::format("# {}: as it is in {}\n{}# the end of {}\n", statement, read->path, other, read->path);
+    }
+    return out;
+  }
+
+ private:
+  static bool returns(std::string_view text) {
+    for (std::size_t at = 0; (at = text.find("return", at)) != std::string_view::npos; ++at)
+      if ((at == 0 || is_blank(text[at - 1]) || text[at - 1] == ';') &&
+          (at + 6 >= text.size() || is_blank(text[at + 6]) || text[at + 6] == ';'))
+        return true;
+    return false;
+  }
+
+  const ScriptCommand& command_;
+  int texts_ = 0;
+};
+
+}  // namespace
+
+std::optional<std::string> as_one_script(const std::string& text, const std::string& name,
+                                         const ScriptCommand& command, const ScriptStart& start) {
+  if (command.started) return {};
+  try {
+    std::string out = OneScript(command).of(text, name);
+    std::string given;
+    for (const auto& [variable, value] : start.variables)
+      given += fmt::format("export {}={}\n", variable, shell_quoted(value));
+    if (start.words) {
+      given += "set --";
+      for (const std::string& word : *start.words) given += " " + shell_quoted(word);
+      given += "\n";
+    }
+    std::size_t at = 0;  // behind the comments that are for the kernel and for Slurm
+    while (at < out.size() && out[at] == '#') at = std::min(out.find('\n', at), out.size() - 1) + 1;
+    out.insert(at, given);
+    const ScriptCommand alone = read_shell_script(out, name);
+    if (alone.of_several || alone.words != command.words || alone.nodes != command.nodes ||
+        alone.devices != command.devices)
+      return {};
+    return out;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace stoa::foreign
