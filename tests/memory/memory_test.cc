@@ -97,8 +97,8 @@ const std::vector<Case>& cases() {
       {"bottlenecks", {"trainer.precision=bf16", "model.peft.peft_scheme=adapter"}},
       {"bottlenecks of branches, recomputed",
        {"trainer.precision=bf16", "model.peft.peft_scheme=adapter",
-        "model.peft.adapter_tuning.type=double_seq_bn", "model.recompute_granularity=full",
-        "model.recompute_method=uniform"}},
+        "model.peft.adapter_tuning.type=double_seq_bn", "model.activations_checkpoint_granularity=full",
+        "model.activations_checkpoint_method=uniform"}},
       {"sgd", {"model.optim.name=sgd", "trainer.precision=fp32"}},
       {"accumulation", {"model.micro_batch_size=1", "model.global_batch_size=4"}},
   };
