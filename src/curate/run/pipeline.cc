@@ -87,12 +87,15 @@ std::string kinds_reference(std::string_view title, std::span<const Kind> kinds)
 Pipeline read_pipeline(const fs::path& path) {
   config::Node root = config::read_yaml(path);
   require<ConfigError>(root.is_map(), "'{}' is no pipeline; expected a mapping with `stages`", path.string());
-  Pipeline pipeline = pipeline_of(std::move(root));
-  require<ConfigError>(!pipeline.stages.empty() || pipeline.has_second_pass(),
+  const auto has = [&](const char* list) {
+    const config::Node* found = root.find(list);
+    return found != nullptr && (!found->is_sequence() || !found->items.empty());
+  };
+  require<ConfigError>(has("stages") || has("deduplicate") || has("cut"),
                        "'{}' has no list `stages`, `deduplicate` or `cut`; expected e.g. `stages: "
                        "[gopher_repetition, gopher_quality]`",
                        path.string());
-  return pipeline;
+  return pipeline_of(std::move(root));
 }
 
 Pipeline pipeline_of(config::Node root) {
