@@ -434,6 +434,11 @@ void AdapterPlan::check_bottlenecks(const ModelSpec& base) const {
       c.norm_placement == NormPlacement::kBefore,
       "peft_scheme adapter is for layers that are normalised before, or after the sum (BERT): "
       "this model's are normalised after their branches; take lora");
+  // AdapterHub's files for GPT-J mean the stream between attention and MLP, which run side by side here.
+  require<ConfigError>(
+      family_->type != "gptj" || config_.bottleneck.type == BottleneckType::kDoubleSequential,
+      "peft.adapter_tuning.type: in layers of GPT-J a bottleneck of this kind reads what is "
+      "between attention and MLP, which run side by side here; take double_seq_bn, or lora");
   require_layers(config_.bottleneck.layer_selection, c.num_layers, "adapter_tuning");
   const std::int64_t width = config_.bottleneck.width(hidden_);
   require<ConfigError>(

@@ -24,7 +24,8 @@ MODELS = {
                           resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)),
 }
 CONFIGS = {"seq_bn": dict(reduction_factor=4), "double_seq_bn": dict(reduction_factor=8, leave_out=[1]), "par_bn": dict(reduction_factor=4)}
-CASES = {f"{model}_{config}": (model, config) for model in MODELS for config in CONFIGS}
+CASES = {f"{model}_{config}": (model, config) for model in MODELS for config in CONFIGS
+         if model != "gptj" or config == "double_seq_bn"}  # the others are refused
 LINES = [list(range(3, 40, 3)), [5, 80, 200, 11, 2, 319, 7]]
 
 
@@ -96,7 +97,7 @@ def check(name):
          "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2")
     ours = stoa_scores(run)
     trained = load(base)
-    trained.set_active_adapters(trained.load_adapter(str(run / "checkpoints" / "latest" / "adapter")))
+    trained.set_active_adapters(trained.load_adapter(str(run / "checkpoints" / "latest" / "adapter"), use_safetensors=True))
     good &= compare("Stoa's adapter, loaded by AdapterHub", ours, torch_scores(trained))
     print(f"  trained: it moved the scores by {max(abs(a - b) for a, b in zip(ours, stoa_scores(base))):.2g}")
     return good

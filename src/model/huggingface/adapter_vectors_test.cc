@@ -412,5 +412,27 @@ TEST(AdapterPlan, NamesTheNearestTarget) {
   EXPECT_EQ(message("attention_qkv"), "no error");
 }
 
+TEST(AdapterPlan, BottlenecksOfGptJReadOneBranch) {
+  const auto message = [](BottleneckType type) {
+    ModelConfig config =
+        read_config(
+            R"({"model_type":"gptj","vocab_size":32,"n_embd":16,"n_layer":2,"n_head":2,"n_positions":8,"rotary_dim":4})")
+            .config;
+    config.peft.peft_scheme = PeftScheme::kAdapter;
+    config.peft.base_model_type = "gptj";
+    config.peft.bottleneck.type = type;
+    config.peft.bottleneck.adapter_dim = 4;
+    try {
+      resolve_model(config);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message(BottleneckType::kDoubleSequential), "no error");
+  for (const auto type : {BottleneckType::kSequential, BottleneckType::kParallel})
+    EXPECT_NE(message(type).find("take double_seq_bn"), std::string::npos) << message(type);
+}
+
 }  // namespace
 }  // namespace stoa::model::huggingface
