@@ -15,7 +15,6 @@ constexpr std::int64_t kFewRows = 128;           // up to here B is used too rar
 constexpr std::int64_t kPackColumns = 8,
                        kPackUnits = 256;                // panels and units of B that a packing task handles
 constexpr std::int64_t kStreamRows = 8;                 // of W that few tokens stream at once
-constexpr std::int64_t kTileStreamRows = 32;            // … on tiles
 constexpr std::int64_t kLeastStreamElements = 8 << 10;  // of W in a task
 constexpr std::int64_t kMostStreamTasks = 128;
 constexpr std::size_t kPastCaches = 4 << 20;  // of output, from where it is not kept in the caches
@@ -28,9 +27,9 @@ std::size_t line_up(std::int64_t bytes) { return static_cast<std::size_t>(round_
 // How a product is cut. A function of shapes, types, instruction set and number of workers.
 struct Plan {
   const ProductKernels* kernels;
-  bool stream;  // W is not packed
-  bool panels;  // … but its tokens are, for kernels->stream
-  bool ahead;   // B is packed by all before it is used; else each task packs what it uses
+  bool stream;         // W is read without packing it
+  bool packed_tokens;  // streamed by kernels->stream, which takes packed tokens; else by vectors->stream
+  bool ahead;          // B is packed by all before it is used; else each task packs what it uses
   std::int64_t m, n, r;
   std::int64_t block;  // units of the reduction that a tile sums before it goes to memory
   std::int64_t slice;  // reduction elements per slice, a multiple of the block
@@ -67,14 +66,15 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   p.r = g.a.reduction();
   const std::int64_t per_unit = k.pairs ? 2 : 1;
   const std::int64_t units = units_of(p.r, k);
-  // Where rows are apart, either stream() serves any number of rows, or that of the kernels a few: then sums
-  // have the order of tiles() in both.
-  p.panels = kernels.rows_apart && k.stream;
+  // Rows apart need one order of sums for any number of rows: that of vectors->stream, which then takes all
+  // products, or that of tiles(), which kernels->stream shares.
+  const bool shares_order = kernels.rows_apart && k.stream;
   p.stream =
       !g.a.transposed && !g.b.transposed && !g.accumulate &&
-      (p.panels ? p.m <= k.stream_tokens : kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
+      (shares_order ? p.m <= k.stream_tokens : kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
   if (p.stream) {
-    if (p.panels) p.total = line_up(round_up(p.m, k.panel_tokens) * units * 4);
+    p.packed_tokens = shares_order;
+    if (p.packed_tokens) p.total = line_up(round_up(p.m, k.panel_tokens) * units * 4);
     return p;
   }
 
@@ -302,7 +302,7 @@ struct Run {
 std::int64_t cut_stream(std::int64_t rows, std::int64_t inputs, std::int64_t at_once, std::int64_t workers,
                         std::array<std::int64_t, kMostStreamTasks>& ends) {
   const std::int64_t least =
-      std::max(round_up(ceil_div(kLeastStreamElements, inputs), at_once), round_up(ceil_div(rows, kMostStreamTasks), at_once));
+      round_up(std::max(ceil_div(kLeastStreamElements, inputs), ceil_div(rows, kMostStreamTasks)), at_once);
   std::int64_t tasks = 0;
   for (std::int64_t end = 0; end < rows;) {
     const std::int64_t share = std::max(least, round_up((rows - end) / (2 * workers), at_once));
@@ -335,9 +335,9 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                  .out_element = element_of(g.out.dtype)},
                 kernels,
                 *p.kernels,
-                p.panels ? static_cast<std::uint32_t*>(workspace) : nullptr,
+                p.packed_tokens ? static_cast<std::uint32_t*>(workspace) : nullptr,
                 {}};
-  if (p.panels)
+  if (p.packed_tokens)
     pool.run(ceil_div(p.m, shared.products.panel_tokens), [&shared](std::int64_t panel, int) {
       const ProductKernels& k = shared.products;
       const StreamJob& job = shared.job;
@@ -354,7 +354,7 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                      .panels = shared.tokens + panel * words});
     });
   const std::int64_t tasks =
-      cut_stream(p.n, p.r, p.panels ? kTileStreamRows : kStreamRows, pool.size(), shared.ends);
+      cut_stream(p.n, p.r, p.packed_tokens ? p.kernels->stream_rows : kStreamRows, pool.size(), shared.ends);
   pool.run(tasks, [&shared](std::int64_t task, int) {
     StreamJob job = shared.job;
     job.first = task ? shared.ends[static_cast<std::size_t>(task - 1)] : 0;

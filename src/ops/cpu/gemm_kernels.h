@@ -80,12 +80,13 @@ struct ProductKernels {
   void (*pack_a)(const PackJob&);
   void (*pack_b)(const PackJob&);
   void (*tiles)(const TileJob&);
-  // Products of few tokens with rows of w where they lie; a sum has the order that it has in tiles(). Null
-  // where it is not faster. `x`: the tokens in panels of `panel_tokens`, by pack_tokens.
-  void (*stream)(const StreamJob&, const std::uint32_t* x);
-  void (*pack_tokens)(const PackJob&);
-  int panel_tokens;
-  int stream_tokens;  // up to here it is faster than tiles()
+  // Products of few tokens that read w without packing it; a sum has the order that it has in tiles(). Null
+  // where the kernels have none. `x`: the tokens, packed by pack_tokens into panels of `panel_tokens`.
+  void (*stream)(const StreamJob&, const std::uint32_t* x) = nullptr;
+  void (*pack_tokens)(const PackJob&) = nullptr;
+  int panel_tokens = 0;
+  int stream_rows = 0;    // of w that it reads at once: tasks begin at multiples of it
+  int stream_tokens = 0;  // the most for which it is faster than tiles()
   // Called by a thread before its first and after its last tile of a task; null where there is nothing to do.
   void (*enter)();
   void (*leave)();

@@ -3,8 +3,7 @@
 
 #if STOA_ISA_LEVEL >= 3
 
-#include "ops/cpu/gemm_tile_stream.h"
-#include "ops/cpu/gemm_tiles.h"
+#include "ops/cpu/gemm_tile_table.h"
 #include "ops/cpu/real_tiles.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
@@ -36,8 +35,7 @@ float spin(std::int64_t rounds) {
 }  // namespace
 
 const ProductKernels& tile_products() {
-  static constexpr ProductKernels kTable = tile_products_with(
-      tile_products<RealTiles>, stream_tiles<RealTiles>, pack_tile_tokens, enter_tiles, leave, spin);
+  static constexpr ProductKernels kTable = tile_table<RealTiles>(enter_tiles, leave, spin);
   return kTable;
 }
 

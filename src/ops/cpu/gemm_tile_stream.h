@@ -13,6 +13,7 @@ constexpr std::int64_t kStreamGroup = 2 * kTileRows;         // rows of w at a t
 constexpr std::int64_t kTileWords = kTileRows * kTileUnits;  // of a tile, and of a step of a panel of tokens
 constexpr std::int64_t kTileStepBytes = kTileUnits * 4;      // of a row of w
 constexpr std::int64_t kTileStepElements = 2 * kTileUnits;
+constexpr int kTileStreamTokens = 64;  // of more it is faster to pack w
 
 inline void pack_tile_tokens(const PackJob& job) { pack_padded<kTileRows>(job); }
 

@@ -24,7 +24,6 @@ constexpr int kTileSlice = 768;
 constexpr std::int64_t kTilePackedBytes =
     1 << 20;  // half of a 2 MiB L2 cache: every processor with tiles has it
 constexpr std::int64_t kTileMostRows = 512;
-constexpr int kTileStreamTokens = 64;  // from more it is faster to pack w (gemm_tile_stream.h)
 
 STOA_INLINE std::int64_t padded_units(std::int64_t elements) {
   const std::int64_t units = (elements + 1) / 2;
@@ -281,32 +280,6 @@ void tile_products(const TileJob& job) {
   if (down < panels)
     across ? multiply_panels<Tiles, false, true>(job, down, panels)
            : multiply_panels<Tiles, false, false>(job, down, panels);
-}
-
-// The table of these products, but for the tiles' set-up and the measurement.
-constexpr ProductKernels tile_products_with(void (*tiles)(const TileJob&),
-                                            void (*stream)(const StreamJob&, const std::uint32_t*),
-                                            void (*pack_tokens)(const PackJob&), void (*enter)(),
-                                            void (*leave)(), float (*spin)(std::int64_t)) {
-  return {.pairs = true,
-          .rows = kPanel,
-          .columns = kPanel,
-          .group = kTileUnits,
-          .block = kTileBlock,
-          .slice = kTileSlice,
-          .packed_bytes = kTilePackedBytes,
-          .most_rows = kTileMostRows,
-          .pack_a = pack_tile_rows,
-          .pack_b = pack_tile_columns,
-          .tiles = tiles,
-          .stream = stream,
-          .pack_tokens = pack_tokens,
-          .panel_tokens = kTileRows,
-          .stream_tokens = kTileStreamTokens,
-          .enter = enter,
-          .leave = leave,
-          .spin = spin,
-          .spin_flops = 4 * 2.0 * 16 * 16 * 32};
 }
 
 }  // namespace stoa::ops::cpu::STOA_ISA

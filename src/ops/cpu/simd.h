@@ -34,7 +34,8 @@ typedef std::uint32_t U __attribute__((vector_size(kLanes * 4)));
 typedef std::uint16_t H __attribute__((vector_size(kLanes * 2)));  // 16-bit storage
 typedef std::uint16_t HU __attribute__((vector_size(kLanes * 2), aligned(1), may_alias));
 
-// x - 0 is x for every x, which F{} + x is not for -0: the compiler would add before it broadcasts.
+// The compiler drops the subtraction, since x - 0 is x for every x. It would compute F{} + x, which is 0 for
+// -0.
 STOA_INLINE F splat(float x) { return x - F{}; }
 STOA_INLINE F load(const float* p) { return *reinterpret_cast<const FU*>(p); }
 STOA_INLINE void store(float* p, F x) { *reinterpret_cast<FU*>(p) = x; }

@@ -1,6 +1,5 @@
 #include "ops/cpu/emulation/gemm_emulated.h"
-#include "ops/cpu/gemm_tile_stream.h"
-#include "ops/cpu/gemm_tiles.h"
+#include "ops/cpu/gemm_tile_table.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
@@ -47,14 +46,12 @@ struct BrokenTiles : EmulatedTiles {
 }  // namespace
 
 const ProductKernels& emulated_products() {
-  static constexpr ProductKernels kTable = tile_products_with(
-      tile_products<EmulatedTiles>, stream_tiles<EmulatedTiles>, pack_tile_tokens, nullptr, nullptr, nullptr);
+  static constexpr ProductKernels kTable = tile_table<EmulatedTiles>(nullptr, nullptr, nullptr);
   return kTable;
 }
 
 const ProductKernels& broken_products() {
-  static constexpr ProductKernels kTable = tile_products_with(
-      tile_products<BrokenTiles>, stream_tiles<BrokenTiles>, pack_tile_tokens, nullptr, nullptr, nullptr);
+  static constexpr ProductKernels kTable = tile_table<BrokenTiles>(nullptr, nullptr, nullptr);
   return kTable;
 }
 
