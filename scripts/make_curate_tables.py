@@ -24,12 +24,11 @@ import regex
 import spacy
 import uniseg.emoji
 import uniseg.wordbreak
+from character_tables import FOOTER, POINTS, classes, lines, mapping, octal
 from datatrove.utils.text import PUNCTUATION, TERMINAL_PUNCTUATION
 from spacy.lang.char_classes import ALPHA, ALPHA_LOWER, ALPHA_UPPER, CONCAT_QUOTES, CURRENCY, LIST_ICONS, LIST_PUNCT, LIST_QUOTES, PUNCT, UNITS
 from spacy.pipeline import Sentencizer
 
-POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-FOOTER = "}  // namespace stoa::curate\n"
 
 
 def members(pattern, module=re):
@@ -90,66 +89,17 @@ def check():
         assert bool(t.find_infix("a" + s + " ")) == (c in SETS[12]), hex(c)
 
 
-def classes():
-    rows, numbers, runs, last = [], {}, [], None
-    for c in range(0x110000):
-        bits = sum(1 << i for i, s in enumerate(SETS) if c in s)
-        if bits not in numbers:
-            numbers[bits] = len(rows)
-            rows.append(bits)
-        if numbers[bits] != last:
-            last = numbers[bits]
-            runs.append(c << 8 | last)
-    assert len(rows) <= 256
-    return rows, runs
-
-
-def lines(values, width=128):
-    text, line = [], ""
-    for v in values:
-        if len(line) + len(v) + 1 > width:
-            text.append(line)
-            line = ""
-        line += v + ","
-    return "\n".join(text + [line])
-
-
-def mappings(f):
-    single, several = [], []
-    for c in POINTS:
-        if 0xAC00 <= c < 0xD7A4:
-            continue  # Hangul syllables are computed
-        to = [ord(x) for x in f(chr(c))]
-        if to == [c]:
-            continue
-        assert len(to) <= 3, hex(c)
-        if len(to) == 1:
-            single.append((c, to[0]))
-        else:
-            several.append((c, to))
-    return single, several
+def changed(f):
+    """The characters that f changes, and what they become; Hangul syllables are computed."""
+    return [(c, to) for c in POINTS if not 0xAC00 <= c < 0xD7A4 and (to := f(chr(c))) != chr(c)]
 
 
 def stripped(s):
-    return [x for x in unicodedata.normalize("NFD", s) if unicodedata.category(x) != "Mn"]
-
-
-def mapping(name, f):
-    single, several = mappings(f)
-    return f"""token::BertMapping {name}() {{
-  static constexpr std::uint64_t kSingle[] = {{
-{lines([f"{c << 32 | to:#x}" for c, to in single])}
-  }};
-  static constexpr token::BertMapping::Several kSeveral[] = {{
-{lines(["{%s,{%s}}" % (hex(c), ",".join(map(hex, to)) or "0") for c, to in several])}
-  }};
-  return {{kSingle, kSeveral}};
-}}
-"""
+    return "".join(x for x in unicodedata.normalize("NFD", s) if unicodedata.category(x) != "Mn")
 
 
 def write_characters(path):
-    rows, runs = classes()
+    rows, runs = classes(SETS)
     path.write_text(f"""// Written by scripts/make_curate_tables.py from Python {sys.version.split()[0]} (Unicode {unicodedata.unidata_version}), spaCy 3.8.18, datatrove 0.10.1: do not edit.
 #include "curate/text/character.h"
 
@@ -168,7 +118,7 @@ std::span<const std::uint32_t> character_class_runs() {{
   }};
   return kRuns;
 }}
-{mapping("lower_mapping", str.lower)}{mapping("stripped_mapping", stripped)}// clang-format on
+{mapping("lower_mapping", changed(str.lower))}{mapping("stripped_mapping", changed(stripped))}// clang-format on
 
 {FOOTER}""", encoding="utf-8")
 
@@ -248,10 +198,6 @@ std::span<const std::string_view> english_currencies() {{
 // clang-format on
 
 {FOOTER}""", encoding="utf-8")
-
-
-def octal(text):
-    return "".join(c if c.isascii() and c.isalnum() or c == ";" else "".join(f"\\{b:03o}" for b in c.encode()) for c in text)
 
 
 def write_entities(path):

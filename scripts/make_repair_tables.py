@@ -17,11 +17,10 @@ import unicodedata
 
 import ftfy
 import ftfy.bad_codecs  # registers the code pages
+from character_tables import FOOTER, POINTS, classes, lines, mapping, octal
 from ftfy import chardata
 from ftfy.badness import MOJIBAKE_CATEGORIES
 
-POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-FOOTER = "}  // namespace stoa::curate\n"
 CATEGORIES = ["common", "bad", "law", "currency", "start_punctuation", "end_punctuation", "numeric", "kaomoji", "upper_accented", "lower_accented",
               "upper_common", "lower_common", "box"]
 CLUES = ["utf8_first_of_2", "utf8_first_of_3", "utf8_first_of_4", "utf8_continuation", "utf8_continuation_strict"]
@@ -55,54 +54,12 @@ def sets():  # in the order of the bits of RepairClass (mojibake.h)
     yield {c for c in POINTS if may_change_in_nfc(c)}
 
 
-def classes():
-    rows, numbers, runs, last = [], {}, [], None
-    all_sets = list(sets())
-    assert len(all_sets) <= 32
-    for c in range(0x110000):
-        bits = sum(1 << i for i, s in enumerate(all_sets) if c in s)
-        if bits not in numbers:
-            numbers[bits] = len(rows)
-            rows.append(bits)
-        if numbers[bits] != last:
-            last = numbers[bits]
-            runs.append(c << 8 | last)
-    assert len(rows) <= 256
-    return rows, runs
-
-
-def lines(values, width=128):
-    text, line = [], ""
-    for v in values:
-        if len(line) + len(v) + 1 > width:
-            text.append(line)
-            line = ""
-        line += v + ","
-    return "\n".join(text + [line])
-
-
 def table(declaration, type_, values):
     return f"""{declaration} {{
   static constexpr {type_} kTable[] = {{
 {lines(values)}
   }};
   return kTable;
-}}
-"""
-
-
-def mapping(name, changes):
-    single = [(c, ord(to)) for c, to in sorted(changes.items()) if len(to) == 1]
-    several = [(c, to) for c, to in sorted(changes.items()) if len(to) > 1]
-    assert all(len(to) <= 3 for _, to in several)
-    return f"""token::BertMapping {name}() {{
-  static constexpr std::uint64_t kSingle[] = {{
-{lines([f"{c << 32 | to:#x}" for c, to in single] or ["0"])}
-  }};
-  static constexpr token::BertMapping::Several kSeveral[] = {{
-{lines(["{%s,{%s}}" % (hex(c), ",".join(hex(ord(x)) for x in to)) for c, to in several])}
-  }};
-  return {{kSingle, kSeveral}};
 }}
 """
 
@@ -114,12 +71,8 @@ def code_pages():
         yield from (hex(ord(c)) for c in decoded[128:])
 
 
-def quoted(text):
-    return '"' + "".join(c if c.isascii() and c.isalnum() or c == ";" else "".join(f"\\{b:03o}" for b in c.encode()) for c in text) + '"'
-
-
 def write_repair(path):
-    rows, runs = classes()
+    rows, runs = classes(list(sets()))
     shouted = {name[1:]: to for name, to in chardata.HTML_ENTITIES.items() if html.entities.html5.get(name[1:]) != to}
     path.write_text(f"""// Written by scripts/make_repair_tables.py from ftfy {ftfy.__version__} (Apache licence 2.0): do not edit.
 #include "curate/text/mojibake.h"
@@ -130,9 +83,9 @@ namespace stoa::curate {{
 {table("std::span<const std::uint32_t> repair_class_bits()", "std::uint32_t", map(hex, rows))}\
 {table("std::span<const std::uint32_t> repair_class_runs()", "std::uint32_t", map(hex, runs))}\
 {table("std::span<const std::uint16_t> code_pages()", "std::uint16_t", code_pages())}\
-{mapping("ligature_mapping", chardata.LIGATURES)}{mapping("width_mapping", chardata.WIDTH_MAP)}\
+{mapping("ligature_mapping", sorted(chardata.LIGATURES.items()))}{mapping("width_mapping", sorted(chardata.WIDTH_MAP.items()))}\
 {table("std::span<const std::pair<std::string_view, std::string_view>> shouted_entity_names()",
-       "std::pair<std::string_view, std::string_view>", ["{%s, %s}" % (quoted(n), quoted(t)) for n, t in sorted(shouted.items())])}\
+       "std::pair<std::string_view, std::string_view>", [f'{{"{octal(n)}", "{octal(t)}"}}' for n, t in sorted(shouted.items())])}\
 // clang-format on
 
 {FOOTER}""", encoding="utf-8")
