@@ -39,7 +39,7 @@ def is_held_out(text, parts):
 
 
 def samples(cld2, exttextcat):
-    """Yields label, text, held out, source."""
+    """Yields label, text, held out."""
     with tarfile.open(cld2) as tar:
         member = next(m for m in tar if m.name.endswith("test_shuffle_1000_48_666.utf8.gz"))
         for line in gzip.open(tar.extractfile(member), "rt", encoding="utf-8", errors="replace"):
@@ -52,18 +52,17 @@ def samples(cld2, exttextcat):
             segments = [s.strip() for s in text.split(" ~ ") if s.strip(" ~\n")]
             held = is_held_out(text, 10)
             for i in range(0, len(segments), SEGMENTS):
-                yield label_of(code), " ".join(segments[i:i + SEGMENTS]).lstrip("/"), held, "cld2"
+                yield label_of(code), " ".join(segments[i:i + SEGMENTS]).lstrip("/"), held
     with tarfile.open(exttextcat) as tar:
         for member in tar:
             if "/ShortTexts/" not in member.name or not member.name.endswith(".txt"):
                 continue
             text = tar.extractfile(member).read().decode("utf-8", "replace")
-            words, held = [], None
             for paragraph in re.split(r"\n\s*\n|(?<=[.!?।。])\s*\n", text):
                 paragraph = " ".join(paragraph.split())
                 if len(paragraph) < 20:
                     continue
-                yield label_of(pathlib.Path(member.name).stem), paragraph[:400], is_held_out(paragraph, 5), "exttextcat"
+                yield label_of(pathlib.Path(member.name).stem), paragraph[:400], is_held_out(paragraph, 5)
 
 
 def balanced(texts):
@@ -118,7 +117,7 @@ def main():
     parser.add_argument("--models", nargs="*", default=["own", "cld2", "stoa"])
     a = parser.parse_args()
     trained, tests = collections.defaultdict(list), []
-    for label, text, held, source in samples(a.cld2, a.exttextcat):
+    for label, text, held in samples(a.cld2, a.exttextcat):
         if LEFT_OUT.match(label) or len(text) < 20:
             continue
         if held:

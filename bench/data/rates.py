@@ -46,6 +46,14 @@ def rows_of(folder):
     return [json.loads(line) for part in ("kept", "dropped") for file in sorted(folder.glob(f"out/{part}/*")) for line in open(file, encoding="utf-8")]
 
 
+def write_documents(path, texts):
+    """Returns the bytes of the texts."""
+    with open(path, "w", encoding="utf-8") as out:
+        for i, text in enumerate(texts):
+            out.write(json.dumps({"id": i, "text": text}, ensure_ascii=False) + "\n")
+    return sum(len(t.encode()) for t in texts)
+
+
 def write_archive(path, pages, most_bytes):
     size = count = 0
     with open(path, "wb") as out:
@@ -91,10 +99,7 @@ def archive(a, folder):
 
 def language(a, folder):
     texts = a.texts
-    with open(folder / "in.jsonl", "w", encoding="utf-8") as out:
-        for i, text in enumerate(texts):
-            out.write(json.dumps({"id": i, "text": text}, ensure_ascii=False) + "\n")
-    size = sum(len(t.encode()) for t in texts) / 1e6
+    size = write_documents(folder / "in.jsonl", texts) / 1e6
     result = {"text_mb": size}
     reading = "allow_empty: true\nstages: [{pii: {remove_emails: false, remove_ips: false}}]\n"
     for model in ("cld2", "stoa"):
@@ -117,16 +122,14 @@ def perplexity(a, folder):
     subprocess.run(["rm", "-f", folder / "m.arpa"], check=True)
     trained = stoa_seconds(a.stoa, "data", "train-lm", folder / "train.txt", "--text-split", "line", "--raw", "--order", 5, "--output", folder / "m.arpa")
     tests = words[split:]
-    with open(folder / "in.jsonl", "w", encoding="utf-8") as out:
-        for i, text in enumerate(tests):
-            out.write(json.dumps({"id": i, "text": text}) + "\n")
+    write_documents(folder / "in.jsonl", tests)
     began = time.process_time()
     model = kenlm.Model(str(folder / "m.arpa"))
     loaded = time.process_time() - began
     tokens = sum(len(t.split()) + 1 for t in tests)
     ours, theirs, ratios = [], [], []
     empty = folder / "one.jsonl"
-    empty.write_text(json.dumps({"id": 0, "text": "the"}) + "\n")
+    write_documents(empty, ["the"])
     pipeline = f"allow_empty: true\nstages: [{{perplexity: {{model: {folder / 'm.arpa'}, normalize: false}}}}]\n"
     for _ in range(a.rounds):
         start_up = run(a.stoa, folder, pipeline, empty)  # reading the model
@@ -142,13 +145,7 @@ def perplexity(a, folder):
 
 
 def pipe(a, folder):
-    size = 0
-    with open(folder / "in.jsonl", "w", encoding="utf-8") as out:
-        while size < 60_000_000:
-            for i, text in enumerate(a.texts):
-                out.write(json.dumps({"id": f"{size}-{i}", "text": text}) + "\n")
-                size += len(text.encode())
-            break
+    size = write_documents(folder / "in.jsonl", a.texts)
     (folder / "train.txt").write_text("\n".join(a.texts[:200]))
     subprocess.run(["rm", "-rf", folder / "tok"], check=True)
     stoa_seconds(a.stoa, "tokenizer", "train", folder / "train.txt", "--vocab-size", 8192, "--output", folder / "tok")
