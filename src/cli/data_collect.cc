@@ -5,7 +5,11 @@
 #include "cli/data_commands.h"
 #include "cli/data_run.h"
 #include "config/node.h"
+#include "config/value.h"
+#include "curate/dedup/clusters.h"
+#include "curate/html/main_text.h"
 #include "curate/io/collect.h"
+#include "curate/io/document_reader.h"
 #include "curate/run/pipeline.h"
 
 namespace stoa::cli {
@@ -22,9 +26,9 @@ struct InputArguments {
     c.add_option("--json-key", json_key, "the key of JSON lines whose value is the text (text)");
     c.add_option("--id-key", id_key, "the key whose value is the id (id)");
     c.add_option("--text-split", split, "what is one document of a text file (file)")
-        ->check(CLI::IsMember({"file", "paragraph", "line"}));
+        ->check(CLI::IsMember(config::choices_of<curate::TextSplit>()));
     c.add_option("--main-text", main_text, "how the text of a page is found (stoa)")
-        ->check(CLI::IsMember({"stoa", "justext", "resiliparse", "union", "all"}));
+        ->check(CLI::IsMember(config::choices_of<curate::MainText>()));
   }
   Node pipeline() const {
     Node input = Node::map(), root = Node::map();
@@ -113,7 +117,7 @@ void add_data_dedup(CLI::App& data, Context& context) {
       ->check(CLI::IsMember({"exact", "minhash", "nemo_minhash"}))
       ->capture_default_str();
   c->add_option("--keep", a->keep, "which document of a cluster stays (first)")
-      ->check(CLI::IsMember({"first", "longest", "best"}));
+      ->check(CLI::IsMember(config::choices_of<curate::Survivor>()));
   c->add_option("--score", a->score, "with --keep best: the member that holds the score");
   a->input.add_to(*c);
   add_run_arguments(*c, a->run,

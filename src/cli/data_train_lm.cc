@@ -47,7 +47,10 @@ void run_train_lm(const TrainLmArguments& a, Context& context) {
   if (a.json) {
     Json discounts = Json::array();
     for (const auto& d : made.discounts) discounts.push_back({{"of", d.of}, {"fallback", d.fallback}});
-    print_json_line(Json{{"words", trainer.words()}, {"ngrams", made.ngrams}, {"discounts", discounts}, {"runs_on_disk", made.runs}});
+    print_json_line(Json{{"words", trainer.words()},
+                         {"ngrams", made.ngrams},
+                         {"discounts", discounts},
+                         {"runs_on_disk", made.runs}});
     return;
   }
   std::string table = fmt::format("{} words, written to {}\n", trainer.words(), a.output);
@@ -78,7 +81,9 @@ void add_data_train_lm(CLI::App& data, Context& context) {
                 "its tokens are the words; without it, pieces between white space");
   c->add_flag("--raw", a->raw,
               "do not normalize texts as CCNet does (the stage then needs normalize: false)");
-  c->add_option("--memory", a->memory, "GB that it may take; n-grams are sorted on disk beyond")->check(between(0.01, 1e6))->capture_default_str();
+  c->add_option("--memory", a->memory, "GB that it may use; n-grams that do not fit are sorted on disk")
+      ->check(between(0.01, 1e6))
+      ->capture_default_str();
   a->text.add_to(*c);
   c->add_flag("--json", a->json, "print the summary as JSON");
   c->callback([a, &context] { run_train_lm(*a, context); });

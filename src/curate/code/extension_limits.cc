@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "curate/text/character.h"
+
 namespace stoa::curate {
 namespace {
-
-std::string lower_ascii(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return out;
-}
 
 // As the table names languages.
 std::string table_name(std::string_view language) {

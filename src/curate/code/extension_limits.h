@@ -1,7 +1,6 @@
 // Which source files StarCoder's data has, by language and extension, and with which limits.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

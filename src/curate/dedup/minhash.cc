@@ -2,68 +2,12 @@
 
 #include <xxhash.h>
 
-#include <algorithm>
-#include <bit>
 #include <limits>
 #include <random>
 
+#include "curate/dedup/hash_functions.h"
+
 namespace stoa::curate {
-namespace {
-
-constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
-
-// `count` numbers in [low, 2^61 - 1), as numpy.random.RandomState.randint draws them.
-std::vector<std::uint64_t> draw(std::mt19937& random, std::size_t count, std::uint64_t low) {
-  const std::uint64_t range = kPrime - 1 - low, mask = std::bit_ceil(range + 1) - 1;
-  std::vector<std::uint64_t> values(count);
-  for (auto& value : values) {
-    do {
-      const std::uint64_t high = random();
-      value = (high << 32 | random()) & mask;
-    } while (value > range);
-    value += low;
-  }
-  return values;
-}
-
-// The loop is compiled for several instruction sets: 64-bit products are what it lives of.
-[[gnu::always_inline]] inline void lower_minima(const std::uint64_t* a, const std::uint64_t* b,
-                                                std::size_t count, std::uint64_t h, std::uint64_t* minima) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t v = h * a[i] + b[i];
-    v = (v & kPrime) + (v >> 61);
-    v = v >= kPrime ? v - kPrime : v;
-    minima[i] = v < minima[i] ? v : minima[i];
-  }
-}
-
-using Lower = void (*)(const std::uint64_t*, const std::uint64_t*, std::size_t, std::uint64_t,
-                       std::uint64_t*);
-
-void lower_minima_plain(const std::uint64_t* a, const std::uint64_t* b, std::size_t n, std::uint64_t h,
-                        std::uint64_t* m) {
-  lower_minima(a, b, n, h, m);
-}
-#if defined(__x86_64__)
-[[gnu::target("avx2")]] void lower_minima_avx2(const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
-                                               std::uint64_t h, std::uint64_t* m) {
-  lower_minima(a, b, n, h, m);
-}
-[[gnu::target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")]] void lower_minima_avx512(
-    const std::uint64_t* a, const std::uint64_t* b, std::size_t n, std::uint64_t h, std::uint64_t* m) {
-  lower_minima(a, b, n, h, m);
-}
-#endif
-
-Lower choose_lower_minima() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) return lower_minima_avx512;
-  if (__builtin_cpu_supports("avx2")) return lower_minima_avx2;
-#endif
-  return lower_minima_plain;
-}
-
-}  // namespace
 
 void declare(config::Section<MinHashOptions>& s) {
   s.field("n_grams", &MinHashOptions::n_grams)
@@ -82,12 +26,12 @@ void declare(config::Section<MinHashOptions>& s) {
 MinHash::MinHash(const MinHashOptions& options) : options_(options) {
   std::mt19937 random(static_cast<std::uint32_t>(options.seed));
   const auto count = static_cast<std::size_t>(options.num_buckets * options.hashes_per_bucket);
-  a_ = draw(random, count, 1);
-  b_ = draw(random, count, 0);
+  for (std::size_t i = 0; i < count; ++i) a_.push_back(draw_below(random, 1, kPrime61, true));
+  for (std::size_t i = 0; i < count; ++i) b_.push_back(draw_below(random, 0, kPrime61, true));
 }
 
 std::span<const std::uint64_t> MinHashSigner::sign(std::string_view text) {
-  static const Lower lower = choose_lower_minima();
+  static const auto lower = choose_lower_minima<std::uint64_t>();
   const auto words = words_.split(simplify_(text));
   const auto n = static_cast<std::size_t>(hash_.options().n_grams);
   if (words.size() < n) return {};
@@ -107,11 +51,7 @@ std::span<const std::uint64_t> MinHashSigner::sign(std::string_view text) {
 }
 
 void MinHashSigner::band_keys(std::string_view text, std::vector<std::uint64_t>& keys) {
-  const auto signature = sign(text);
-  const auto per_band = static_cast<std::size_t>(hash_.options().hashes_per_bucket);
-  for (std::size_t band = 0; band * per_band < signature.size(); ++band)
-    keys.push_back(
-        XXH3_64bits_withSeed(signature.data() + band * per_band, per_band * sizeof(std::uint64_t), band));
+  append_band_keys(sign(text), hash_.options().hashes_per_bucket, keys);
 }
 
 }  // namespace stoa::curate

@@ -1,30 +1,16 @@
 #include "curate/dedup/nemo_minhash.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
 #include <random>
 
+#include "curate/dedup/hash_functions.h"
 #include "curate/text/character.h"
 
 namespace stoa::curate {
 namespace {
-
-constexpr std::uint64_t kPrime31 = (std::uint64_t{1} << 31) - 1, kPrime61 = (std::uint64_t{1} << 61) - 1;
-
-// One number in [low, high), as numpy.random.RandomState.randint draws it for 32 or 64 bits.
-std::uint64_t draw_below(std::mt19937& random, std::uint64_t low, std::uint64_t high, bool wide) {
-  const std::uint64_t range = high - 1 - low, mask = std::bit_ceil(range + 1) - 1;
-  for (;;) {
-    std::uint64_t value = random();
-    if (wide) value = value << 32 | random();
-    value &= mask;
-    if (value <= range) return low + value;
-  }
-}
 
 std::uint32_t read32(const char* p) {
   std::uint32_t v;
@@ -52,43 +38,12 @@ std::uint64_t finish64(std::uint64_t k) {
   return k ^ k >> 33;
 }
 
-std::uint32_t permuted(std::uint32_t h, std::uint32_t a, std::uint32_t b) { return h * a + b; }
-std::uint64_t permuted(std::uint64_t h, std::uint64_t a, std::uint64_t b) {
-  std::uint64_t v = h * a + b;
-  v = (v & kPrime61) + (v >> 61);
-  return v >= kPrime61 ? v - kPrime61 : v;
-}
-
 template <class Word>
 Word hashed(std::string_view piece, std::uint64_t seed) {
   if constexpr (sizeof(Word) == 4)
     return murmur3_x86_32(piece, static_cast<std::uint32_t>(seed));
   else
     return murmur3_x64_64(piece, seed);
-}
-
-// The loops are compiled for several instruction sets.
-template <class Word>
-[[gnu::always_inline]] inline void lower_all(const Word* a, const Word* b, std::size_t count, Word h,
-                                             Word* minima) {
-  for (std::size_t i = 0; i < count; ++i) minima[i] = std::min(minima[i], permuted(h, a[i], b[i]));
-}
-template <class Word>
-void lower_all_plain(const Word* a, const Word* b, std::size_t n, Word h, Word* m) {
-  lower_all(a, b, n, h, m);
-}
-#if defined(__x86_64__)
-template <class Word>
-[[gnu::target("avx2")]] void lower_all_avx2(const Word* a, const Word* b, std::size_t n, Word h, Word* m) {
-  lower_all(a, b, n, h, m);
-}
-#endif
-template <class Word>
-auto choose_lower_all() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return lower_all_avx2<Word>;
-#endif
-  return lower_all_plain<Word>;
 }
 
 }  // namespace
@@ -171,7 +126,7 @@ NemoMinHash::NemoMinHash(const NemoMinHashOptions& options, const NemoHashFuncti
 template <class Word>
 void NemoMinHash::sign_as(std::string_view text, const std::vector<Word>& a, const std::vector<Word>& b,
                           std::vector<std::uint64_t>& minima) const {
-  static const auto lower = choose_lower_all<Word>();
+  static const auto lower = choose_lower_minima<Word>();
   std::vector<Word> least(a.size(), text.empty() ? Word{0} : std::numeric_limits<Word>::max());
   const char *begin = text.data(), *const end = begin + text.size(), *ahead = begin;
   for (std::int64_t n = 0; n < options_.char_ngrams && ahead < end; ++n)
@@ -196,10 +151,7 @@ void NemoMinHash::sign(std::string_view text, std::vector<std::uint64_t>& minima
 void NemoMinHash::band_keys(std::string_view text, std::vector<std::uint64_t>& keys) const {
   std::vector<std::uint64_t> minima;
   sign(text, minima);
-  const auto per_band = static_cast<std::size_t>(options_.minhashes_per_band);
-  for (std::size_t band = 0; band * per_band < minima.size(); ++band)
-    keys.push_back(
-        XXH3_64bits_withSeed(minima.data() + band * per_band, per_band * sizeof(std::uint64_t), band));
+  append_band_keys(minima, options_.minhashes_per_band, keys);
 }
 
 }  // namespace stoa::curate

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <queue>
 
 #include "base/error.h"
+#include "curate/merge_sorted.h"
 #include "data/byte_source.h"
 
 namespace stoa::curate {
@@ -84,20 +84,8 @@ void RecordSorter::each(const std::function<void(const KeyRecord&)>& visit) {
   std::vector<KeyRecord>().swap(records_);  // assigning {} would keep its memory
   const std::size_t buffer = std::max(kLeastBuffer, memory_ / sizeof(KeyRecord) / runs_.size());
   std::vector<std::unique_ptr<Run>> open;
-  using Head = std::pair<KeyRecord, std::size_t>;
-  const auto later = [](const Head& a, const Head& b) { return b.first < a.first; };
-  std::priority_queue<Head, std::vector<Head>, decltype(later)> heads(later);
-  for (std::size_t i = 0; i < runs_.size(); ++i) {
-    open.push_back(std::make_unique<Run>(runs_[i], buffer));
-    KeyRecord first;
-    if (open[i]->next(first)) heads.emplace(first, i);
-  }
-  while (!heads.empty()) {
-    auto [record, run] = heads.top();
-    heads.pop();
-    visit(record);
-    if (open[run]->next(record)) heads.emplace(record, run);
-  }
+  for (const fs::path& run : runs_) open.push_back(std::make_unique<Run>(run, buffer));
+  merge_sorted<KeyRecord>(open, std::less<>(), visit);
 }
 
 }  // namespace stoa::curate

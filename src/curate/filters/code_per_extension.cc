@@ -9,6 +9,8 @@
 namespace stoa::curate {
 namespace {
 
+constexpr std::string_view kMarks = "\n?!,.";
+
 class CodePerExtensionStage final : public Stage {
  public:
   explicit CodePerExtensionStage(const CodePerExtension& options) : options_(options) {}
@@ -30,9 +32,8 @@ class CodePerExtensionStage final : public Stage {
     const std::string_view text = features.text();
     for (const char *p = text.data(), *end = p + text.size(); p < end;) {
       const Character c = read_character(p);
-      // NeMo Curator's alphanumeric characters: some marks and line feeds are among them, other letters are
-      // not.
-      plain += c.length == 1 && (is_ascii_alphanumeric(*p) || std::string_view("\n?!,.").find(*p) < 5);
+      // NeMo Curator's alphanumeric characters: ASCII alone, with some marks and line feeds.
+      plain += c.length == 1 && (is_ascii_alphanumeric(*p) || kMarks.find(*p) != kMarks.npos);
       alphabetic += characters_.has(c.value, kAlphabetic);
       p += c.length;
     }

@@ -120,9 +120,8 @@ double share_of_class(std::string_view line, std::uint32_t any) {
 }
 
 bool equal_letters(std::string_view text, std::string_view lower) {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a) == b;
-  });
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return lower_ascii(a) == b; });
 }
 
 std::size_t space_at(std::string_view text) {

@@ -47,9 +47,8 @@ void declare(config::Section<LanguageFilter>& s) {
   s.field("model", &LanguageFilter::model)
       .not_empty()
       .help(
-          "cld2 (shares of the text as scores); stoa (where CLD2 has no answer, the classifier that comes "
-          "with Stoa); or "
-          "the file of a fastText model: lid.176.bin, GlotLID …");
+          "cld2 (shares of the text as scores); stoa (CLD2, and where it has no answer the classifier that "
+          "comes with Stoa); or the file of a fastText model: lid.176.bin, GlotLID …");
   s.field("languages", &LanguageFilter::languages)
       .help(
           "Codes of which one must reach the threshold (en, fr, zh …, of a fastText model its labels); "

@@ -22,13 +22,13 @@ class FixTextStage final : public Stage {
 
 void declare_mojibake(config::Section<MojibakeOptions>& s) {
   s.field("restore_byte_a0", &MojibakeOptions::restore_byte_a0)
-      .help("fix_encoding: a blank may be what became of the byte 0xa0 of a character.");
+      .help("fix_encoding: take a blank for the byte 0xa0 where that completes a character.");
   s.field("replace_lossy_sequences", &MojibakeOptions::replace_lossy_sequences)
-      .help("fix_encoding: a character of which bytes were lost becomes U+FFFD.");
+      .help("fix_encoding: replace a character that lost some of its bytes by U+FFFD.");
   s.field("decode_inconsistent_utf8", &MojibakeOptions::decode_inconsistent_utf8)
-      .help("fix_encoding: decode parts of a line, too, where the line as a whole does not fit.");
+      .help("fix_encoding: decode parts of a line where it cannot be decoded as a whole.");
   s.field("fix_c1_controls", &MojibakeOptions::fix_c1_controls)
-      .help("Take U+0080 to U+009F for the characters of windows-1252.");
+      .help("Replace U+0080 to U+009F by the characters of windows-1252.");
 }
 
 }  // namespace
@@ -59,9 +59,9 @@ void declare(config::Section<FixTextOptions>& s) {
   s.field("fix_character_width", &FixTextOptions::fix_character_width)
       .help("Give characters of half or full width their usual width.");
   s.field("uncurl_quotes", &FixTextOptions::uncurl_quotes).help("Make quotation marks straight.");
-  s.field("fix_line_breaks", &FixTextOptions::fix_line_breaks).help("End all lines by a line feed.");
+  s.field("fix_line_breaks", &FixTextOptions::fix_line_breaks).help("End all lines with a line feed.");
   s.field("remove_control_chars", &FixTextOptions::remove_control_chars)
-      .help("Delete control characters that show nothing, byte-order marks among them.");
+      .help("Delete invisible control characters, byte-order marks included.");
   s.field("normalization", &FixTextOptions::normalization)
       .help("NFC: Unicode's normal form C (Unicode 14); none: leave characters as they are composed.");
   s.field("max_decode_length", &FixTextOptions::max_decode_length)

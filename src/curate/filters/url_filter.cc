@@ -16,7 +16,7 @@ using Entries = std::unordered_set<std::string>;
 std::string lower_alphanumeric(std::string_view text) {
   std::string out;
   for (const char c : text)
-    if (is_ascii_alphanumeric(c)) out += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (is_ascii_alphanumeric(c)) out += lower_ascii(c);
   return out;
 }
 
@@ -39,9 +39,7 @@ std::string host_of(std::string_view url) {
   url = url.substr(0, url.find_first_of("/?#"));
   if (const std::size_t user = url.rfind('@'); user != url.npos) url.remove_prefix(user + 1);
   url = url.substr(0, url.find(':'));
-  std::string host(url);
-  for (char& c : host) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return host;
+  return lower_ascii(url);
 }
 
 class UrlFilterStage final : public Stage {

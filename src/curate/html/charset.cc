@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "curate/html/tokenizer.h"
+#include "curate/text/character.h"
 #include "data/detect_encoding.h"
 #include "data/utf8_scan.h"
 
@@ -15,16 +16,9 @@ namespace {
 constexpr std::size_t kMetaBytes = 1024;
 constexpr std::string_view kMark = "\xef\xbf\xbd";
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return out;
-}
-
 // "utf-8" of `text/html; charset="UTF-8"`; empty: none.
 std::string charset_of(std::string_view content_type) {
-  const std::string text = lower(content_type);
+  const std::string text = lower_ascii(content_type);
   std::size_t at = text.find("charset");
   if (at == text.npos) return {};
   at = text.find_first_not_of(" \t", at + 7);
@@ -42,7 +36,7 @@ std::string charset_of_meta(std::string_view html) {
     std::string content;
     bool is_type = false;
     each_attribute(token.attributes, [&](std::string_view name, std::string_view value) {
-      if (is_named(name, "charset")) found = lower(value);
+      if (is_named(name, "charset")) found = lower_ascii(value);
       if (is_named(name, "content")) content = charset_of(value);
       if (is_named(name, "http-equiv")) is_type = is_named(value, "content-type");
       return true;
@@ -108,7 +102,7 @@ bool convert(std::string_view text, const std::string& from, std::string& out) {
 
 std::string page_as_utf8(std::string_view bytes, std::string_view content_type) {
   const data::DetectedEncoding detected = data::detect_encoding(bytes.substr(0, 1 << 16));
-  std::string name = lower(detected.name);
+  std::string name = lower_ascii(detected.name);
   if (detected.skip == 0) {
     std::string declared = charset_of(content_type);
     if (declared.empty()) declared = charset_of_meta(bytes);

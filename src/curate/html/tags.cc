@@ -4,6 +4,8 @@
 #include <array>
 #include <iterator>
 
+#include "curate/text/character.h"
+
 namespace stoa::curate {
 namespace {
 
@@ -51,8 +53,7 @@ Tag tag_of(std::string_view name) {
   constexpr std::size_t kLongest = 10;
   char lower[kLongest];
   if (name.empty() || name.size() > kLongest) return Tag::kUnknown;
-  std::transform(name.begin(), name.end(), lower,
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::transform(name.begin(), name.end(), lower, [](char c) { return lower_ascii(c); });
   const std::string_view wanted(lower, name.size());
   const auto* found = std::lower_bound(std::begin(kNames), std::end(kNames), wanted);
   return found != std::end(kNames) && *found == wanted ? static_cast<Tag>(found - std::begin(kNames))

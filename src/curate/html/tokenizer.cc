@@ -12,10 +12,8 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' |
 }  // namespace
 
 bool is_named(std::string_view name, std::string_view lower) {
-  return name.size() == lower.size() &&
-         std::equal(name.begin(), name.end(), lower.begin(), [](char a, char b) {
-           return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a) == b;
-         });
+  return name.size() == lower.size() && std::equal(name.begin(), name.end(), lower.begin(),
+                                                   [](char a, char b) { return lower_ascii(a) == b; });
 }
 
 bool HtmlTokenizer::next(HtmlToken& token) {

@@ -1,6 +1,7 @@
 #include "curate/io/collect.h"
 
 #include <set>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/escape.h"
@@ -29,11 +30,9 @@ std::vector<Wanted> read_list(const fs::path& list, const CollectRequest& reques
   const std::string text = read_text(list);
   require<DataError>(data::scan_utf8(text).valid == text.size() && text.find('\0') == text.npos,
                      "'{}' is not a list of inputs: it is not UTF-8 text", list.string());
+  std::istringstream lines(text);
   std::size_t number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    at = end + 1;
+  for (std::string line; std::getline(lines, line);) {
     ++number;
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || line.starts_with('#')) continue;
@@ -63,15 +62,18 @@ class Collector {
 
   void add(const Wanted& wanted) {
     std::error_code error;
-    if (!is_pattern(wanted.path) || fs::exists(wanted.path, error)) return add_path(wanted.path, wanted);
+    if (!is_pattern(wanted.path) || fs::exists(wanted.path, error))
+      return add_inputs(find_inputs({wanted.path}, source_code_), wanted.path, wanted);
     std::size_t readable = 0;
     const std::vector<fs::path> found = expand_pattern(wanted.path);
     for (const fs::path& path : found) {
-      const bool folder = fs::is_directory(path, error);
-      if (!folder && !is_readable_input(path, source_code_)) continue;
-      if (folder && !has_inputs(path, source_code_)) continue;
-      ++readable;
-      add_path(path, wanted);
+      std::vector<data::TextInput> inputs;
+      if (fs::is_directory(path, error))
+        inputs = inputs_in(path, source_code_);
+      else if (is_readable_input(path, source_code_))
+        inputs = find_inputs({path}, source_code_);
+      readable += !inputs.empty();
+      add_inputs(inputs, path, wanted);
     }
     require<ConfigError>(readable > 0, "'{}' names {}", wanted.path,
                          found.empty() ? "no file: is the pattern right, and the folder mounted?"
@@ -81,10 +83,11 @@ class Collector {
   std::vector<CollectedFile> take() { return std::move(files_); }
 
  private:
-  void add_path(const fs::path& path, const Wanted& wanted) {
+  // `path`: the file itself, or the folder that has them.
+  void add_inputs(const std::vector<data::TextInput>& inputs, const fs::path& path, const Wanted& wanted) {
     std::error_code error;
     const bool folder = fs::is_directory(path, error);
-    for (const data::TextInput& input : find_inputs({path}, source_code_)) {
+    for (const data::TextInput& input : inputs) {
       if (!seen_.insert(fs::weakly_canonical(input.path, error).native()).second) continue;
       Provenance from;
       const fs::path root = fs::absolute(path).lexically_normal();

@@ -1,6 +1,7 @@
 #include "curate/io/document_reader.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/escape.h"
@@ -57,20 +58,6 @@ fs::path inner_extension(const fs::path& path) {
       .extension();
 }
 
-// The files of a folder that are taken, in any order.
-std::vector<fs::path> files_of(const fs::path& folder, bool source_code) {
-  std::vector<fs::path> files;
-  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator();
-       ++entry) {
-    if (source_code && entry->is_directory() && entry->path().filename().native().starts_with('.'))
-      entry.disable_recursion_pending();
-    if (is_readable_input(entry->path(), source_code) && !(source_code && entry->is_symlink()) &&
-        entry->is_regular_file())
-      files.push_back(entry->path());
-  }
-  return files;
-}
-
 data::TextInput describe(const fs::path& path, bool source_code) {
   data::ReadOptions options;
   if (source_code || is_archive(path) || is_page(path) || is_wiki_export(path))
@@ -88,15 +75,13 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, boo
       inputs.push_back(describe(path, source_code));
       continue;
     }
-    std::vector<fs::path> files = files_of(path, source_code);
+    std::vector<data::TextInput> found = inputs_in(path, source_code);
     require<ConfigError>(
-        !files.empty(), "'{}' has no files that can be read; expected {}", path.string(),
+        !found.empty(), "'{}' has no files that can be read; expected {}", path.string(),
         source_code ? "source code of a language that is known"
                     : ".jsonl, .txt, .md, .html, .warc, .wet or .xml, also with .gz, .bz2 or .zst, or "
                       ".parquet");
-    std::sort(files.begin(), files.end(),
-              [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
-    for (const fs::path& file : files) inputs.push_back(describe(file, source_code));
+    std::move(found.begin(), found.end(), std::back_inserter(inputs));
   }
   require<ConfigError>(!inputs.empty(), "no input files");
   return inputs;
@@ -109,7 +94,22 @@ bool is_readable_input(const fs::path& path, bool source_code) {
          extension == ".txt" || extension == ".text" || extension == ".md";
 }
 
-bool has_inputs(const fs::path& folder, bool source_code) { return !files_of(folder, source_code).empty(); }
+std::vector<data::TextInput> inputs_in(const fs::path& folder, bool source_code) {
+  std::vector<fs::path> files;
+  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator();
+       ++entry) {
+    if (source_code && entry->is_directory() && entry->path().filename().native().starts_with('.'))
+      entry.disable_recursion_pending();
+    if (is_readable_input(entry->path(), source_code) && !(source_code && entry->is_symlink()) &&
+        entry->is_regular_file())
+      files.push_back(entry->path());
+  }
+  std::sort(files.begin(), files.end(),
+            [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  std::vector<data::TextInput> inputs;
+  for (const fs::path& file : files) inputs.push_back(describe(file, source_code));
+  return inputs;
+}
 
 bool is_archive(const fs::path& path) {
   const fs::path extension = inner_extension(path);

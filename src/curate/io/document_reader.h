@@ -39,10 +39,10 @@ void declare(config::Section<InputOptions>& s);
 // instead, but none in hidden folders.
 std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, bool source_code = false);
 
-// Whether find_inputs takes a file out of a folder, by its name.
+// Those of one folder; there may be none.
+std::vector<data::TextInput> inputs_in(const fs::path& folder, bool source_code = false);
+// Whether a file is taken out of a folder, by its name.
 bool is_readable_input(const fs::path& path, bool source_code = false);
-// Whether it finds any in a folder.
-bool has_inputs(const fs::path& folder, bool source_code = false);
 
 struct Place {
   std::int64_t input = 0, number = 0;  // of the next document

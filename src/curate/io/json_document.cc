@@ -79,6 +79,15 @@ bool is_member(std::string_view member, std::string_view key) {
          member[key.size() + 1] == '"';
 }
 
+// The value of a member; empty: there is none.
+std::string_view member_value(std::string_view key, std::string_view metadata) {
+  while (!metadata.empty()) {
+    const std::string_view member = take_member(metadata);
+    if (is_member(member, key)) return member.substr(key.size() + 3);
+  }
+  return {};
+}
+
 }  // namespace
 
 void set_member(std::string_view key, std::string_view value, std::string& metadata) {
@@ -96,32 +105,20 @@ void set_member(std::string_view key, std::string_view value, std::string& metad
 }
 
 bool has_member(std::string_view key, std::string_view metadata) {
-  while (!metadata.empty())
-    if (is_member(take_member(metadata), key)) return true;
-  return false;
+  return !member_value(key, metadata).empty();
 }
 
 std::string string_member(std::string_view key, std::string_view metadata) {
-  while (!metadata.empty()) {
-    const std::string_view member = take_member(metadata);
-    if (!is_member(member, key)) continue;
-    const std::string_view value = member.substr(key.size() + 3);
-    if (value.size() < 2 || value.front() != '"' || value.find('\\') != value.npos) return {};
-    return std::string(value.substr(1, value.size() - 2));
-  }
-  return {};
+  const std::string_view value = member_value(key, metadata);
+  if (value.size() < 2 || value.front() != '"' || value.find('\\') != value.npos) return {};
+  return std::string(value.substr(1, value.size() - 2));
 }
 
 double number_member(std::string_view key, std::string_view metadata) {
   double number = std::numeric_limits<double>::quiet_NaN();
-  while (!metadata.empty()) {
-    const std::string_view member = take_member(metadata);
-    if (!is_member(member, key)) continue;
-    std::string_view value = member.substr(key.size() + 3);
-    value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
-    std::from_chars(value.data(), value.data() + value.size(), number);
-    break;
-  }
+  std::string_view value = member_value(key, metadata);
+  value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
+  std::from_chars(value.data(), value.data() + value.size(), number);
   return number;
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <queue>
 
 #include "base/error.h"
+#include "curate/merge_sorted.h"
 
 namespace stoa::curate {
 namespace {
@@ -29,7 +29,6 @@ GramFile::~GramFile() {
 void GramFile::add(const Gram& gram) {
   if (held_.empty()) held_.reserve(most_);
   held_.push_back(gram);
-  ++size_;
   if (held_.size() == most_) write();
 }
 
@@ -134,31 +133,21 @@ void GramSorter::write_run() {
 
 void GramSorter::merge(std::size_t first, const std::function<void(const Gram&)>& visit) {
   std::vector<std::unique_ptr<GramFile::Cursor>> open;
-  struct Head {
-    Gram gram;
-    std::size_t run;
-  };
-  const auto later = [this](const Head& a, const Head& b) { return before(b.gram, a.gram); };
-  std::priority_queue<Head, std::vector<Head>, decltype(later)> heads(later);
-  for (std::size_t i = first; i < runs_.size(); ++i) {
+  for (std::size_t i = first; i < runs_.size(); ++i)
     open.push_back(std::make_unique<GramFile::Cursor>(*runs_[i].file));
-    Gram gram;
-    if (open.back()->next(gram)) heads.push({gram, i - first});
-  }
   Gram waiting;
   bool waits = false;
-  while (!heads.empty()) {
-    Head head = heads.top();
-    heads.pop();
-    if (waits && add_counts_ && waiting.words == head.gram.words) {
-      waiting.count += head.gram.count;
-    } else {
-      if (waits) visit(waiting);
-      waiting = head.gram;
-      waits = true;
+  const auto add_up = [&](const Gram& gram) {
+    if (waits && add_counts_ && waiting.words == gram.words) {
+      waiting.count += gram.count;
+      return;
     }
-    if (open[head.run]->next(head.gram)) heads.push(head);
-  }
+    if (waits) visit(waiting);
+    waiting = gram;
+    waits = true;
+  };
+  merge_sorted<Gram>(
+      open, [this](const Gram& a, const Gram& b) { return before(a, b); }, add_up);
   if (waits) visit(waiting);
 }
 

@@ -1,5 +1,5 @@
-// N-grams with their counts, in files and sorted beyond memory: what an estimate of a language model passes
-// through.
+// N-grams with their counts, held and sorted in files where they do not fit into memory: for the estimation
+// of language models.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ struct Gram {
   double probability = 0, back_off = 1;  // after estimation; not logarithms
 };
 
-// N-grams in the order in which they were added. Held in memory up to some bytes, beyond them in a file that
-// goes with the object.
+// N-grams in the order in which they were added. Held in memory up to some bytes; when there are more, they
+// go to a file, which is removed with the object.
 class GramFile {
  public:
   GramFile(fs::path path, std::size_t memory);
@@ -33,7 +33,7 @@ class GramFile {
 
   void add(const Gram& gram);
   void release();  // the memory: all that is held goes to the file
-  std::uint64_t size() const { return size_; }
+  std::uint64_t size() const { return written_ + held_.size(); }
 
   // Reads from the beginning; nothing may be added meanwhile.
   class Cursor {
@@ -56,7 +56,7 @@ class GramFile {
   const std::size_t most_;  // n-grams held
   std::ofstream file_;
   std::vector<Gram> held_;
-  std::uint64_t size_ = 0, written_ = 0;
+  std::uint64_t written_ = 0;
 };
 
 // Sorts n-grams by their words from the first on, or with the first one last (`rotate`, the number of words).

@@ -21,6 +21,19 @@ double discount_of(const KneserNeyTrainer::Discounts& discounts, std::uint64_t c
   return count > 0 ? discounts.of[std::min<std::uint64_t>(count, 3) - 1] : 0;
 }
 
+// `with`: how many n-grams were counted once, twice, … (from place 1 on).
+KneserNeyTrainer::Discounts estimate_discounts(const std::array<double, 5>& with) {
+  KneserNeyTrainer::Discounts out;
+  const double y = with[1] / (with[1] + 2 * with[2]);
+  for (std::size_t i = 1; i <= 3; ++i) {
+    const auto count = static_cast<double>(i);
+    out.of[i - 1] = count - (count + 1) * y * with[i + 1] / with[i];
+    if (!(out.of[i - 1] >= 0 && out.of[i - 1] <= count)) out.fallback = true;  // NaN, too
+  }
+  if (out.fallback) out.of = {0.5, 1, 1.5};
+  return out;
+}
+
 // Of n-grams with the same context, which stand together: the sum of their counts, and what discounts take.
 struct ContextTotals {
   double total = 0, taken = 0;
@@ -163,20 +176,6 @@ void KneserNeyTrainer::merge_counts(std::size_t order) {
   runs_ += own.counted->runs_written();
   own.counted.reset();
   own.discounts = estimate_discounts(with);
-}
-
-KneserNeyTrainer::Discounts KneserNeyTrainer::estimate_discounts(
-    const std::array<double, 5>& counts_of_counts) const {
-  const auto& with = counts_of_counts;
-  Discounts out;
-  const double y = with[1] / (with[1] + 2 * with[2]);
-  for (std::size_t i = 1; i <= 3; ++i) {
-    const auto count = static_cast<double>(i);
-    out.of[i - 1] = count - (count + 1) * y * with[i + 1] / with[i];
-    if (!(out.of[i - 1] >= 0 && out.of[i - 1] <= count)) out.fallback = true;  // NaN, too
-  }
-  if (out.fallback) out.of = {0.5, 1, 1.5};
-  return out;
 }
 
 void KneserNeyTrainer::estimate_unigrams() {

@@ -1,13 +1,12 @@
 // Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998), as KenLM's lmplz estimates it: counts
 // of an order below the highest are the numbers of different words before an n-gram, but for those that begin
 // with <s>; three discounts per order; unigrams are interpolated with the uniform distribution.
-// The vocabulary is held in memory; n-grams are sorted on disk beyond it, so that only their joins are read
-// in order.
+// The vocabulary is held in memory. N-grams that do not fit are sorted on disk; orders are joined by reading
+// their n-grams side by side, in sorted order.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -56,7 +55,6 @@ class KneserNeyTrainer {
   std::uint32_t id_of(std::string_view word);
   void count(std::size_t order, const std::uint32_t* words);
   void merge_counts(std::size_t order);
-  Discounts estimate_discounts(const std::array<double, 5>& counts_of_counts) const;
   void estimate_unigrams();
   void estimate(std::size_t order, Arpa& arpa);
   fs::path file_named(std::string_view name, std::size_t order) const;

@@ -29,13 +29,6 @@ constexpr std::string_view kForm =
     "<option>quarantine</option></select> <input name=\"words\" size=\"40\" placeholder=\"words, an id or a "
     "rule\"> <button>Search</button> <a href=\"/\">report</a></form>\n";
 
-std::string small(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return out;
-}
-
 // An address part of any text.
 std::string encoded(std::string_view text) {
   std::string out;
@@ -95,17 +88,17 @@ void RunBrowser::each_line(std::string_view folder,
 }
 
 BrowsedPage RunBrowser::search(std::string_view folder, std::string_view words) const {
-  const std::string wanted = small(words);
+  const std::string wanted = lower_ascii(words);
   // Words of a text as they stand in JSON.
   const std::string quoted = Json(wanted).dump(), inside = quoted.substr(1, quoted.size() - 2);
   std::size_t found = 0;
   std::string html;
   each_line(folder, [&](std::string_view own, std::string_view line) {
-    if (small(line).find(inside) == std::string::npos) return true;
+    if (lower_ascii(line).find(inside) == std::string::npos) return true;
     const Json document = Json::parse(line, nullptr, false);
     if (!document.is_object()) return true;
     const std::string text = document.value("text", "");
-    const std::size_t at = wanted.empty() ? text.npos : small(text).find(wanted);
+    const std::size_t at = wanted.empty() ? text.npos : lower_ascii(text).find(wanted);
     const std::size_t match = at == text.npos ? 0 : at, length = at == text.npos ? 0 : wanted.size();
     const std::size_t begin = match > kBeforeMatch ? match - kBeforeMatch : 0;
     html += head_html(document, own) +

@@ -46,8 +46,8 @@ struct ProcessorOptions {
   bool tags = false;  // stages measure and drop nothing
   std::uint64_t sample_every =
       0;  // one of so many documents, by its id, is measured, too (measures.h); 0: none
-  const BadDocuments* bad = nullptr;  // go to quarantine at once
-  DocumentWatch* watch = nullptr;     // of the documents under way
+  const BadDocuments* bad = nullptr;         // go to quarantine at once
+  DocumentWatch* watch = nullptr;            // of the documents under way
   std::span<const Provenance> provenance{};  // by input; empty: none is written into documents
 };
 

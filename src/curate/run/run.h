@@ -39,7 +39,7 @@ struct RunOptions {
   // not return. Empty: such documents are not watched for.
   std::function<void()> restart{};
   std::vector<Provenance> provenance{};  // of the inputs, which are files then; empty: not recorded
-  bool tags = false;  // the stages measure and drop nothing; deduplications are left out
+  bool tags = false;                     // the stages measure and drop nothing; deduplications are left out
 };
 
 struct RunResult {

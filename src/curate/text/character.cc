@@ -39,6 +39,12 @@ Characters::Characters()
       lower_(lower_mapping()),
       stripped_(stripped_mapping()) {}
 
+std::string lower_ascii(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = lower_ascii(c);
+  return out;
+}
+
 const Characters& characters() {
   static const Characters table;
   return table;

@@ -30,7 +30,7 @@ std::vector<ComparedWord> compared_words(std::string_view text) {
       if (c.length > 1)
         word.normal.append(text, at, c.length);
       else if (!is_ascii_punctuation(text[at]))
-        word.normal += text[at] >= 'A' && text[at] <= 'Z' ? static_cast<char>(text[at] + 32) : text[at];
+        word.normal += lower_ascii(text[at]);
     }
     at += c.length;
   }

@@ -1,7 +1,6 @@
 #include "curate/text/fix_text.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/utf8.h"
@@ -25,21 +24,12 @@ const WidthsAndLigatures& widths_and_ligatures() {
 bool is_alphanumeric(char32_t c) { return c < 0x80 && is_ascii_alphanumeric(static_cast<char>(c)); }
 
 // What &#…; stands for; nullopt: nothing. Numbers that stand for no character stand for an empty text.
+// `digits`: not empty.
 std::optional<std::u32string> numbered(std::string_view digits) {
-  const bool hex = digits.starts_with('x') || digits.starts_with('X');
-  if (hex) digits.remove_prefix(1);
-  if (digits.empty()) return std::nullopt;
   char32_t value = 0;
-  for (const char c : digits) {
-    char32_t digit = 16;
-    if (is_ascii_digit(c)) digit = static_cast<char32_t>(c - '0');
-    if (hex && c >= 'a' && c <= 'f') digit = static_cast<char32_t>(c - 'a' + 10);
-    if (hex && c >= 'A' && c <= 'F') digit = static_cast<char32_t>(c - 'A' + 10);
-    if (digit == 16) return std::nullopt;
-    if (value < 0x110000) value = value * (hex ? 16 : 10) + digit;
-  }
+  if (read_reference_number(digits, value) != digits.size()) return std::nullopt;
   if (value == ';') return std::nullopt;
-  if (value >= 0x80 && value < 0xa0) return std::u32string(1, mojibake().windows_1252(value));
+  if (value >= 0x80 && value < 0xa0) return std::u32string(1, windows_1252(value));
   if (value == 0 || value >= 0x110000 || (value >= 0xd800 && value < 0xe000)) return U"\ufffd";
   const bool control = value < 0x20 && value != '\t' && value != '\n' && value != '\f' && value != '\r';
   const bool no_character = (value & 0xfffe) == 0xfffe || (value >= 0xfdd0 && value < 0xfdf0);
@@ -49,21 +39,9 @@ std::optional<std::u32string> numbered(std::string_view digits) {
 
 // `name` with its semicolon.
 std::optional<std::string_view> named(std::string_view name) {
-  for (const auto& names : {entity_names(), shouted_entity_names()}) {
-    const auto found =
-        std::lower_bound(names.begin(), names.end(), name,
-                         [](const auto& entry, std::string_view wanted) { return entry.first < wanted; });
-    if (found != names.end() && found->first == name) return found->second;
-  }
+  for (const EntityNames names : {entity_names(), shouted_entity_names()})
+    if (const auto found = find_entity(names, name)) return found;
   return std::nullopt;
-}
-
-void append_decoded(std::string_view text, std::u32string& out) {
-  for (const char *p = text.data(), *end = p + text.size(); p < end;) {
-    const Character c = read_character(p);
-    out += c.value;
-    p += c.length;
-  }
 }
 
 void replace_through(const token::CodePointMap& map, std::u32string& text) {
@@ -163,7 +141,7 @@ class Repair {
     if (options_.fix_encoding) mojibake().fix(text_, options_.mojibake);
     if (options_.mojibake.fix_c1_controls)
       for (char32_t& c : text_)
-        if (c >= 0x80 && c < 0xa0) c = mojibake().windows_1252(c);
+        if (c >= 0x80 && c < 0xa0) c = windows_1252(c);
     if (options_.fix_latin_ligatures) replace_through(widths_and_ligatures().ligatures, text_);
     if (options_.fix_character_width) replace_through(widths_and_ligatures().widths, text_);
     if (options_.uncurl_quotes) straighten_quotes(text_);

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
+#include "curate/html/entities.h"
 #include "curate/text/character.h"
+#include "data/utf8_scan.h"
 
 namespace stoa::curate {
 namespace {
 
 using Text = std::u32string_view;
 
-enum CodePage { kLatin1, kWindows1252, kLastSloppy = 6, kMacRoman = 8 };
+enum CodePage { kLatin1, kMacRoman = 8 };
 constexpr std::uint32_t kAllCodePages = 1023, kSloppyCodePages = 0x7e;  // those of Windows, without gaps
 constexpr char kSubstitute = 0x1a;  // what U+FFFD is in a sloppy code page
 constexpr int kMostParts = 100;     // parts of parts that are looked into
@@ -148,7 +150,7 @@ bool within(Bytes b, std::size_t at, int first, int last) {
 bool is_byte(Bytes b, std::size_t at, int value) { return within(b, at, value, value); }
 bool is_continuation(Bytes b, std::size_t at) { return within(b, at, 0x80, 0xbf); }
 
-Bytes bytes_of(const std::string& text) {
+Bytes bytes_of(std::string_view text) {
   return {reinterpret_cast<const unsigned char*>(text.data()), text.size()};
 }
 
@@ -244,68 +246,52 @@ void replace_lossy_sequences(std::string& text) {
   text.swap(out);
 }
 
-// Bytes of Java's zero or of a pair of surrogates (CESU-8) at `at`, and the character; 0: none.
-std::size_t variant(Bytes b, std::size_t at, char32_t& c) {
+// Bytes of Java's zero or of a pair of surrogates (CESU-8) at the beginning, and the character; 0: none.
+std::size_t variant(Bytes b, char32_t& c) {
   // ftfy's patterns look for a sequence that is cut off at the end, which for them is also before a last line
   // end: there it takes the line end for the missing byte.
-  const bool line_end_follows = [&] {
-    return at + 1 + (b[at] == 0xed ? 4 : 0) == b.size() - 1 && b.back() == '\n';
-  }();
-  if (b[at] == 0xc0) {
+  const bool line_end_follows = b.size() == (b[0] == 0xed ? 6U : 2U) && b.back() == '\n';
+  if (b[0] == 0xc0) {
     c = 0;
-    return is_byte(b, at + 1, 0x80) || line_end_follows ? 2 : 0;
+    return is_byte(b, 1, 0x80) || line_end_follows ? 2 : 0;
   }
-  if (b[at] != 0xed || !within(b, at + 1, 0xa0, 0xaf) || !is_continuation(b, at + 2) ||
-      !is_byte(b, at + 3, 0xed) || !within(b, at + 4, 0xb0, 0xbf) ||
-      !(is_continuation(b, at + 5) || line_end_follows))
+  if (b[0] != 0xed || !within(b, 1, 0xa0, 0xaf) || !is_continuation(b, 2) || !is_byte(b, 3, 0xed) ||
+      !within(b, 4, 0xb0, 0xbf) || !(is_continuation(b, 5) || line_end_follows))
     return 0;
-  c = 0x10000 + ((b[at + 1] & 0x0fu) << 16) + ((b[at + 2] & 0x3fu) << 10) + ((b[at + 4] & 0x0fu) << 6) +
-      (b[at + 5] & 0x3fu);
+  c = 0x10000 + ((b[1] & 0x0fu) << 16) + ((b[2] & 0x3fu) << 10) + ((b[4] & 0x0fu) << 6) + (b[5] & 0x3fu);
   return 6;
 }
 
 }  // namespace
 
-bool decode_strict_utf8(std::string_view bytes, bool variants, std::u32string& out) {
-  const Bytes b{reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()};
-  out.clear();
-  for (std::size_t i = 0; i < b.size();) {
-    const char32_t first = b[i];
-    if (first < 0x80) {
-      out += first;
-      ++i;
-      continue;
-    }
-    char32_t c = 0;
-    if (variants && (first == 0xc0 || first == 0xed))
-      if (const std::size_t length = variant(b, i, c)) {
-        out += c;
-        i += length;
-        continue;
-      }
-    const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    if (length == 0) return false;
-    c = first & (0x7fu >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      if (!is_continuation(b, i + k)) return false;
-      c = c << 6 | (b[i + k] & 0x3f);
-    }
-    if ((length == 3 && c < 0x800) || (c >= 0xd800 && c < 0xe000) || (length == 4 && c < 0x10000) ||
-        c > 0x10ffff)
-      return false;
-    out += c;
-    i += length;
+void append_decoded(std::string_view text, std::u32string& out) {
+  for (const char *p = text.data(), *end = p + text.size(); p < end;) {
+    const Character c = read_character(p);
+    out += c.value;
+    p += c.length;
   }
-  return true;
+}
+
+bool decode_strict_utf8(std::string_view bytes, bool variants, std::u32string& out) {
+  out.clear();
+  for (;;) {
+    const std::size_t valid = data::scan_utf8(bytes).valid;
+    append_decoded(bytes.substr(0, valid), out);
+    bytes.remove_prefix(valid);
+    if (bytes.empty()) return true;
+    char32_t c = 0;
+    const std::size_t length = variants ? variant(bytes_of(bytes), c) : 0;
+    if (length == 0) return false;
+    out += c;
+    bytes.remove_prefix(length);
+  }
 }
 
 Mojibake::Mojibake() : table_(repair_class_bits(), repair_class_runs()) {
   const auto pages = code_pages();
   for (std::size_t p = 0; p < kCodePages; ++p) {
-    for (std::size_t b = 0; b < 128; ++b) {
-      decoded_[p][b] = static_cast<char16_t>(pages[p * 128 + b]);
-      encoded_[p].emplace_back(decoded_[p][b], static_cast<std::uint8_t>(128 + b));
-    }
+    for (std::size_t b = 0; b < 128; ++b)
+      encoded_[p].emplace_back(static_cast<char16_t>(pages[p * 128 + b]), static_cast<std::uint8_t>(128 + b));
     std::sort(encoded_[p].begin(), encoded_[p].end());
   }
 }

@@ -14,8 +14,8 @@
 
 namespace stoa::curate {
 
-// Bits of a character, in the order of scripts/make_repair_tables.py: ftfy's categories of what occurs in
-// mojibake, what bytes of UTF-8 look like in one of the code pages, and the code pages that have it.
+// Bits of a character, in the order of scripts/make_repair_tables.py: ftfy's categories of characters in
+// mojibake, which bytes of UTF-8 it stands for in one of the code pages, and the code pages that have it.
 enum RepairClass : std::uint32_t {
   kCommonMark = 1u << 0,
   kBadMark = 1u << 1,
@@ -41,9 +41,9 @@ enum RepairClass : std::uint32_t {
 };
 
 struct MojibakeOptions {
-  bool restore_byte_a0 = true;           // a blank may stand for a no-break space within a character
-  bool replace_lossy_sequences = true;   // U+FFFD and ? may, too: the character becomes U+FFFD
-  bool decode_inconsistent_utf8 = true;  // also parts of a text
+  bool restore_byte_a0 = true;          // a blank may stand for the byte 0xa0 of a character
+  bool replace_lossy_sequences = true;  // U+FFFD and ? may stand for lost bytes: the character becomes U+FFFD
+  bool decode_inconsistent_utf8 = true;  // parts of a text, where it cannot be decoded as a whole
   bool fix_c1_controls = true;
 };
 
@@ -55,8 +55,6 @@ class Mojibake {
   bool is_bad(std::u32string_view text) const;
   // Decodes until nothing looks wrong any more, or no code page fits.
   void fix(std::u32string& text, const MojibakeOptions& options = {}) const;
-  // What a control character of 0x80 to 0x9f means in windows-1252, as browsers take it.
-  char32_t windows_1252(char32_t c) const { return decoded_[1][c - 0x80]; }
 
  private:
   static constexpr int kCodePages = 10;
@@ -68,12 +66,15 @@ class Mojibake {
   void encode(std::u32string_view text, int code_page, std::string& out) const;
 
   const ClassTable table_;
-  std::array<std::array<char16_t, 128>, kCodePages> decoded_{};  // bytes from 0x80 on
+  // Characters and their bytes, those from 0x80 on, in the order of the characters.
   std::array<std::vector<std::pair<char16_t, std::uint8_t>>, kCodePages> encoded_;
 };
 
 // Built once per process; never changes.
 const Mojibake& mojibake();
+
+// Characters of valid UTF-8, to the end of `out`.
+void append_decoded(std::string_view text, std::u32string& out);
 
 // UTF-8 as Python decodes it strictly; with `variants`, also the surrogates of CESU-8 and Java's form of 0.
 bool decode_strict_utf8(std::string_view bytes, bool variants, std::u32string& out);
