@@ -6,9 +6,9 @@
 
 #include "base/console.h"
 #include "cli/command.h"
+#include "cli/embedding_options.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
-#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "infer/text_embedder.h"
 
@@ -17,8 +17,8 @@ namespace {
 
 struct EmbedArguments {
   ModelArguments model;
-  std::string file, pooling = "auto";
-  std::int64_t max_length = 0;
+  EmbeddingArguments embedding;
+  std::string file;
   bool json = false, raw = false;
 };
 
@@ -41,11 +41,8 @@ void show(std::span<const double> vector, const EmbedArguments& arguments) {
 
 void embed(const EmbedArguments& arguments, Context& context) {
   InputLines in(arguments.file);
-  infer::EmbeddingOptions options{{}, arguments.max_length};
-  if (arguments.pooling != "auto")
-    options.pooling = arguments.pooling == "cls" ? infer::Pooling::kFirstToken : infer::Pooling::kMean;
   infer::OpenModel model = arguments.model.open();
-  infer::TextEmbedder embedder(model, options,
+  infer::TextEmbedder embedder(model, arguments.embedding.options(),
                                [&](std::span<const double> vector) { show(vector, arguments); });
   for (std::string line; in.next(line);) embedder.add(line);
   embedder.flush();
@@ -64,16 +61,7 @@ void add_embed_command(CLI::App& app, Context& context) {
       "models/all-MiniLM-L6-v2");
   arguments->model.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");
-  command
-      ->add_option("--pooling", arguments->pooling,
-                   "mean of the tokens' states, or the first token's state; auto: as in the model's "
-                   "1_Pooling, else mean")
-      ->check(CLI::IsMember({"auto", "mean", "cls"}))
-      ->capture_default_str();
-  command
-      ->add_option("--max-length", arguments->max_length,
-                   "Longer texts are truncated to this many tokens (default: the model's limit)")
-      ->check(between(1, 1 << 24));
+  arguments->embedding.add_to(*command);
   command->add_flag("--raw", arguments->raw, "Do not scale vectors to length 1");
   command->add_flag("--json", arguments->json, "{\"embedding\":[…]} per line");
   command->callback([arguments, &context] { embed(*arguments, context); });

@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/eval_task_options.h"
 #include "cli/number_checks.h"
-#include "cli/plan_arguments.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
 #include "eval/contamination/contamination.h"
@@ -33,7 +32,6 @@ void search_corpus(const ContaminationArguments& a, Context& context) {
   eval::ContaminationSearch search(static_cast<std::size_t>(a.words));
   eval::MakingOptions making;
   making.data = a.places.data_folders();
-  making.words = shipped_file("eval") / "ruler";
   const eval::Selection selection = a.places.index().select(a.tasks);
   for (const eval::TaskConfig& config : selection.tasks) {
     eval::Task::check(config);
@@ -88,9 +86,8 @@ void add_eval_contamination(CLI::App& eval, Context& context) {
   auto a = std::make_shared<ContaminationArguments>();
   CLI::App* c = eval.add_subcommand(
       "contamination",
-      "Documents of benchmark tasks that a training corpus holds, by sequences of 13 words that both have. "
-      "eval run --contamination then gives figures without them. Example: stoa eval contamination --tasks "
-      "piqa "
+      "Find the documents of benchmark tasks that share a sequence of words with a training corpus. eval run "
+      "--contamination then also gives figures without them. Example: stoa eval contamination --tasks piqa "
       "--data sets --corpus corpus.jsonl --output contamination.jsonl");
   c->add_option("--tasks", a->tasks, "Tasks, groups, tags or YAML files, separated by commas")
       ->delimiter(',')
@@ -98,7 +95,9 @@ void add_eval_contamination(CLI::App& eval, Context& context) {
   c->add_option("--corpus", a->corpus, "Texts: .txt, .jsonl or .parquet, also .gz or .zst")->required();
   a->places.add_to(*c);
   a->form.add_to(*c);
-  c->add_option("--words", a->words, "Words of a sequence")->capture_default_str()->check(between(1, 1000));
+  c->add_option("--words", a->words, "Words of a sequence that counts as found")
+      ->capture_default_str()
+      ->check(between(1, 1000));
   c->add_option("--output", a->output, "File for a line of JSON per document");
   c->add_flag("--json", a->json, "Print the answer as JSON");
   c->callback([a, &context] { search_corpus(*a, context); });

@@ -8,6 +8,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/embedding_options.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
@@ -22,8 +23,8 @@ using Json = nlohmann::ordered_json;
 struct EvalEmbeddingsArguments {
   ModelArguments model;
   std::vector<std::string> pairs, retrieval;
-  std::string split = "test", similarity = "cosine", pooling = "auto";
-  std::int64_t max_length = 0;
+  std::string split = "test", similarity = "cosine";
+  EmbeddingArguments embedding;
   eval::EmbeddingMeasures measures;
   bool json = false;
 };
@@ -70,9 +71,7 @@ void eval_embeddings(const EvalEmbeddingsArguments& a, Context& context) {
   require<ConfigError>(!a.pairs.empty() || !a.retrieval.empty(),
                        "nothing to measure: give --sts FILE or --retrieval FOLDER");
   eval::EmbeddingMeasures measures = a.measures;
-  measures.embedding.max_length = a.max_length;
-  if (a.pooling != "auto")
-    measures.embedding.pooling = a.pooling == "cls" ? infer::Pooling::kFirstToken : infer::Pooling::kMean;
+  measures.embedding = a.embedding.options();
   measures.dot = a.similarity == "dot";
   measures.threads = available_cores();
   infer::OpenModel model = a.model.open();
@@ -104,9 +103,9 @@ void add_eval_embeddings(CLI::App& eval, Context& context) {
   auto a = std::make_shared<EvalEmbeddingsArguments>();
   CLI::App* c = eval.add_subcommand(
       "embeddings",
-      "Vectors of an encoder (see stoa embed): on pairs of sentences whose similarity people have judged "
-      "(correlations as in MTEB's STS tasks), and in retrieval (nDCG, MAP, recall, precision, MRR as in "
-      "BEIR). "
+      "Measure an encoder's vectors (see stoa embed) on pairs of sentences whose similarity people have "
+      "judged (correlations as in MTEB's STS tasks) and in retrieval (nDCG, MAP, recall, precision, MRR as "
+      "in BEIR). "
       "Example: stoa eval embeddings models/all-MiniLM-L6-v2 --sts sts-test.tsv --retrieval beir/scifact");
   a->model.add_to(*c);
   c->add_option(
@@ -115,23 +114,18 @@ void add_eval_embeddings(CLI::App& eval, Context& context) {
       "benchmark");
   c->add_option("--retrieval", a->retrieval,
                 "Folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, as of BEIR");
-  c->add_option("--split", a->split, "Which judgements of --retrieval")->capture_default_str();
+  c->add_option("--split", a->split, "Judgements of --retrieval: qrels/SPLIT.tsv")->capture_default_str();
   c->add_option("--cuts", a->measures.cuts, "Ranks at which figures of --retrieval are taken")
       ->delimiter(',')
       ->capture_default_str()
       ->check(between(1, 100'000));
-  c->add_option("--similarity", a->similarity, "By which documents are ranked")
+  c->add_option("--similarity", a->similarity, "Similarity by which documents are ranked")
       ->check(CLI::IsMember({"cosine", "dot"}))
       ->capture_default_str();
   c->add_option("--query-prefix", a->measures.query_prefix,
                 "Text in front of queries, and of the sentences of pairs");
   c->add_option("--document-prefix", a->measures.document_prefix, "Text in front of documents");
-  c->add_option("--pooling", a->pooling, "As of stoa embed")
-      ->check(CLI::IsMember({"auto", "mean", "cls"}))
-      ->capture_default_str();
-  c->add_option("--max-length", a->max_length,
-                "Longer texts are truncated to this many tokens (default: the model's limit)")
-      ->check(between(1, 1 << 24));
+  a->embedding.add_to(*c);
   c->add_flag("--json", a->json, "Print the answer as JSON");
   counts_only_with(*c, {"--split", "--cuts", "--similarity", "--document-prefix"}, "--retrieval");
   c->callback([a, &context] { eval_embeddings(*a, context); });

@@ -9,13 +9,13 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/shipped_files.h"
 #include "base/timing.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/eval_task_options.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
-#include "cli/plan_arguments.h"
 #include "cli/print.h"
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
@@ -338,8 +338,8 @@ void add_eval_run(CLI::App& eval, Context& context) {
       ->capture_default_str();
   c->add_option(
       "--contamination", a->contamination,
-      "What stoa eval contamination wrote: also figures (METRIC_clean) of the documents that the training "
-      "corpus does not hold");
+      "File that stoa eval contamination wrote: adds figures (METRIC_clean) over the documents that the "
+      "training corpus does not hold");
   c->add_option("--output_path,--output", a->output,
                 "Folder for results_*.json; a killed run continues from there");
   c->add_flag("--log_samples", a->log_samples,

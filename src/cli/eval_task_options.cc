@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "cli/plan_arguments.h"
+#include "base/shipped_files.h"
 
 namespace stoa::cli {
 

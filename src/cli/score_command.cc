@@ -15,6 +15,7 @@
 #include "infer/labelled_rows.h"
 #include "infer/masked_losses.h"
 #include "infer/pair_model.h"
+#include "infer/probabilities.h"
 
 namespace stoa::cli {
 namespace {
@@ -139,11 +140,10 @@ void score_follows(infer::OpenModel& model, bool as_ids, InputLines& in) {
     require<DataError>(!row.tokens.empty(), "line {}: no tokens", number);
     const std::vector<std::int64_t> lengths{static_cast<std::int64_t>(row.tokens.size())};
     const auto logits = rank->follows(row.tokens, row.token_types, lengths);
-    const double yes = logits[0], no = logits[1], highest = std::max(yes, no),
-                 sum = highest + std::log(std::exp(yes - highest) + std::exp(no - highest));
+    const double sum = infer::log_of_sum(logits);
     print_json_line(nlohmann::json{{"ids", row.tokens},
                                    {"types", row.token_types},
-                                   {"follows", {{"yes", yes - sum}, {"no", no - sum}}}});
+                                   {"follows", {{"yes", logits[0] - sum}, {"no", logits[1] - sum}}}});
   }
 }
 
@@ -198,8 +198,8 @@ void add_score_command(CLI::App& app, Context& context) {
   command->add_flag("--ids", arguments->ids, "Lines are token ids");
   command->add_flag(
       "--follows", arguments->follows,
-      "Encoders of BERT's pretraining: lines are two texts, a tab between them; log-probabilities of "
-      "whether the second follows the first");
+      "For encoders with the head of BERT's pretraining: lines are two texts, a tab between them; gives the "
+      "log-probabilities that the second follows the first and that it does not");
   command
       ->add_flag(
           "--reward", arguments->reward,

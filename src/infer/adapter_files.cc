@@ -70,18 +70,22 @@ void name_layers(model::LoraConfig& c, const std::vector<model::LinearModule>& a
   }
 }
 
-// AdapterHub names layers that have none.
+// AdapterHub names the layers without bottlenecks, from 0; here those with them are named, from 1.
 void select_layers(model::BottleneckConfig& c, std::int64_t layers) {
-  for (std::int64_t layer = 0; layer < layers && !c.leave_out.empty(); ++layer)
+  if (c.leave_out.empty()) return;
+  for (std::int64_t layer = 0; layer < layers; ++layer)
     if (std::find(c.leave_out.begin(), c.leave_out.end(), layer) == c.leave_out.end())
       c.layer_selection.push_back(layer + 1);
 }
 
-bool ends_branch(const std::string& name, std::string& path) {
-  for (const std::string_view end :
-       {std::string_view(".lora_A.weight"), std::string_view(nn::LowRankRows::kA)})
-    if (name.ends_with(end)) return path = name.substr(0, name.size() - end.size()), true;
-  return false;
+// Ends of the names of a branch's first matrix.
+constexpr std::string_view kBranchEnds[]{".lora_A.weight", nn::LowRankRows::kA};
+
+// The module that has the branch to which a tensor belongs as its first matrix; "": it is another tensor.
+std::string branched_module(const std::string& name) {
+  for (const std::string_view end : kBranchEnds)
+    if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+  return "";
 }
 
 // PEFT writes the embedding and the head whole where the vocabulary has grown, without saying so.
@@ -90,7 +94,7 @@ void save_token_matrices(model::PeftConfig& c, const model::ModelSpec& base, con
   // These, or branches, are all that has changed.
   if (!c.trainable_token_indices.empty()) return;
   for (const model::LinearModule& module : model::token_modules(base, family))
-    for (const std::string_view end : {".lora_A.weight", nn::LowRankRows::kA})
+    for (const std::string_view end : kBranchEnds)
       if (values.contains(module.path + std::string(end))) return;
   for (const hf::Tensor& tensor : hf::tensors(base, family)) {
     if (!hf::is_token_matrix(tensor.parts.front().name) || !values.contains(tensor.name)) continue;
@@ -112,12 +116,11 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
   if (config.peft.is_lora()) {
     // Which modules have a branch, the tensors say.
     std::set<std::string> targets;
-    std::string path;
     const hf::Family& family = hf::family_for(model_type, base.config);
     const std::map<std::string, FileValues> held = read_adapter_values(directory, base, family);
     name_layers(config.peft.lora, model::linear_modules(base, family), held);
     for (const auto& [name, values] : held)
-      if (ends_branch(name, path)) targets.insert(path);
+      if (std::string module = branched_module(name); !module.empty()) targets.insert(std::move(module));
     save_token_matrices(config.peft, base, family, held);
     require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
     config.peft.lora.target_modules.assign(targets.begin(), targets.end());

@@ -1,17 +1,15 @@
 #include "infer/masked_losses.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
+
+#include "infer/probabilities.h"
 
 namespace stoa::infer {
 namespace {
 
 float loss_of(std::span<const float> logits, std::int32_t label) {
-  const double highest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(static_cast<double>(x) - highest);
-  return static_cast<float>(highest + std::log(sum) - logits[static_cast<std::size_t>(label)]);
+  return static_cast<float>(log_of_sum(logits) - logits[static_cast<std::size_t>(label)]);
 }
 
 }  // namespace

@@ -36,22 +36,25 @@ std::string with_values(std::string_view pattern, const ValueOf& value_of) {
 
 Json listed_choices(const Json& doc) { return literal(text_field(doc, "choices")); }
 
-// {choice1} … {choice4} are the choices, other names fields of the document.
-template <Pattern kText>
+// The parts of a prompt, one after the other: {choice1} … {choice4} are the choices, other names fields of
+// the document.
+template <Pattern... kParts>
 Json question_of(const Json& doc) {
   const Json choices = listed_choices(doc);
-  return with_values(kText.view(), [&](const std::string& name) {
+  const auto value_of = [&](const std::string& name) {
     if (!name.starts_with("choice")) return text_field(doc, name.c_str());
     const auto number = static_cast<std::size_t>(name.back() - '1');
     require<DataError>(choices.is_array() && number < choices.size(),
                        "the document has {} choices, expected 4", choices.size());
     return str_of(choices[number]);
-  });
+  };
+  return (with_values(kParts.view(), value_of) + ...);
 }
 
-template <Pattern kText>
+template <Pattern... kParts>
 Json inference_of(const Json& doc) {
-  return with_values(kText.view(), [&](const std::string& name) { return text_field(doc, name.c_str()); });
+  const auto value_of = [&](const std::string& name) { return text_field(doc, name.c_str()); };
+  return (with_values(kParts.view(), value_of) + ...);
 }
 
 template <Pattern kFirst, Pattern kSecond, Pattern kThird>
@@ -77,70 +80,42 @@ constexpr Pattern kExpert = R"(You are a highly knowledgeable and intelligent ar
                         D: {choice4}
 
                 Answer:  )";
-constexpr Pattern kNuances =
-    R"(As an expert in {subject}, choose the most accurate answer to the question below.
-Your goal is to select the correct option 'A', 'B', 'C', or 'D' by understanding the nuances of the topic.
-
-Question: {question}
+// Follows the introductions below.
+constexpr Pattern kQuestion = R"(Question: {question}
 Choices:
         A: {choice1}
         B: {choice2}
         C: {choice3}
         D: {choice4}
 Answer: )";
+constexpr Pattern kNuances =
+    R"(As an expert in {subject}, choose the most accurate answer to the question below.
+Your goal is to select the correct option 'A', 'B', 'C', or 'D' by understanding the nuances of the topic.
+
+)";
 constexpr Pattern kMatter = R"(You are a subject matter expert in {subject}.
 
   Utilizing your expertise in {subject}, answer the following multiple-choice question
   by picking 'A', 'B', 'C', or 'D'.
 
-Question: {question}
-Choices:
-        A: {choice1}
-        B: {choice2}
-        C: {choice3}
-        D: {choice4}
-Answer: )";
+)";
 constexpr Pattern kMatterQuoted = R"(You are a subject matter expert in {subject}.
 
   Utilizing your expertise in {subject}, answer the following multiple-choice question
   by picking ''A'', ''B'', ''C'', or ''D''.
 
-Question: {question}
-Choices:
-        A: {choice1}
-        B: {choice2}
-        C: {choice3}
-        D: {choice4}
-Answer: )";
+)";
 constexpr Pattern kCritically =
     R"(Analyze each question critically and determine the most correct option based on your understanding of the subject matter
 
-Question: {question}
-Choices:
-        A: {choice1}
-        B: {choice2}
-        C: {choice3}
-        D: {choice4}
-Answer: )";
+)";
 constexpr Pattern kProficiency =
     R"(Given your proficiency in {subject}, please answer the subsequent multiple-choice question with 'A', 'B', 'C', or 'D'.
 
-Question: {question}
-Choices:
-        A: {choice1}
-        B: {choice2}
-        C: {choice3}
-        D: {choice4}
-Answer: )";
+)";
 constexpr Pattern kProficiencyClose =
     R"(Given your proficiency in {subject}, please answer the subsequent multiple-choice question with 'A', 'B', 'C', or 'D'.
-Question: {question}
-Choices:
-        A: {choice1}
-        B: {choice2}
-        C: {choice3}
-        D: {choice4}
-Answer: )";
+)";
 constexpr Pattern kInference =
     R"(Please identify whether the premise entails or contradicts the hypothesis in the following premise
     and hypothesis. The answer should be exact entailment, contradiction, or neutral.
@@ -149,16 +124,10 @@ constexpr Pattern kInference =
     Hypothesis: {hypothesis}
 
     Is it entailment, contradiction, or neutral?)";
-constexpr Pattern kInferenceWithRole =
+constexpr Pattern kRole =
     R"(You are an NLP assistant whose purpose is to solve Natural Language Inference (NLI) problems
 
-    Please identify whether the premise entails or contradicts the hypothesis in the following premise
-    and hypothesis. The answer should be exact entailment, contradiction, or neutral.
-
-    Premise: {premise}
-    Hypothesis: {hypothesis}
-
-    Is it entailment, contradiction, or neutral?)";
+    )";
 
 }  // namespace
 
@@ -166,21 +135,21 @@ const std::map<std::string, DocFunction>& afrobench_functions() {
   static const std::map<std::string, DocFunction> table{
       {"afrimmlu_1.doc_to_text", question_of<kExpert>},
       {"afrimmlu_1.doc_to_choice", listed_choices},
-      {"afrimmlu_2.doc_to_text", question_of<kNuances>},
+      {"afrimmlu_2.doc_to_text", question_of<kNuances, kQuestion>},
       {"afrimmlu_2.doc_to_choice", listed_choices},
-      {"afrimmlu_3.doc_to_text", question_of<kMatter>},
+      {"afrimmlu_3.doc_to_text", question_of<kMatter, kQuestion>},
       {"afrimmlu_3.doc_to_choice", listed_choices},
-      {"afrimmlu_3_translated.doc_to_text", question_of<kMatterQuoted>},
+      {"afrimmlu_3_translated.doc_to_text", question_of<kMatterQuoted, kQuestion>},
       {"afrimmlu_3_translated.doc_to_choice", listed_choices},
-      {"afrimmlu_4.doc_to_text", question_of<kCritically>},
+      {"afrimmlu_4.doc_to_text", question_of<kCritically, kQuestion>},
       {"afrimmlu_4.doc_to_choice", listed_choices},
-      {"afrimmlu_5.doc_to_text", question_of<kProficiency>},
+      {"afrimmlu_5.doc_to_text", question_of<kProficiency, kQuestion>},
       {"afrimmlu_5.doc_to_choice", listed_choices},
-      {"afrimmlu_5_translated.doc_to_text", question_of<kProficiencyClose>},
+      {"afrimmlu_5_translated.doc_to_text", question_of<kProficiencyClose, kQuestion>},
       {"afrimmlu_5_translated.doc_to_choice", listed_choices},
       {"afrixnli.doc_to_text", inference_of<kInference>},
       {"afrixnli.doc_to_target", kEntailment},
-      {"afrixnli_with_role.doc_to_text", inference_of<kInferenceWithRole>},
+      {"afrixnli_with_role.doc_to_text", inference_of<kRole, kInference>},
       {"afrixnli_with_role.doc_to_target", kEntailment},
       {"afrixnli_words.doc_to_target", kEntailment},
       {"afrixnli_truth.doc_to_target", label_word<"True", "Neither", "False">},

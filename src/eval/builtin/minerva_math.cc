@@ -1,8 +1,8 @@
 #include "eval/builtin/minerva_math.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,27 +19,27 @@ bool is_letters(std::string_view text) {
 }
 
 // What is left out of answers: units and words, and LaTeX that says nothing.
-constexpr std::array kLeftOut{std::string_view("square"),       std::string_view("ways"),
-                              std::string_view("integers"),     std::string_view("dollars"),
-                              std::string_view("mph"),          std::string_view("inches"),
-                              std::string_view("ft"),           std::string_view("hours"),
-                              std::string_view("km"),           std::string_view("units"),
-                              std::string_view("\\ldots"),      std::string_view("sue"),
-                              std::string_view("points"),       std::string_view("feet"),
-                              std::string_view("minutes"),      std::string_view("digits"),
-                              std::string_view("cents"),        std::string_view("degrees"),
-                              std::string_view("cm"),           std::string_view("gm"),
-                              std::string_view("pounds"),       std::string_view("meters"),
-                              std::string_view("meals"),        std::string_view("edges"),
-                              std::string_view("students"),     std::string_view("childrentickets"),
-                              std::string_view("multiples"),    std::string_view("\\text{s}"),
-                              std::string_view("\\text{.}"),    std::string_view("\\text{\ns}"),
-                              std::string_view("\\text{}^2"),   std::string_view("\\text{}^3"),
-                              std::string_view("\\text{\n}"),   std::string_view("\\text{}"),
-                              std::string_view("\\mathrm{th}"), std::string_view("^\\circ"),
-                              std::string_view("^{\\circ}"),    std::string_view("\\;"),
-                              std::string_view(",\\!"),         std::string_view("{,}"),
-                              std::string_view("\""),           std::string_view("\\dots")};
+constexpr std::string_view kLeftOut[]{"square",       "ways",
+                                      "integers",     "dollars",
+                                      "mph",          "inches",
+                                      "ft",           "hours",
+                                      "km",           "units",
+                                      "\\ldots",      "sue",
+                                      "points",       "feet",
+                                      "minutes",      "digits",
+                                      "cents",        "degrees",
+                                      "cm",           "gm",
+                                      "pounds",       "meters",
+                                      "meals",        "edges",
+                                      "students",     "childrentickets",
+                                      "multiples",    "\\text{s}",
+                                      "\\text{.}",    "\\text{\ns}",
+                                      "\\text{}^2",   "\\text{}^3",
+                                      "\\text{\n}",   "\\text{}",
+                                      "\\mathrm{th}", "^\\circ",
+                                      "^{\\circ}",    "\\;",
+                                      ",\\!",         "{,}",
+                                      "\"",           "\\dots"};
 
 // `text` without `word`, but not within the name of a LaTeX command.
 std::string without_word(const std::string& text, const std::string& word) {

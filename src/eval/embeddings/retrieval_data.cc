@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -11,22 +12,28 @@ namespace stoa::eval {
 namespace {
 
 // FILE, or FILE.gz, or FILE.zst.
-fs::path file_in(const fs::path& folder, const std::string& name) {
+std::optional<fs::path> find_file(const fs::path& folder, const std::string& name) {
   for (const char* packed : {"", ".gz", ".zst"})
-    if (const fs::path path = folder / (name + packed); fs::is_regular_file(path)) return path;
-  fail<DataError>("'{}' is no folder of a retrieval task: it has no {} (also .gz, .zst)", folder.string(),
-                  name);
+    if (fs::path path = folder / (name + packed); fs::is_regular_file(path)) return path;
+  return std::nullopt;
+}
+
+fs::path file_in(const fs::path& folder, const std::string& name) {
+  const auto found = find_file(folder, name);
+  require<DataError>(found.has_value(),
+                     "'{}' is no folder of a retrieval task: it has no {} (also .gz, .zst)", folder.string(),
+                     name);
+  return *found;
 }
 
 fs::path judgements_in(const fs::path& folder, const std::string& split) {
   const fs::path qrels = folder / "qrels";
+  if (const auto found = find_file(qrels, split + ".tsv")) return *found;
   std::vector<std::string> splits;
   if (fs::is_directory(qrels))
     for (const auto& entry : fs::directory_iterator(qrels))
       if (const std::string name = entry.path().filename().string(); name.find(".tsv") != std::string::npos)
         splits.push_back(name.substr(0, name.find(".tsv")));
-  for (const char* packed : {"", ".gz", ".zst"})
-    if (const fs::path path = qrels / (split + ".tsv" + packed); fs::is_regular_file(path)) return path;
   fail<DataError>("'{}' has no judgements qrels/{}.tsv{}", folder.string(), split,
                   splits.empty() ? "" : did_you_mean(split, splits));
 }

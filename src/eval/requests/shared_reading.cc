@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "infer/engine/scheduler.h"
+#include "infer/engine/virtual_tokens.h"
 #include "infer/token_sampler.h"
 
 namespace stoa::eval {
@@ -55,10 +55,9 @@ class SharedReader {
           node = ready_.back();
           ready_.pop_back();
         }
-        std::vector<std::int32_t> tokens(static_cast<std::size_t>(model_.limits().virtual_tokens));
-        std::iota(tokens.begin(), tokens.end(), static_cast<std::int32_t>(model_.limits().vocabulary));
-        tokens.insert(tokens.end(), begin(*node), begin(*node) + node->end);
-        nodes_[scheduler_.add({.tokens = std::move(tokens), .scored = scored(*node)})] = node;
+        const auto text = texts_[node->text].tokens.first(static_cast<std::size_t>(node->end));
+        nodes_[scheduler_.add(
+            {.tokens = infer::with_virtual_tokens(model_.limits(), text), .scored = scored(*node)})] = node;
       }
       read += pass();
     }
@@ -76,9 +75,6 @@ class SharedReader {
     bool greedy = false;
   };
 
-  std::span<const std::int32_t>::iterator begin(const PrefixNode& node) const {
-    return texts_[node.text].tokens.begin();
-  }
   // How many of the node's last tokens need logits; the scheduler gives one at least.
   std::int64_t scored(const PrefixNode& node) const {
     return std::max<std::int64_t>(1, node.end - std::max(node.begin, node.first_scored));

@@ -82,19 +82,6 @@ void add_values(const Json& metrics, std::vector<std::pair<std::string, std::vec
   }
 }
 
-bool is_found(const PreparedTask& p, std::size_t document, const Contamination& contamination) {
-  return contamination.found(p.task.config().name, static_cast<std::int64_t>(document),
-                             sha256(dumped_indented(p.task.documents()[document])));
-}
-
-// Documents that are evaluated and clean.
-std::int64_t count_clean(const PreparedTask& p, const Contamination& contamination) {
-  std::int64_t out = 0;
-  for (std::size_t document = 0; document < p.limit; ++document)
-    out += is_found(p, document, contamination) ? 0 : 1;
-  return out;
-}
-
 GroupResult finish_group(const Selection::Group& group, const std::vector<TaskResult>& tasks) {
   GroupResult out{group, 0, {}};
   std::vector<const TaskResult*> members;
@@ -131,7 +118,7 @@ PreparedTask prepare_task(const TaskConfig& config, const EvaluationOptions& opt
                           const ChatFunction& chat) {
   const std::int64_t shots = shots_of(config, options);
   if (config.runs_code) require_code_sandbox();  // before the model answers for hours
-  PreparedTask out{load_task(config, shots, options.making), shots, 0, {}, config.generation};
+  PreparedTask out{load_task(config, shots, options.making), shots, 0, {}, config.generation, {}};
   const std::size_t all = out.task.documents().size();
   out.limit = all;
   if (options.limit)
@@ -146,6 +133,11 @@ PreparedTask prepare_task(const TaskConfig& config, const EvaluationOptions& opt
   prompt.multiturn = options.multiturn;
   prompt.chat = chat;
   out.requests = make_requests(out.task, prompt, out.limit);
+  if (options.contamination)
+    for (std::size_t document = 0; document < out.limit; ++document)
+      out.in_corpus.push_back(
+          options.contamination->found(config.name, static_cast<std::int64_t>(document),
+                                       sha256(dumped_indented(out.task.documents()[document]))));
   return out;
 }
 
@@ -159,7 +151,7 @@ TaskResult score_task(const PreparedTask& p, std::span<const Answer> answers,
                  {},
                  {},
                  {}};
-  if (options.contamination) out.clean_documents = count_clean(p, *options.contamination);
+  if (options.contamination) out.clean_documents = std::ranges::count(p.in_corpus, false);
   const auto repeats = static_cast<std::size_t>(config.repeats);
   for (const FilterSpec& spec : config.filters) {
     const FilterChain chain(spec, config.source);
@@ -194,7 +186,7 @@ TaskResult score_task(const PreparedTask& p, std::span<const Answer> answers,
       out.samples.push_back(sample_of(p, document, requests, all, spec.name, filtered, metrics));
       add_values(metrics, values);
       if (!options.contamination) continue;
-      const bool found = is_found(p, document, *options.contamination);
+      const bool found = p.in_corpus[document];
       out.samples.back()["in_training_corpus"] = found;
       if (!found) add_values(metrics, clean);
     }
@@ -229,8 +221,6 @@ PreparedEvaluation::PreparedEvaluation(const Selection& selection, EvaluationOpt
       }
   }
   begins_.push_back(requests_.size());
-  if (options_.contamination)  // what was not looked for is an error before the model answers for hours
-    for (const PreparedTask& p : tasks_) count_clean(p, *options_.contamination);
 }
 
 void PreparedEvaluation::score(const AnsweredPart& answered, Evaluation& into) const {

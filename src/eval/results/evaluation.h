@@ -65,6 +65,8 @@ struct PreparedTask {
   std::size_t limit = 0;  // documents
   std::vector<Request> requests;
   Json generation;
+  std::vector<bool>
+      in_corpus;  // of each document up to `limit`; where EvaluationOptions::contamination is given
 };
 PreparedTask prepare_task(const TaskConfig& config, const EvaluationOptions& options,
                           const ChatFunction& chat = nullptr);

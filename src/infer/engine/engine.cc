@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
+#include "infer/engine/virtual_tokens.h"
 
 namespace stoa::infer {
 namespace {
@@ -173,11 +173,8 @@ void Engine::submit(RequestId id, Request request, Listener listener) {
   s.request = std::move(request);
   s.listener = std::move(listener);
   s.open = s.request.choices;
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(limits().virtual_of(s.request.adapter)));
-  std::iota(tokens.begin(), tokens.end(), static_cast<std::int32_t>(limits().vocabulary));
-  tokens.insert(tokens.end(), s.request.prompt.begin(), s.request.prompt.end());
   const SequenceId sequence =
-      scheduler_.add({.tokens = std::move(tokens),
+      scheduler_.add({.tokens = with_virtual_tokens(limits(), s.request.prompt, s.request.adapter),
                       .scored = s.request.prompt_logprobs ? std::ssize(s.request.prompt) : 1,
                       // Adapters compute different keys of the same text.
                       .salt = fmt::format("{}:{}", s.request.adapter, s.request.cache_salt),

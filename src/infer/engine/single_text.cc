@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "infer/engine/virtual_tokens.h"
 
 namespace stoa::infer {
 
@@ -32,10 +33,7 @@ std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens) {
                      "{} tokens and {} more exceed the context of {}", fed(), tokens.size(),
                      limits.longest() - limits.virtual_tokens);
   std::int64_t begin = std::ssize(tokens_);
-  if (begin == 0) {
-    tokens_.resize(static_cast<std::size_t>(limits.virtual_tokens));
-    std::iota(tokens_.begin(), tokens_.end(), static_cast<std::int32_t>(limits.vocabulary));
-  }
+  if (begin == 0) tokens_ = with_virtual_tokens(limits, {});
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   std::span<const float> logits;
   while (begin < std::ssize(tokens_)) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "base/error.h"
 #include "infer/engine/scheduler.h"
+#include "infer/engine/virtual_tokens.h"
 
 namespace stoa::infer {
 namespace {
@@ -25,11 +25,9 @@ class LossReader {
     require<InternalError>(length <= longest, "a text of {} tokens, the model was loaded for {}", length,
                            longest);
     const auto own = tokens_.subspan(added_, static_cast<std::size_t>(length));
-    std::vector<std::int32_t> text(static_cast<std::size_t>(virtual_tokens()));
-    std::iota(text.begin(), text.end(), static_cast<std::int32_t>(model_.limits().vocabulary));
-    text.insert(text.end(), own.begin(), own.end());
     // A salt of its own: no text takes keys and values from another, since then it would lack losses.
-    const SequenceId id = scheduler_.add({.tokens = std::move(text), .salt = fmt::format("{}", added_)});
+    const SequenceId id = scheduler_.add(
+        {.tokens = with_virtual_tokens(model_.limits(), own), .salt = fmt::format("{}", added_)});
     begins_[id] = added_;
     added_ += own.size();
   }
