@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,16 +23,6 @@ constexpr std::string_view kGroup = "optimizer.distributed.dp_group_idx_", kBuff
                            kBucket = ".bucket_idx_";
 constexpr std::int64_t kAlignment = 64;  // elements; of every parameter in its buffer
 
-// The number that follows `stem` in a name.
-std::optional<std::int64_t> number_behind(std::string_view name, std::string_view stem) {
-  const auto at = name.find(stem);
-  if (at == name.npos) return std::nullopt;
-  std::int64_t number = 0;
-  const char* const begin = name.data() + at + stem.size();
-  const auto read = std::from_chars(begin, name.data() + name.size(), number);
-  return read.ec == std::errc() ? std::optional(number) : std::nullopt;
-}
-
 // A bucket's tensor of one kind: "param", "exp_avg", "exp_avg_sq".
 struct BucketKey {
   std::int64_t group, buffer, bucket;
@@ -43,8 +32,8 @@ struct BucketKey {
 
 std::optional<BucketKey> bucket_key(std::string_view name) {
   if (!name.starts_with(kGroup)) return std::nullopt;
-  const auto group = number_behind(name, kGroup), buffer = number_behind(name, kBuffer),
-             bucket = number_behind(name, kBucket);
+  const auto group = number_after(name, kGroup), buffer = number_after(name, kBuffer),
+             bucket = number_after(name, kBucket);
   if (!group || !buffer || !bucket) return std::nullopt;
   return BucketKey{*group, *buffer, *bucket, std::string(name.substr(name.rfind('.') + 1))};
 }
@@ -119,12 +108,12 @@ class RankModel {
     const auto found = shapes_.find(name);
     if (found == shapes_.end()) return;
     RankParameter parameter{name, found->second};
-    const auto ends = [&](std::string_view text) { return name.find(text) != name.npos; };
-    const bool vocabulary = ends("word_embeddings.") || ends("output_layer.");
+    const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+    const bool vocabulary = has("word_embeddings.") || has("output_layer.");
     if (vocabulary) parameter.shape[0] = layout_.vocabulary;
-    if (vocabulary || ends("linear_qkv.") || ends("linear_fc1."))
+    if (vocabulary || has("linear_qkv.") || has("linear_fc1."))
       parameter.shape[0] /= layout_.tensor;
-    else if (ends("linear_proj.weight") || ends("linear_fc2.weight"))
+    else if (has("linear_proj.weight") || has("linear_fc2.weight"))
       parameter.shape[1] /= layout_.tensor;
     parameter.shared = vocabulary && name.ends_with(".weight") && config_.ties_head() && layout_.pipeline > 1;
     out.push_back(std::move(parameter));
@@ -176,21 +165,14 @@ std::string add_buckets(MegatronSources& out, const ckpt::TensorSource& source,
                         const model::ModelConfig& config, const RankLayout& layout, bool fused) {
   if (config.kind == model::ModelKind::kT5 || config.moe.num_moe_experts ||
       config.latent.multi_latent_attention || config.linear.any())
-    return "of decoders and encoders without experts and latent or linear attention alone it is known where "
-           "their "
-           "parameters lie";
+    return "where parameters lie is known only for decoders and encoders without experts, latent attention "
+           "and linear attention";
   if (config.num_layers % (layout.pipeline * layout.chunks) != 0 || layout.vocabulary % layout.tensor != 0)
-    return "the layers are not spread evenly over the pipeline";
+    return "the layers or the rows of the vocabulary do not divide evenly among the ranks";
   std::map<BucketKey, const ckpt::TensorEntry*> buckets;
   for (const ckpt::TensorEntry* entry : source.entries())
     if (auto key = bucket_key(entry->name)) buckets.emplace(*std::move(key), entry);
   const RankModel ranks(config, layout, fused);
-  struct Found {
-    const RankParameter parameter;
-    std::int64_t order, tensor_rank, begin;
-    BucketKey key;
-  };
-  std::vector<Found> found;
   for (std::int64_t group = 0; group < layout.tensor * layout.pipeline; ++group)
     for (std::int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
       const std::int64_t stage = group / layout.tensor;
@@ -205,27 +187,18 @@ std::string add_buckets(MegatronSources& out, const ckpt::TensorSource& source,
       if (!places)
         return fmt::format("the parameters of model-parallel rank {} are not those that fill its {} buckets",
                            group, sizes.size());
-      for (std::size_t i = 0; i < parameters.size(); ++i)
-        found.push_back({parameters[i],
-                         chunk * layout.pipeline + stage,
-                         group % layout.tensor,
-                         (*places)[i].begin,
-                         {group, chunk, (*places)[i].bucket, ""}});
-    }
-  for (const auto& [state, set] :
-       {std::pair("param", &out.master), {"exp_avg", &out.exp_avg}, {"exp_avg_sq", &out.exp_avg_sq}})
-    for (Found& each : found) {
-      each.key.state = state;
-      const auto entry = buckets.find(each.key);
-      if (entry == buckets.end() || entry->second->elements() < each.begin + each.parameter.elements())
-        return fmt::format("the bucket of '{}' has no '{}'", each.parameter.name, state);
-    }
-  for (const auto& [state, set] :
-       {std::pair("param", &out.master), {"exp_avg", &out.exp_avg}, {"exp_avg_sq", &out.exp_avg_sq}})
-    for (Found& each : found) {
-      each.key.state = state;
-      const MegatronPlace place{each.tensor_rank, 0, 0, each.order};
-      set->add(source, *buckets.at(each.key), each.parameter.name, place, each.begin, each.parameter.shape);
+      const MegatronPlace place{group % layout.tensor, 0, 0, chunk * layout.pipeline + stage};
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const RankParameter& parameter = parameters[i];
+        const auto [bucket, begin] = (*places)[i];
+        for (const auto& [state, set] :
+             {std::pair("param", &out.master), {"exp_avg", &out.exp_avg}, {"exp_avg_sq", &out.exp_avg_sq}}) {
+          const auto entry = buckets.find({group, chunk, bucket, state});
+          if (entry == buckets.end() || entry->second->elements() < begin + parameter.elements())
+            return fmt::format("the bucket of '{}' has no '{}'", parameter.name, state);
+          set->add(source, *entry->second, parameter.name, place, begin, parameter.shape);
+        }
+      }
     }
   return "";
 }

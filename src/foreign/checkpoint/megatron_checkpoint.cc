@@ -62,18 +62,15 @@ bool same_weights(const ckpt::TensorSource& master, const ckpt::TensorSource& we
   return true;
 }
 
-// The state in the buffers of the distributed optimizer, where it can be told which parameter lies where;
-// otherwise why not.
+// Takes the state out of the buffers of the distributed optimizer. Empty: done; otherwise why it cannot be
+// told which parameter lies where.
 std::string assemble_buckets(ForeignCheckpoint& out, const fs::path& directory,
                              const model::ModelConfig& config,
                              const std::shared_ptr<const ckpt::TensorSource>& source, const Value& args) {
-  const auto count_of = [&](const char* name) {
-    const auto value = member(args, name);
-    return value && value->is(ValueKind::kInt) && value->integer() > 0 ? value->integer() : 1;
-  };
-  RankLayout layout{count_of("tensor_model_parallel_size"), count_of("pipeline_model_parallel_size"),
-                    count_of("virtual_pipeline_model_parallel_size"), count_of("padded_vocab_size")};
-  if (layout.vocabulary == 1) layout.vocabulary = config.vocab_size.value_or(1);
+  const auto degree = [&](const char* name) { return std::max<std::int64_t>(1, int_of(args, name, 1)); };
+  const RankLayout layout{degree("tensor_model_parallel_size"), degree("pipeline_model_parallel_size"),
+                          degree("virtual_pipeline_model_parallel_size"),
+                          int_of(args, "padded_vocab_size", config.vocab_size.value_or(1))};
   std::string why;
   for (const bool fused : {true, false}) {
     MegatronSources sources = torch_dist_sources(source, config.kind);
@@ -96,6 +93,11 @@ std::string assemble_buckets(ForeignCheckpoint& out, const fs::path& directory,
 }
 
 }  // namespace
+
+std::int64_t int_of(const Value& args, std::string_view name, std::int64_t otherwise) {
+  const auto found = member(args, name);
+  return found && found->is(ValueKind::kInt) ? found->integer() : otherwise;
+}
 
 std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file, const std::optional<Value>& value) {
   if (!value) return std::nullopt;
@@ -267,10 +269,9 @@ ForeignCheckpoint open_megatron(const fs::path& directory, const ForeignOptions&
     for (const std::string& item : source->other_items())
       if (item.find("optimizer") != std::string::npos && out.why_no_state.empty())
         out.why_no_state = fmt::format(
-            "the distributed optimizer's state is in the form {}, in which one layout of ranks put it "
-            "('{}'){}: "
-            "load the checkpoint in Megatron-LM and save it with --dist-ckpt-optim-fully-reshardable; the "
-            "weights are read as they are",
+            "the distributed optimizer's state is in the form {}, which depends on the layout of the ranks "
+            "that wrote it ('{}'){}: load the checkpoint in Megatron-LM and save it with "
+            "--dist-ckpt-optim-fully-reshardable; the weights are read as they are",
             type.empty() ? "of its buffers" : "'" + type + "'", item,
             why_no_buckets.empty() ? "" : ", and " + why_no_buckets);
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "ckpt/torch/torch_file.h"
 #include "foreign/checkpoint/foreign_checkpoint.h"
@@ -25,6 +26,8 @@ MegatronSources torch_dist_sources(std::shared_ptr<const ckpt::TensorSource> sou
 // Fills description, weights and the tensors of a state out of `sources`.
 void assemble(ForeignCheckpoint& out, const fs::path& directory, const model::ModelConfig& config,
               MegatronSources sources);
+// An argument that is an int; `otherwise` where there is none.
+std::int64_t int_of(const ckpt::torch::Value& args, std::string_view name, std::int64_t otherwise);
 // A count: an int, or a tensor of one float, in which PyTorch's optimizers count; nullopt: neither.
 std::optional<std::int64_t> counted(const ckpt::torch::TorchFile& file,
                                     const std::optional<ckpt::torch::Value>& value);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -251,6 +252,14 @@ std::optional<MegatronName> megatron_name(std::string_view stored, bool encoder_
   }
   out.name = std::move(text);
   return out;
+}
+
+std::optional<std::int64_t> number_after(std::string_view name, std::string_view stem) {
+  const auto at = name.find(stem);
+  if (at == name.npos) return std::nullopt;
+  std::int64_t number = -1;
+  const auto read = std::from_chars(name.data() + at + stem.size(), name.data() + name.size(), number);
+  return read.ec == std::errc() && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace stoa::foreign

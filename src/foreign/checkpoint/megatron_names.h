@@ -1,6 +1,7 @@
 // How Megatron names and arranges the tensors of a model: Megatron-Core's local layers, one by one, whole.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,5 +25,8 @@ struct MegatronName {
 // nullopt: a state that no model needs (Transformer Engine's, of the optimizer, of random generators, copies
 // of tied weights). `encoder_is_decoder`: Megatron-LM's own GPT calls its layers `encoder`.
 std::optional<MegatronName> megatron_name(std::string_view stored, bool encoder_is_decoder);
+
+// The number that follows `stem` in a name.
+std::optional<std::int64_t> number_after(std::string_view name, std::string_view stem);
 
 }  // namespace stoa::foreign

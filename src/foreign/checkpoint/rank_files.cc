@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ckpt/foreign_directory.h"
 #include "ckpt/torch/torch_tree.h"
+#include "foreign/checkpoint/megatron_checkpoint.h"
 #include "foreign/checkpoint/megatron_model.h"
 #include "foreign/checkpoint/megatron_names.h"
 
@@ -33,23 +34,9 @@ std::vector<std::int64_t> rank_numbers(const fs::path& folder) {
   return out;
 }
 
-// The number after `stem` in a name, or -1.
-std::int64_t number_after(std::string_view name, std::string_view stem) {
-  const auto at = name.find(stem);
-  if (at == name.npos) return -1;
-  std::int64_t number = -1;
-  const auto read = std::from_chars(name.data() + at + stem.size(), name.data() + name.size(), number);
-  return read.ec == std::errc() ? number : -1;
-}
-
 bool is_parameter(std::string_view name) {
   return !name.ends_with("_extra_state") && !name.ends_with("inv_freq") && !name.ends_with("expert_bias") &&
          !name.ends_with("local_tokens_per_expert");
-}
-
-std::int64_t int_of(const Value& args, std::string_view name, std::int64_t otherwise) {
-  const auto found = args.is(ValueKind::kDict) ? args.find(name) : args.attribute(name);
-  return found && found->is(ValueKind::kInt) ? found->integer() : otherwise;
 }
 
 // The parameters of a file in the order of the optimizer: group by group.
@@ -171,13 +158,9 @@ std::vector<std::vector<MegatronPlace>> places_of(const std::vector<RankFile>& f
         std::int64_t experts = 0;
         for (const std::string& name : file.names) {
           if (!name.starts_with(file.chunks[chunk])) continue;
-          layers = std::max(
-              layers,
-              std::max(number_after(name, "decoder.layers."), number_after(name, "encoder.layers.")) + 1);
-          experts = std::max({experts, number_after(name, "local_experts.") + 1,
-                              name.find(".experts.linear_fc1.weight") != name.npos
-                                  ? number_after(name, ".experts.linear_fc1.weight") + 1
-                                  : 0});
+          const auto count = [&](std::string_view stem) { return number_after(name, stem).value_or(-1) + 1; };
+          layers = std::max({layers, count("decoder.layers."), count("encoder.layers.")});
+          experts = std::max({experts, count("local_experts."), count(".experts.linear_fc1.weight")});
         }
         out[f][chunk] = {file.tensor_rank, first_layer, file.expert_rank * experts, order};
       }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "ckpt/viewed_source.h"
 #include "foreign/checkpoint/deepspeed_checkpoint.h"
 #include "foreign/checkpoint/megatron_checkpoint.h"
+#include "foreign/checkpoint/megatron_names.h"
 
 namespace stoa::foreign {
 namespace {
@@ -32,14 +32,7 @@ struct ZeroRanks {
   std::int64_t data = 0, tensor = 0;
 };
 std::optional<ZeroRanks> zero_ranks(std::string_view name) {
-  const auto number = [&](std::string_view stem) -> std::optional<std::int64_t> {
-    const auto at = name.find(stem);
-    if (at == name.npos) return std::nullopt;
-    std::int64_t out = -1;
-    const auto read = std::from_chars(name.data() + at + stem.size(), name.data() + name.size(), out);
-    return read.ec == std::errc() && out >= 0 ? std::optional(out) : std::nullopt;
-  };
-  const auto data = number("zero_pp_rank_"), tensor = number("_mp_rank_");
+  const auto data = number_after(name, "zero_pp_rank_"), tensor = number_after(name, "_mp_rank_");
   if (!name.ends_with(ckpt::kZeroPartition) || !data || !tensor) return std::nullopt;
   return ZeroRanks{*data, *tensor};
 }
