@@ -171,13 +171,13 @@ void ShellReading::take(const ShellStatement& s) {
   }
   status_.reset();
   undecided_ = false;
-  const std::string_view word = text.substr(0, text.find_first_of(" \t"));
+  const std::string_view word = text.substr(0, text.find_first_of(" \t")),
+                         rest = after_blanks(text.substr(word.size()));
   if (word == "exit") {
     stopped_ = true;
   } else if (word == "return") {
     returned_ = true;
-  } else if (word == "set" && text.size() > word.size() &&
-             after_blanks(text.substr(word.size())).starts_with("-- ")) {
+  } else if (word == "set" && (rest == "--" || rest.starts_with("-- "))) {
     const Words words = expand(text);
     given_.emplace(words.begin() + 2, words.end());
   } else if (word == "shift") {

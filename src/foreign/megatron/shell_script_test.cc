@@ -252,10 +252,20 @@ TEST(MegatronScript, Arithmetic) {
     EXPECT_FALSE(at(none).has_value()) << none;
 }
 
-// The list is what the parser of Megatron-LM, main of August 2026, takes.
+// "set --" gives the words of a script anew; without any it takes them away.
+TEST(MegatronScript, SetsItsWords) {
+  const std::string command = "python pretrain_gpt.py --num-layers ${1:-2} --seq-length $# --bf16\n";
+  const ScriptStart start{{}, {{"9", "8"}}};
+  const auto words = [&](const char* line) {
+    return read_shell_script(line + command, "job.sh", start).words;
+  };
+  EXPECT_THAT(words("set -e\n"), AllOf(Contains("9"), Contains("2")));
+  EXPECT_THAT(words("set -- 4 5 6\n"), AllOf(Contains("4"), Contains("3"), Not(Contains("9"))));
+  EXPECT_THAT(words("set --\n"), AllOf(Contains("2"), Contains("0"), Not(Contains("9"))));
+}
 
-// A plan changes the user's own text: that of the scripts that it reads stands in place of the lines that
-// read them.
+// The scripts that a script reads stand in it, in place of the lines that read them, so that a plan can be
+// written into the user's own text.
 TEST(MegatronScript, BecomesOneTextWithWhatItReads) {
   const TestFolder folder;
   write_text(folder / "env.sh", "#!/bin/bash\n# sizes\nHIDDEN=${HIDDEN:-1024}\nsource layers.sh\n");
