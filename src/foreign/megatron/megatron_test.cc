@@ -144,6 +144,13 @@ TEST(MegatronArguments, WhatIsOnlyEstimatedIsPlanned) {
   EXPECT_THAT(stages, Contains("model.virtual_pipeline_model_parallel_size=2"));
   EXPECT_THAT(message_of(kSmall + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|tmL"),
               HasSubstr("--mtp-num-layers is 0"));
+  const auto split = [&](const std::string& layout) {
+    return message_of(kSmall + "--mtp-num-layers 2 --pipeline-model-parallel-size 2 " +
+                      "--pipeline-model-parallel-layout " + layout);
+  };
+  EXPECT_EQ(split("Et*30|t*31mmL"), "");
+  for (const char* layout : {"Et*30mm|t*31L", "Et*30m|t*31mL"})
+    EXPECT_THAT(split(layout), HasSubstr("(m) outside the last stage")) << layout;
 }
 
 TEST(MegatronArguments, WhatChangesNothingIsCounted) {
@@ -474,6 +481,7 @@ TEST(MegatronArguments, WordsOfItsCopies) {
   EXPECT_THAT(read_small("--normalization rmsnorm").overrides, Contains("model.normalization=rmsnorm"));
 }
 
+// The list is what the parser of Megatron-LM, main of August 2026, takes.
 TEST(MegatronCurrent, EveryArgumentIsCurrentOrHasAnotherWayNow) {
   const std::string list = read_text(test::source_dir() / "tests/fixtures/megatron/current_arguments.txt");
   const auto current = [&](const std::string& name) {
@@ -481,7 +489,7 @@ TEST(MegatronCurrent, EveryArgumentIsCurrentOrHasAnotherWayNow) {
   };
   ASSERT_TRUE(current("num-layers"));
   for (const std::string& name : megatron_argument_names()) {
-    // Both: Megatron-LM only says that it is retired.
+    // In the list and retired: the parser takes these and says that they are deprecated.
     const bool says_so =
         name == "checkpoint-activations" || name == "model-parallel-size" || name == "moe-layer-recompute";
     EXPECT_EQ(current(name) && !says_so, !is_retired(name)) << name;

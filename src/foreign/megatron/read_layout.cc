@@ -85,17 +85,15 @@ void MegatronReading::stages_layout(const std::string& layout) {
   flat = expand(expand, layout);
   std::vector<std::int64_t> layers(1, 0);
   std::int64_t further = 0;
-  bool last_stage_predicts = false;
   for (const char c : flat) {
     if (c == '|') layers.push_back(0);
     if (c == 't' || c == 'd') ++layers.back();
     further += c == 'm';
-    last_stage_predicts = c == 'm' ? true : c == '|' ? false : last_stage_predicts;
   }
   if (further != number("model.mtp_num_layers", 0))
     fail(fmt::format("{} layers of multi-token prediction (m), but --mtp-num-layers is {}", further,
                      number("model.mtp_num_layers", 0)));
-  if (further > 0 && !last_stage_predicts)
+  if (const auto last = flat.rfind('|'); last != std::string::npos && flat.find('m') < last)
     return refuse("pipeline-model-parallel-layout", "multi-token prediction (m) outside the last stage");
   const std::int64_t stages = number("model.pipeline_model_parallel_size", 1),
                      chunks = static_cast<std::int64_t>(layers.size());
@@ -151,8 +149,8 @@ void MegatronReading::sharding() {
   if (take("overlap-moe-expert-parallel-comm") && is_set("model.num_moe_experts")) {
     only_estimated(
         "overlap-moe-expert-parallel-comm",
-        "a schedule that runs two microbatches at once to hide the experts' communication: it changes "
-        "time and memory");
+        "a schedule that hides the experts' communication behind another microbatch: it changes time and "
+        "memory");
     set("model.overlap_moe_expert_parallel_comm", "true");
   }
   if (take("use-distributed-optimizer")) set("model.zero_stage", "1");
