@@ -174,9 +174,10 @@ void MegatronReading::kind() {
 
 // Layers of Mamba's hybrids: a letter each, stages apart by |.
 void MegatronReading::state_space() {
-  const auto now = value("hybrid-layer-pattern"), before = value("hybrid-override-pattern");
-  const std::string text = now ? *now : before.value_or("");
-  const bool hybrid = !text.empty() && text != "null" && text != "None";
+  const char* const name = has("hybrid-layer-pattern") ? "hybrid-layer-pattern" : "hybrid-override-pattern";
+  take("hybrid-override-pattern");
+  const std::string text = value_unless_none(name).value_or("");
+  const bool hybrid = !text.empty();
   if (const GivenArgument* spec = find("spec")) {
     const std::string module = spec->values.empty() ? "" : spec->values.front();
     if (module == "local" || (hybrid && (module == "megatron.core.models.hybrid.hybrid_layer_specs" ||
@@ -186,7 +187,6 @@ void MegatronReading::state_space() {
       refuse("spec", "layers built by Python code");
   }
   if (!hybrid) return;
-  const char* const name = now ? "hybrid-layer-pattern" : "hybrid-override-pattern";
   if (text.find_first_not_of("M*-|") != std::string::npos)
     return refuse(name, "expected M (a state-space layer), * (attention), - (an MLP) and | (between stages)");
   only_estimated(name, "layers of a state-space model (Mamba)");
@@ -212,11 +212,7 @@ void MegatronReading::state_space() {
     set("model.pipeline_layers", yaml_list(parts));
   }
   for (const char* size : {"mamba-head-dim", "mamba-num-groups", "mamba-num-heads", "mamba-state-dim"})
-    if (const auto given = value(size); given && *given != "null" && *given != "None") {
-      std::string key = fmt::format("model.{}", size);
-      std::replace(key.begin(), key.end(), '-', '_');
-      set(key, *given);
-    }
+    if (const auto given = value_unless_none(size)) set(model_key(size), *given);
 }
 
 // Layers that predict further tokens.
@@ -398,16 +394,12 @@ void MegatronReading::latent_attention() {
         "--normalization RMSNorm and --disable-bias-linear");
   constexpr std::pair<const char*, const char*> kWidths[] = {
       {"kv-lora-rank", "32"}, {"qk-head-dim", "128"}, {"qk-pos-emb-head-dim", "64"}, {"v-head-dim", "128"}};
-  for (const auto& [name, otherwise] : kWidths) {
-    std::string key = fmt::format("model.{}", name);
-    std::replace(key.begin(), key.end(), '-', '_');
+  for (const auto& [name, otherwise] : kWidths)
     if (const auto width = value(name))
-      set(key, *width);
+      set(model_key(name), *width);
     else
-      set_default(key, otherwise);
-  }
-  if (const auto width = value("q-lora-rank"); width && *width != "null" && *width != "None")
-    set("model.q_lora_rank", *width);
+      set_default(model_key(name), otherwise);
+  if (const auto width = value_unless_none("q-lora-rank")) set("model.q_lora_rank", *width);
   if (value("rope-type").value_or("yarn") == "yarn") rope_scaling();
 }
 
@@ -425,11 +417,8 @@ void MegatronReading::linear_attention() {
     set("model.linear_attention_layers",
         yaml_list(indices_of(layer_list("linear-attention-freq", *freq), 1)));
   for (const char* name : {"linear-conv-kernel-dim", "linear-key-head-dim", "linear-value-head-dim",
-                           "linear-num-key-heads", "linear-num-value-heads"}) {
-    std::string key = fmt::format("model.{}", name);
-    std::replace(key.begin(), key.end(), '-', '_');
-    if (const auto width = value(name)) set(key, *width);
-  }
+                           "linear-num-key-heads", "linear-num-value-heads"})
+    if (const auto width = value(name)) set(model_key(name), *width);
 }
 
 void MegatronReading::activation() {

@@ -89,17 +89,15 @@ std::int64_t MegatronReading::steps_of(std::int64_t samples) const {
 
 // Types of what Adam keeps, and of gradients.
 void MegatronReading::state_types() {
-  const bool other = has("use-precision-aware-optimizer");
+  const bool aware = has("use-precision-aware-optimizer");
   for (const char* name : {"exp-avg-dtype", "exp-avg-sq-dtype", "main-params-dtype", "main-grads-dtype"}) {
     const auto type = value(name);
     if (!type || *type == "fp32") continue;
-    if (!other) {
+    if (!aware) {
       refuse(name, "Megatron-LM takes it with --use-precision-aware-optimizer only");
     } else if (*type == "bf16" || *type == "fp16" || *type == "fp8") {
-      std::string key = fmt::format("model.{}", name);
-      std::replace(key.begin(), key.end(), '-', '_');
       only_estimated(name, "optimizer state or gradients in fewer than 32 bits");
-      set(key, *type);
+      set(model_key(name), *type);
     } else {
       refuse(name, "expected fp32, bf16, fp16 or fp8");
     }

@@ -29,6 +29,12 @@ bool among(std::string_view list, std::string_view word) {
 
 }  // namespace
 
+std::string model_key(std::string_view argument) {
+  std::string key = fmt::format("model.{}", argument);
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
 MegatronReading::MegatronReading(MegatronCommand command, const MegatronOptions& options)
     : command_(std::move(command)), options_(options) {
   for (GivenArgument& a : command_.arguments)
@@ -51,6 +57,12 @@ std::optional<std::string> MegatronReading::value(std::string_view name) {
   if (!take(name)) return {};
   const auto& values = find(name)->values;
   return values.empty() ? std::string() : values.front();
+}
+
+std::optional<std::string> MegatronReading::value_unless_none(std::string_view name) {
+  auto given = value(name);
+  if (given == "null" || given == "None") given.reset();
+  return given;
 }
 
 std::int64_t MegatronReading::whole_of(const GivenArgument& a) const {

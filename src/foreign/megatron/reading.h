@@ -107,6 +107,8 @@ class MegatronReading {
   void needs(std::string problem) { needs_.push_back(std::move(problem)); }
   bool open(std::string_view name);
 
+  // As value(), without Python's and YAML's words for nothing.
+  std::optional<std::string> value_unless_none(std::string_view name);
   std::vector<std::int64_t> layer_list(std::string_view name, const std::string& text) const;
 
   MegatronCommand command_;
@@ -119,6 +121,9 @@ class MegatronReading {
   std::vector<std::string> refused_, unknown_, missing_, needs_, defaults_;
   std::vector<std::string> refused_names_;
 };
+
+// "model.mamba_head_dim" of "mamba-head-dim".
+std::string model_key(std::string_view argument);
 
 // "[0]*3+[1]*58", "([1]*2+[0])*4": a list as Megatron evaluates it. UsageError: something else.
 std::vector<std::int64_t> megatron_list(std::string_view name, std::string_view text);

@@ -254,9 +254,8 @@ class MegatronWriting {
     key("tensor-model-parallel-size", "model.tensor_model_parallel_size");
     key("pipeline-model-parallel-size", "model.pipeline_model_parallel_size");
     const std::int64_t chunks = whole("model.virtual_pipeline_model_parallel_size", 1);
-    if (!text("model.hybrid_override_pattern").empty()) {
-      // its pattern says where stages end
-    } else if (given("model.pipeline_layers")) {
+    const bool hybrid = !text("model.hybrid_override_pattern").empty();  // its pattern says where stages end
+    if (!hybrid && given("model.pipeline_layers")) {
       // E embedding, t a layer, L loss; stages are parted by bars.
       std::string parts;
       for (const std::string& n : items("model.pipeline_layers"))
@@ -264,7 +263,7 @@ class MegatronWriting {
       const std::int64_t further = whole("model.mtp_num_layers", 0);
       if (further > 0) parts += fmt::format("m*{}", further);
       put("pipeline-model-parallel-layout", parts + "L");
-    } else {
+    } else if (!hybrid) {
       if (chunks > 1) put("num-virtual-stages-per-pipeline-rank", std::to_string(chunks));
       flag(on("model.account_for_embedding_in_pipeline_split"), "account-for-embedding-in-pipeline-split");
       flag(on("model.account_for_loss_in_pipeline_split"), "account-for-loss-in-pipeline-split");
@@ -315,7 +314,7 @@ class MegatronWriting {
     if (on("model.cpu_offloading")) key("cpu-offloading-num-layers", "model.cpu_offloading_num_layers");
   }
 
-  // The letters of a hybrid's layers, with bars between its chunks where Megatron would not cut it so itself.
+  // The letters of a hybrid's layers, with bars between the chunks of the pipeline.
   std::string pattern_of_stages() const {
     const std::string pattern = text("model.hybrid_override_pattern");
     std::vector<std::string> parts = items("model.pipeline_layers");
@@ -342,16 +341,16 @@ class MegatronWriting {
     flag(on("model.overlap_moe_expert_parallel_comm"), "overlap-moe-expert-parallel-comm");
     if (whole("model.num_distributed_optimizer_instances", 1) > 1)
       key("num-distributed-optimizer-instances", "model.num_distributed_optimizer_instances");
-    bool other = false;
+    bool aware = false;
     for (const auto& [name, path] : {std::pair("exp-avg-dtype", "model.exp_avg_dtype"),
                                      std::pair("exp-avg-sq-dtype", "model.exp_avg_sq_dtype"),
                                      std::pair("main-params-dtype", "model.main_params_dtype"),
                                      std::pair("main-grads-dtype", "model.main_grads_dtype")}) {
       if (!given(path) || is(path, "fp32")) continue;
       key(name, path);
-      other = true;
+      aware = true;
     }
-    flag(other, "use-precision-aware-optimizer");
+    flag(aware, "use-precision-aware-optimizer");
     if (text("model.hybrid_override_pattern").empty()) return;
     put("hybrid-layer-pattern", pattern_of_stages());
     key("mamba-state-dim", "model.mamba_state_dim");
