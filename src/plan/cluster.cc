@@ -179,13 +179,10 @@ void declare(config::Section<Cluster>& s) {
 
 namespace {
 
-// "; the nearest are …", or "".
-std::string nearest_text(std::span<const Cluster> clusters, const std::string& device) {
-  const auto near = near_devices(clusters, device);
-  return near.empty() ? "" : fmt::format("; the nearest {}", fmt::join(near, ", "));
-}
+constexpr const char* kOtherDevices =
+    "Another device: write its datasheet into a file like those of configs/clusters";
 
-// The name of a device where a cluster is expected.
+// ConfigError for the name of a device where that of a cluster is expected.
 void refuse_device(const std::string& name, const fs::path& directory) {
   std::error_code error;
   if (name.find('/') != std::string::npos || fs::exists(name, error) ||
@@ -197,11 +194,9 @@ void refuse_device(const std::string& name, const fs::path& directory) {
   const auto near = near_devices(clusters, name);
   if (near.empty() || !nearest(name, names).empty()) return;  // the list of names says it
   fail<ConfigError>(
-      "no cluster '{}': it is not a file, nor among configs/clusters. Devices of such a name: {}. Another "
-      "one: "
-      "write its "
-      "datasheet into a file like those of configs/clusters",
-      name, fmt::join(near, ", "));
+      "no cluster '{}': it is neither a file nor a name in configs/clusters. Devices with such a name: {}. "
+      "{}",
+      name, fmt::join(near, ", "), kOtherDevices);
 }
 
 }  // namespace
@@ -241,11 +236,10 @@ const Cluster& find_device(std::span<const Cluster> clusters, const std::string&
   if (best) return *best;
   std::string known;
   for (const Cluster& cluster : clusters) known += (known.empty() ? "" : ", ") + cluster.device.name;
-  fail<ConfigError>(
-      "device '{}' is not known, and is not taken as a similar one{}. Known are {}. Another device: write "
-      "its "
-      "datasheet into a file like those of configs/clusters",
-      device, nearest_text(clusters, device), known);
+  const auto near = near_devices(clusters, device);
+  fail<ConfigError>("device '{}' is not known, and is not taken as a similar one{}{}. Known are {}. {}",
+                    device, near.empty() ? "" : "; the nearest ", fmt::join(near, ", "), known,
+                    kOtherDevices);
 }
 
 }  // namespace stoa::plan

@@ -22,16 +22,13 @@ std::string model_of(std::string_view name) {
   return out;
 }
 
-// 0: the same; 1: a letter is another, or there is one more; 2: anything else.
+// 0: the same; 1: one letter differs or is missing; 2: anything else.
 int difference(const std::string& a, const std::string& b) {
   if (a == b) return 0;
   const auto [left, right] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   const std::string rest_a(left, a.end()), rest_b(right, b.end());
-  const auto behind = [](const std::string& rest) { return rest.empty() ? rest : rest.substr(1); };
-  const bool near = a.size() == b.size()       ? behind(rest_a) == behind(rest_b)
-                    : a.size() == b.size() + 1 ? behind(rest_a) == rest_b
-                                               : b.size() == a.size() + 1 && rest_a == behind(rest_b);
-  return near ? 1 : 2;
+  const auto tail = [](const std::string& rest) { return rest.substr(rest.empty() ? 0 : 1); };
+  return tail(rest_a) == tail(rest_b) || tail(rest_a) == rest_b || rest_a == tail(rest_b) ? 1 : 2;
 }
 
 }  // namespace

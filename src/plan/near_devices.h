@@ -9,7 +9,7 @@
 
 namespace stoa::plan {
 
-// The nearest first, at most three: "H20-SXM-96GB (--cluster hgx-h20)". Empty: none is near.
+// The nearest first, at most four: "H20-SXM-96GB (--cluster hgx-h20)". Empty: none is near.
 std::vector<std::string> near_devices(std::span<const Cluster> clusters, const std::string& name);
 
 }  // namespace stoa::plan
