@@ -225,8 +225,7 @@ LayerTime LayerModel::layer(bool experts) const {
   // the same way.
   if (w_.cp > 1) {
     const CommGroup context{w_.cp, w_.tp};
-    const double pass = (m.single_branches() ? m.softmax_share() : 1) *
-                        comm_.all_gather(2 * 2 * n * real(w_.cp) * kv_all, context);
+    const double pass = m.attention_share() * comm_.all_gather(2 * 2 * n * real(w_.cp) * kv_all, context);
     out.forward.context = visible(pass, core, 0.1);
     out.backward_input.context = visible(2 * pass, core_backward, 0.1);
   }
@@ -238,7 +237,7 @@ LayerTime LayerModel::layer(bool experts) const {
     case Recompute::kSelective:
       out.again.attention = core;
       if (!w_.modules.named || w_.modules.up_projections) out.again.linear = from_latents;
-      if (w_.modules.named) out.again.linear += repeated_products(experts, forward, before_ffn, shared);
+      if (w_.modules.named) out.again.linear += repeated_products(experts, forward - before_ffn, shared);
       break;
     case Recompute::kOperators:
       out.again.linear = 0.5 * out.forward.linear;
@@ -256,10 +255,11 @@ LayerTime LayerModel::layer(bool experts) const {
   return out;
 }
 
-// Products of the parts that selective recomputation names, of the forward ones.
-double LayerModel::repeated_products(bool experts, double all, double before_ffn, double shared) const {
-  if (!experts) return w_.modules.mlp ? all - before_ffn : 0;
-  return w_.modules.experts ? all - before_ffn : w_.modules.shared_experts ? shared : 0;
+// Seconds of the forward products that selective recomputation computes again by name, of those of the MLP or
+// the experts and those of the shared experts among them.
+double LayerModel::repeated_products(bool experts, double ffn, double shared) const {
+  if (experts ? w_.modules.experts : w_.modules.mlp) return ffn;
+  return experts && w_.modules.shared_experts ? shared : 0;
 }
 
 // A layer, the projection of two streams to one before it, and the head.

@@ -42,7 +42,7 @@ class LayerModel {
   LayerTime layer(bool experts) const;
   void exchange(LayerTime& out) const;                        // of tokens with their experts
   KindTime linear(double rows, double in, double out) const;  // one product
-  double repeated_products(bool experts, double all, double before_ffn, double shared) const;
+  double repeated_products(bool experts, double ffn, double shared) const;
   double bytes(double count) const { return count / memory_; }
 
   const Workload& w_;

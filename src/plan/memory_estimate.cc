@@ -68,10 +68,7 @@ double activation_bytes(const Workload& w, bool experts) {
   const bool small = keeps_fp8(w);
   const double outside =
       m.branches() * ((small ? 4 : 8) + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
-  // Layers with linear attention count as those with softmax attention.
-  const double softmax = m.single_branches() ? m.softmax_share() : 1;
-  const double attention =
-      softmax * attention_bytes(w) + (m.state_layers > 0 ? m.state_share() * state_bytes(w) : 0);
+  const double attention = m.attention_share() * attention_bytes(w) + m.state_share() * state_bytes(w);
   const double width = real(experts ? m.expert_ffn : m.ffn) / t;
   const double rows = experts ? n * real(m.top_k) * w.declared_load() : n;
   // Experts and shared experts, with copies of the tokens. In 8 bits without what the activation gives.
@@ -84,7 +81,8 @@ double activation_bytes(const Workload& w, bool experts) {
     ffn += copies +
            (named && w.modules.shared_experts ? 0 : n * inner * real(m.shared_ffn) / real(m.expert_ffn));
   const bool unfused = w.software.attention == AttentionKernel::kUnfused;
-  const double scores = unfused && w.recompute != Recompute::kSelective ? softmax * score_bytes(w) : 0;
+  const double scores =
+      unfused && w.recompute != Recompute::kSelective ? m.attention_share() * score_bytes(w) : 0;
   double all = outside + attention + m.mlp_share() * ffn + scores;
   if (w.recompute == Recompute::kOperators) all = 0.55 * all;
   if (w.recompute == Recompute::kFull)
@@ -93,7 +91,7 @@ double activation_bytes(const Workload& w, bool experts) {
 }
 
 double layer_activation_bytes(const Workload& w) {
-  const double with_experts = w.model.layers > 0 ? real(w.model.expert_layers) / real(w.model.layers) : 0;
+  const double with_experts = w.model.expert_share();
   return (1 - with_experts) * activation_bytes(w, false) +
          (with_experts > 0 ? with_experts * activation_bytes(w, true) : 0);
 }
@@ -117,45 +115,44 @@ PaperActivations paper_activations(const Workload& w) {
   return out;
 }
 
+RankParameters rank_parameters(const Workload& w, double layers, bool first, bool last, double embedding,
+                               double head) {
+  const ModelShape& m = w.model;
+  const double t = real(w.tp), experts = m.expert_parameters(), further = last ? real(m.mtp_layers) : 0;
+  const double share = m.expert_share();
+  // The layers that predict further tokens are like the last one.
+  const double with_experts = layers * share + (share > 0 ? further : 0);
+  RankParameters out;
+  out.expert = with_experts * experts / real(w.expert_degree() * w.ep);
+  out.dense = (layers * (1 - share) * m.layer_parameters(false) +
+               (share > 0 ? layers * share * (m.layer_parameters(true) - experts) : 0) +
+               further * (m.mtp_parameters() - (share > 0 ? experts : 0))) /
+              t;
+  // They read the embedding, too.
+  const bool embeds_again = further > 0 && !first && !m.tied;
+  out.vocabulary = real(m.vocabulary * m.hidden) / t *
+                   ((first || embeds_again ? embedding : 0) + (last && !(first && m.tied) ? head : 0));
+  if (first && m.positions) out.positions = embedding * real(m.sequence * m.hidden);
+  return out;
+}
+
 MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   const ModelShape& m = w.model;
   MemorySplit out;
   const double layers = real(w.layers_of_ranks()[static_cast<std::size_t>(stage)]),
                backward = real(w.backward_layers_of_ranks()[static_cast<std::size_t>(stage)]);
   const double t = real(w.tp), h = real(m.hidden), n = tokens(w);
-  const double with_experts = m.layers > 0 ? real(m.expert_layers) / real(m.layers) : 0;
   const bool first = stage == 0, last = stage == w.head_rank();
-  const double vocabulary = real(m.vocabulary) * h / t;
-  // All weights, or those that are trained.
-  struct Weights {
-    double dense = 0, expert = 0;
-  };
-  const auto weights = [&](double of_layers, double embedding, double head) {
-    Weights held{of_layers * (1 - with_experts) * m.layer_parameters(false) / t};
-    if (with_experts > 0) {
-      const double experts = real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2);
-      held.expert = of_layers * with_experts * experts / real(w.expert_degree() * w.ep);
-      held.dense += of_layers * with_experts * (m.layer_parameters(true) - experts) / t;
-    }
-    if (first) held.dense += embedding * (vocabulary + (m.positions ? real(m.sequence) * h : 0));
-    if (last && !(first && m.tied)) held.dense += head * vocabulary;
-    if (last && m.mtp_layers > 0) {  // with the embedding, whose rows the further layers read, too
-      const bool of_experts = m.expert_layers > 0;
-      const double experts = of_experts ? real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2) : 0;
-      held.expert += real(m.mtp_layers) * experts / real(w.expert_degree() * w.ep);
-      held.dense +=
-          real(m.mtp_layers) * (m.mtp_parameters() - experts) / t + (first || m.tied ? 0 : vocabulary);
-    }
-    return held;
-  };
-  const Weights all = weights(layers, 1, 1),
-                trained = weights(backward * w.trained.layers, w.trained.embedding, w.trained.head);
+  const RankParameters all = rank_parameters(w, layers, first, last),
+                       trained = rank_parameters(w, backward * w.trained.layers, first, last,
+                                                 w.trained.embedding, w.trained.head);
 
   const double shard = real(w.ranks_of_shards());
-  const double expert_shard = std::max(1.0, shard * t / real(w.expert_degree() * w.ep));
-  const auto cut = [&](const Weights& of, int stage_from, double bytes) {
-    return w.zero_stage >= stage_from ? bytes * (of.dense / shard + of.expert / expert_shard)
-                                      : bytes * (of.dense + of.expert);
+  const double expert_shard = w.expert_replicas(w.ranks_of_shards());
+  const auto cut = [&](const RankParameters& of, int stage_from, double bytes) {
+    const double dense = of.dense + of.vocabulary + of.positions;
+    return w.zero_stage >= stage_from ? bytes * (dense / shard + of.expert / expert_shard)
+                                      : bytes * (dense + of.expert);
   };
   const bool full = w.format == Format::kFp32;
   out.weights = cut(all, 3, full ? 4 : 2);
@@ -188,10 +185,10 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   kept.recompute = Recompute::kNone;
   if (w.recompute == Recompute::kFull || w.recompute == Recompute::kSelective)
     out.working =
-        activation_bytes(kept, with_experts > 0) - (w.recompute == Recompute::kSelective ? per_layer : 0);
+        activation_bytes(kept, m.expert_layers > 0) - (w.recompute == Recompute::kSelective ? per_layer : 0);
   out.working += 4 * n * h;  // gradient of the residual stream, in and out
   out.overhead = w.software.memory_context_gb * 1e9 + w.software.memory_fragmentation * out.activations;
-  if (w.zero_stage >= 3) out.working += 2 * 3 * m.layer_parameters(with_experts > 0) / t;
+  if (w.zero_stage >= 3) out.working += 2 * 3 * m.layer_parameters(m.expert_layers > 0) / t;
   return out;
 }
 

@@ -38,6 +38,16 @@ struct PaperActivations {
 };
 PaperActivations paper_activations(const Workload& w);
 
+// Parameters of a rank with so many layers: all of them, or what is trained of them, where `embedding` and
+// `head` are the shares of the two that are.
+struct RankParameters {
+  double dense = 0, expert = 0;
+  double vocabulary = 0;  // of embedding and head
+  double positions = 0;
+};
+RankParameters rank_parameters(const Workload& w, double layers, bool first, bool last, double embedding = 1,
+                               double head = 1);
+
 // Bytes of pipeline rank `stage`.
 MemorySplit stage_memory(const Workload& w, std::int64_t stage);
 // Bytes of the pipeline rank that needs most; `stage` gets its number.

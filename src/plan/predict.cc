@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "plan/error_band.h"
 #include "plan/layer_time.h"
+#include "plan/memory_estimate.h"
 #include "plan/offload_time.h"
 #include "plan/pipeline_time.h"
 #include "plan/workload.h"
@@ -13,36 +14,11 @@
 namespace stoa::plan {
 namespace {
 
-// Parameters of a pipeline rank, split as memory_estimate splits them.
-struct Parameters {
-  double dense = 0, expert = 0, vocabulary = 0;
-};
-
-// Those of a rank with `layers` layers, or what is trained of them.
-Parameters parameters_of(const Workload& w, double layers, bool first, bool last, double embedding = 1,
-                         double head = 1) {
-  const ModelShape& m = w.model;
-  const double t = real(w.tp), share = real(m.expert_layers) / real(m.layers);
-  Parameters out;
-  const double further = last ? real(m.mtp_layers) : 0;
-  layers += further;
-  const double experts = real(m.experts) * real(m.hidden * m.expert_ffn) * (m.gated ? 3 : 2);
-  out.dense = layers *
-              ((1 - share) * m.layer_parameters(false) +
-               (share > 0 ? share * (m.layer_parameters(true) - experts) : 0)) /
-              t;
-  out.expert = share > 0 ? layers * share * experts / real(w.expert_degree() * w.ep) : 0;
-  out.dense += further * real(2 * m.hidden * m.hidden) / t;
-  double tables = (first ? embedding : 0) + (last && !(first && m.tied) ? head : 0);
-  if (further > 0 && !first && !m.tied) tables += embedding;
-  out.vocabulary = real(m.vocabulary * m.hidden) / t * tables;
-  return out;
-}
-
 // Reductions of gradients and gathers of parameters that are not hidden in a step. `n`: those that are
 // trained.
-double data_seconds(const Workload& w, const Constants& k, const CollectiveTime& comm, const Parameters& all,
-                    const Parameters& n, const StageTime& stage, double microbatches, double layers) {
+double data_seconds(const Workload& w, const Constants& k, const CollectiveTime& comm,
+                    const RankParameters& all, const RankParameters& n, const StageTime& stage,
+                    double microbatches, double layers) {
   const Software& s = w.software;
   const std::int64_t replicas = w.dp * w.cp;
   const std::int64_t stride = w.replica_stride();
@@ -90,7 +66,7 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
   return hidden(s.overlap_gradients, reduce, backward) + hidden(s.overlap_parameters, gather, stage.forward);
 }
 
-double optimizer_seconds(const Workload& w, const Cluster& c, const Constants& k, const Parameters& n) {
+double optimizer_seconds(const Workload& w, const Cluster& c, const Constants& k, const RankParameters& n) {
   const double replicas = w.zero_stage > 0 ? real(w.ranks_of_shards()) : 1;
   const double dense = n.dense + n.vocabulary;
   const double sharded = dense / replicas + n.expert / std::max(1.0, replicas / real(w.ep));
@@ -242,7 +218,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
                                                                  : LayerTime{},
                   expert =
                       w.model.expert_layers > 0 ? trained(model.experts(), w.trained.layers) : LayerTime{};
-  const double share = real(w.model.expert_layers) / real(w.model.layers);
+  const double share = w.model.expert_share();
   const LayerTime embedding = trained(model.embedding(), w.trained.embedding),
                   head = trained(model.head(), w.trained.head);
   const double further = real(w.model.mtp_layers);
@@ -320,8 +296,9 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
     const StageTime& stage = stages[static_cast<std::size_t>(rank)];
     const double trained_layers = real(backward_of_ranks[static_cast<std::size_t>(rank)]) * w.trained.layers;
     const bool first = rank == 0, ends = rank == last;
-    const Parameters all = parameters_of(w, real(stage.layers), first, ends),
-                     own = parameters_of(w, trained_layers, first, ends, w.trained.embedding, w.trained.head);
+    const RankParameters all = rank_parameters(w, real(stage.layers), first, ends),
+                         own = rank_parameters(w, trained_layers, first, ends, w.trained.embedding,
+                                               w.trained.head);
     data = std::max(data, data_seconds(w, k, comm, all, own, stage, microbatches, real(stage.layers)));
     optimizer = std::max(optimizer, optimizer_seconds(w, c, k, own));
   }

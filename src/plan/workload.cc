@@ -35,7 +35,7 @@ double state_parameters(const ModelShape& m) {
 
 double attention_parameters(const ModelShape& m) {
   return m.softmax_share() * softmax_parameters(m) + m.linear_share() * linear_attention_parameters(m) +
-         (m.state_layers > 0 ? m.state_share() * state_parameters(m) : 0);
+         m.state_share() * state_parameters(m);
 }
 
 double ffn_parameters(const ModelShape& m, std::int64_t width) {
@@ -63,6 +63,10 @@ double ModelShape::active_layer_parameters(bool with_experts) const {
   return rest + (with_experts ? gated_experts(*this, top_k) : mlp_share() * ffn_parameters(*this, ffn));
 }
 
+double ModelShape::expert_parameters() const {
+  return static_cast<double>(experts) * ffn_parameters(*this, expert_ffn);
+}
+
 double ModelShape::embedding_parameters() const {
   return static_cast<double>((vocabulary + (positions ? sequence : 0)) * hidden);
 }
@@ -75,7 +79,7 @@ double ModelShape::mtp_parameters() const {
 double ModelShape::parameters() const {
   return static_cast<double>(expert_layers) * layer_parameters(true) +
          static_cast<double>(layers - expert_layers) * layer_parameters(false) + embedding_parameters() +
-         (mtp_layers > 0 ? static_cast<double>(mtp_layers) * mtp_parameters() : 0) +
+         static_cast<double>(mtp_layers) * mtp_parameters() +
          (tied ? 0.0 : static_cast<double>(vocabulary * hidden)) + static_cast<double>(2 * hidden);
 }
 
@@ -378,21 +382,19 @@ double backward_share(const Workload& w) {
 
 // Weights that are applied to a token, without norms and head.
 double weights_of_layers(const ModelShape& m) {
-  const double layers = static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
-                        static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
-                        static_cast<double>(m.layers) * small_parameters(m);
-  if (m.mtp_layers == 0) return layers;
-  return layers + static_cast<double>(m.mtp_layers) *
-                      (m.active_layer_parameters(m.expert_layers > 0) - small_parameters(m) +
-                       static_cast<double>(2 * m.hidden * m.hidden));
+  return static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
+         static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
+         static_cast<double>(m.layers) * small_parameters(m) +
+         static_cast<double>(m.mtp_layers) *
+             (m.active_layer_parameters(m.expert_layers > 0) - small_parameters(m) +
+              static_cast<double>(2 * m.hidden * m.hidden));
 }
 
 // Half of the FLOPs of a token's scores and values in `layers` layers of softmax attention, and of the states
 // of state-space layers.
 double core_products(const ModelShape& m, double layers) {
-  const double softmax = layers * static_cast<double>(m.heads * m.head_size * m.sequence);
-  if (m.state_layers == 0) return softmax;
-  return softmax + static_cast<double>(m.state_layers) * state_products(m);
+  return layers * static_cast<double>(m.heads * m.head_size * m.sequence) +
+         static_cast<double>(m.state_layers) * state_products(m);
 }
 
 }  // namespace

@@ -50,9 +50,8 @@ struct ModelShape {
   bool expert_padding = false;
   std::optional<std::int64_t> window;
 
-  double linear_share() const {
-    return layers > 0 ? static_cast<double>(linear_layers) / static_cast<double>(layers) : 0;
-  }
+  double linear_share() const { return share(linear_layers); }
+  double expert_share() const { return share(expert_layers); }
   bool single_branches() const { return state_layers + attention_layers + mlp_layers > 0; }
   // Shares of the layers that have softmax attention, a state-space layer, an MLP; half of the branches of a
   // transformer's layer, or all.
@@ -60,6 +59,8 @@ struct ModelShape {
     return single_branches() ? attention_layers : layers - linear_layers;
   }
   double softmax_share() const { return single_branches() ? share(attention_layers) : 1 - linear_share(); }
+  // Of either kind: where linear attention counts as softmax attention does.
+  double attention_share() const { return single_branches() ? share(attention_layers) : 1; }
   double state_share() const { return share(state_layers); }
   double mlp_share() const { return single_branches() ? share(mlp_layers) : 1; }
   double branches() const { return single_branches() ? 0.5 : 1; }
@@ -71,6 +72,7 @@ struct ModelShape {
   // For the average layer, if layers differ in attention or have one branch.
   double layer_parameters(bool with_experts) const;         // all experts
   double active_layer_parameters(bool with_experts) const;  // applied to a token
+  double expert_parameters() const;                         // of all experts of a layer, without shared ones
   double embedding_parameters() const;                      // without the head
   double mtp_parameters() const;                            // of one of its layers
   double parameters() const;
@@ -138,6 +140,10 @@ struct Workload {
   std::int64_t expert_degree() const { return expert_tp > 0 ? expert_tp : tp; }  // that splits an expert
   std::int64_t ranks_of_shards() const {
     return shard_ranks > 0 ? shard_ranks : std::max<std::int64_t>(1, dp * cp / optimizer_instances);
+  }
+  // Ranks that hold the same experts, where `ranks` replicas hold the same dense weights.
+  double expert_replicas(std::int64_t ranks) const {
+    return std::max(1.0, static_cast<double>(ranks * tp) / static_cast<double>(expert_degree() * ep));
   }
   // Ranks from one to the next of a group.
   std::int64_t replica_stride() const { return tp * (replicas_outermost ? pp : 1); }
