@@ -244,6 +244,21 @@ TEST(Estimated, PlacesOfRanksGroupsOfReplicasAndTwoMicrobatches) {
               9.0 / 8, 1e-6);
 }
 
+// Experts that tensor ranks do not split are held by as many more replicas, which share their state.
+TEST(Estimated, ReplicasOfExpertsThatTensorRanksDoNotSplit) {
+  Workload split = sixteen_stages(deepseek_v3());
+  split.tp = split.ep = split.dp = 8;
+  split.zero_stage = 3;
+  Workload whole = split;
+  whole.expert_tp = 1;
+  EXPECT_NEAR(predict(whole, h100(), {}).time.optimizer / predict(split, h100(), {}).time.optimizer, 1, 1e-9);
+  EXPECT_NEAR(stage_memory(whole, 8).optimizer / stage_memory(split, 8).optimizer, 1, 1e-9);
+  split.zero_stage = whole.zero_stage = 1;
+  split.software.overlap_gradients = whole.software.overlap_gradients = false;
+  EXPECT_GT(predict(whole, h100(), {}).time.data, 1.5 * predict(split, h100(), {}).time.data)
+      << "whose experts have one replica, and no gradients to add";
+}
+
 TEST(Estimated, WhatIsLackingIsNamed) {
   Planned c = deepseek_v3();
   EXPECT_TRUE(model::only_estimated(c.estimated).empty());

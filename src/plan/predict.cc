@@ -23,7 +23,7 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
   const std::int64_t replicas = w.dp * w.cp;
   const std::int64_t stride = w.replica_stride();
   const CommGroup group{replicas, stride};
-  const CommGroup experts{std::max<std::int64_t>(1, replicas / w.ep), stride * w.ep};
+  const CommGroup experts{static_cast<std::int64_t>(w.expert_replicas(replicas)), w.expert_stride()};
   const double exposed = k[Constant::kDataExposed];
   const double dense = n.dense + n.vocabulary, g = std::min(4.0, s.gradient_bytes);
   const auto hidden = [&](bool overlap, double time, double work) {
@@ -49,8 +49,8 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
   if (w.optimizer_instances > 1) {
     const std::int64_t ranks = w.ranks_of_shards();
     // Within a group of replicas; what each then holds of the gradients between the groups.
-    const std::int64_t of_experts = std::max<std::int64_t>(1, ranks / w.ep);
-    const CommGroup shards{ranks, stride}, expert_shards{of_experts, stride * w.ep},
+    const auto of_experts = static_cast<std::int64_t>(w.expert_replicas(ranks));
+    const CommGroup shards{ranks, stride}, expert_shards{of_experts, w.expert_stride()},
         copies{replicas / ranks, stride * ranks};
     const auto sharded = [&](double of_dense, double of_expert) {
       return comm.all_gather(of_dense, shards) + comm.all_gather(of_expert, expert_shards);
@@ -67,9 +67,10 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
 }
 
 double optimizer_seconds(const Workload& w, const Cluster& c, const Constants& k, const RankParameters& n) {
-  const double replicas = w.zero_stage > 0 ? real(w.ranks_of_shards()) : 1;
   const double dense = n.dense + n.vocabulary;
-  const double sharded = dense / replicas + n.expert / std::max(1.0, replicas / real(w.ep));
+  const double sharded =
+      w.zero_stage > 0 ? dense / real(w.ranks_of_shards()) + n.expert / w.expert_replicas(w.ranks_of_shards())
+                       : dense + n.expert;
   const double local = w.zero_stage >= 3 ? sharded : dense + n.expert;
   const double bandwidth = c.device.memory_bandwidth_gbs * 1e9 * k[Constant::kMemory];
   return (k[Constant::kOptimizer] * sharded + 6 * local) / bandwidth;

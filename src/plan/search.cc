@@ -431,8 +431,8 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
     const std::int64_t value = w.*d.value;
     std::int64_t below = value - 1, above = value + 1;
     const auto unfit = [&](std::int64_t other) {
-      return devices % other != 0 || (d.value == &Workload::tp &&
-                                      (w.model.heads % other != 0 || leaves_nodes(cluster, devices, other)));
+      return devices % other != 0 || (d.value == &Workload::tp && (!splits_heads(w.model, other) ||
+                                                                   leaves_nodes(cluster, devices, other)));
     };
     while (below > 1 && unfit(below)) --below;
     while (above <= devices && unfit(above)) ++above;

@@ -56,6 +56,10 @@ bool takes_microbatches(const std::string& schedule, std::int64_t stages, std::i
   return true;
 }
 
+bool splits_heads(const ModelShape& model, std::int64_t tensor) {
+  return model.heads % tensor == 0 && model.state_heads % tensor == 0 && model.state_groups % tensor == 0;
+}
+
 bool leaves_nodes(const Cluster& cluster, std::int64_t devices, std::int64_t group) {
   const std::int64_t node = std::max(cluster.links.devices_per_island, cluster.links.devices_per_node);
   return devices > node && group < node && node % group != 0;
@@ -70,8 +74,7 @@ class Layouts {
   std::vector<Workload> list() {
     const ModelShape& m = r_.workload.model;
     for (const std::int64_t tp : divisors(r_.devices)) {
-      if (m.heads % tp != 0 || m.state_heads % tp != 0 || m.state_groups % tp != 0) continue;
-      if (!allowed(r_.space.tensor, tp)) continue;
+      if (!splits_heads(m, tp) || !allowed(r_.space.tensor, tp)) continue;
       if (r_.space.tensor.empty() && (tp > std::max<std::int64_t>(8, cluster_.links.devices_per_island) ||
                                       leaves_nodes(cluster_, r_.devices, tp)))
         continue;

@@ -32,6 +32,9 @@ bool takes_chunks(const std::string& schedule);
 // Whether the generator supports this number of microbatches.
 bool takes_microbatches(const std::string& schedule, std::int64_t stages, std::int64_t microbatches);
 
+// Whether `tensor` ranks split the heads, those of state-space layers and their groups evenly.
+bool splits_heads(const ModelShape& model, std::int64_t tensor);
+
 // Whether groups of `group` consecutive ranks, each of which would fit into a node, do not fill nodes: some
 // of them then have ranks in two.
 bool leaves_nodes(const Cluster& cluster, std::int64_t devices, std::int64_t group);

@@ -147,6 +147,7 @@ struct Workload {
   }
   // Ranks from one to the next of a group.
   std::int64_t replica_stride() const { return tp * (replicas_outermost ? pp : 1); }
+  std::int64_t expert_stride() const { return expert_degree() * ep * (replicas_outermost ? pp : 1); }
   std::int64_t stage_stride() const { return tp * cp * (replicas_outermost ? 1 : dp); }
   std::int64_t microbatches() const { return global_batch / (dp * micro_batch); }
   double tokens() const { return static_cast<double>(global_batch * model.sequence); }
