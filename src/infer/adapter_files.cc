@@ -11,8 +11,10 @@
 #include "ckpt/shard_io.h"
 #include "infer/adapter_values.h"
 #include "infer/prompt_table.h"
+#include "model/adapter_targets.h"
 #include "model/huggingface/adapter_config.h"
 #include "model/huggingface/adapter_tensors.h"
+#include "model/huggingface/bottleneck_files.h"
 #include "nn/low_rank_rows.h"
 #include "nn/rescaled.h"
 
@@ -70,32 +72,31 @@ void name_layers(model::LoraConfig& c, const std::vector<model::LinearModule>& a
   }
 }
 
-// AdapterHub names the layers without bottlenecks, from 0; here those with them are named, from 1.
+// AdapterHub names the layers without a bottleneck, layer_selection those with one.
 void select_layers(model::BottleneckConfig& c, std::int64_t layers) {
-  if (c.leave_out.empty()) return;
-  for (std::int64_t layer = 0; layer < layers; ++layer)
+  for (std::int64_t layer = 0; layer < layers && !c.leave_out.empty(); ++layer)
     if (std::find(c.leave_out.begin(), c.leave_out.end(), layer) == c.leave_out.end())
       c.layer_selection.push_back(layer + 1);
 }
 
-// Ends of the names of a branch's first matrix.
-constexpr std::string_view kBranchEnds[]{".lora_A.weight", nn::LowRankRows::kA};
-
-// The module that has the branch to which a tensor belongs as its first matrix; "": it is another tensor.
-std::string branched_module(const std::string& name) {
-  for (const std::string_view end : kBranchEnds)
-    if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
-  return "";
+// The paths of the modules that have a branch.
+std::set<std::string> branch_paths(const std::map<std::string, FileValues>& values) {
+  std::set<std::string> out;
+  for (const auto& [name, tensor] : values)
+    for (const std::string_view end : {".lora_A.weight", nn::LowRankRows::kA})
+      if (name.ends_with(end)) out.insert(name.substr(0, name.size() - end.size()));
+  return out;
 }
 
-// PEFT writes the embedding and the head whole where the vocabulary has grown, without saying so.
+// PEFT writes the embedding and the head whole where the vocabulary has grown, without saying so. `adapted`:
+// the paths of modules with a branch.
 void save_token_matrices(model::PeftConfig& c, const model::ModelSpec& base, const hf::Family& family,
-                         const std::map<std::string, FileValues>& values) {
-  // These, or branches, are all that has changed.
+                         const std::map<std::string, FileValues>& values,
+                         const std::set<std::string>& adapted) {
+  // Where rows or branches of the two are trained, nothing else of them has changed.
   if (!c.trainable_token_indices.empty()) return;
   for (const model::LinearModule& module : model::token_modules(base, family))
-    for (const std::string_view end : kBranchEnds)
-      if (values.contains(module.path + std::string(end))) return;
+    if (adapted.contains(module.path)) return;
   for (const hf::Tensor& tensor : hf::tensors(base, family)) {
     if (!hf::is_token_matrix(tensor.parts.front().name) || !values.contains(tensor.name)) continue;
     const std::string path = tensor.name.substr(0, tensor.name.rfind('.'));
@@ -115,13 +116,11 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
   config.peft.base_model_type = std::string(model_type);
   if (config.peft.is_lora()) {
     // Which modules have a branch, the tensors say.
-    std::set<std::string> targets;
     const hf::Family& family = hf::family_for(model_type, base.config);
     const std::map<std::string, FileValues> held = read_adapter_values(directory, base, family);
     name_layers(config.peft.lora, model::linear_modules(base, family), held);
-    for (const auto& [name, values] : held)
-      if (std::string module = branched_module(name); !module.empty()) targets.insert(std::move(module));
-    save_token_matrices(config.peft, base, family, held);
+    const std::set<std::string> targets = branch_paths(held);
+    save_token_matrices(config.peft, base, family, held, targets);
     require<DataError>(!targets.empty(), "'{}' holds no low-rank matrix", directory.string());
     config.peft.lora.target_modules.assign(targets.begin(), targets.end());
   } else if (config.peft.is_ia3()) {
@@ -157,8 +156,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ad
       return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
                          c.peft_scheme == model::PeftScheme::kPrefix ? "prefix" : "prompt or ptuning");
     if (c.is_ia3()) return std::string("IA3");
-    if (c.is_bottleneck())
-      return fmt::format("bottlenecks of width {}", c.bottleneck.width(adapted.config.hidden_size));
+    if (c.is_bottleneck()) return hf::bottleneck_text(c.bottleneck, adapted.config.hidden_size);
     const std::size_t rows = c.trainable_token_indices.size();
     return fmt::format("rank {}, alpha {}{}{}{}", c.lora.adapter_dim,
                        c.lora.alpha.value_or(static_cast<double>(c.lora.adapter_dim)),
@@ -221,7 +219,7 @@ void AdapterFiles::scatter_values() {
                      fmt::join(problems, "\n  "));
 }
 
-// PEFT writes the embedding and the head as they are besides a branch of one of them.
+// With a branch of the embedding or the head, PEFT also writes both matrices, which have not changed.
 void AdapterFiles::drop_token_matrices(std::map<std::string, FileValues>& files,
                                        std::vector<std::string>& problems) const {
   for (const model::LinearModule& module : model::token_modules(model_, model_.adapters->family())) {

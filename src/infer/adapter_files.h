@@ -36,7 +36,7 @@ class AdapterFiles {
  private:
   // Takes the values that the files hold for the tensors of model_.
   void scatter_values();
-  // Takes out of `files` what PEFT adds to a branch of the embedding or the head.
+  // Drops from `files` the embedding and the head that PEFT writes with a branch of either.
   void drop_token_matrices(std::map<std::string, FileValues>& files,
                            std::vector<std::string>& problems) const;
 

@@ -3,270 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <regex>
 #include <set>
 
 #include "base/nearest.h"
-#include "model/chunk.h"
+#include "model/adapter_targets.h"
 
 namespace stoa::model {
 
 namespace hf = huggingface;
-
-namespace {
-
-constexpr std::string_view kWeight = ".weight";
-
-std::string without_suffix(const std::string& name) { return name.substr(0, name.rfind('.')); }
-
-// The module that has a tensor of the files: packed experts have no ".weight".
-std::string module_path(const std::string& tensor) {
-  for (const std::string_view suffix : {kWeight, std::string_view(".bias")})
-    if (tensor.ends_with(suffix)) return tensor.substr(0, tensor.size() - suffix.size());
-  return tensor;
-}
-
-std::optional<std::int64_t> number_after(std::string_view name, std::string_view word) {
-  std::int64_t number = 0;
-  if (!name.starts_with(word)) return std::nullopt;
-  const auto [end, error] = std::from_chars(name.data() + word.size(), name.data() + name.size(), number);
-  return error == std::errc() && end != name.data() + name.size() && *end == '.' ? std::optional(number)
-                                                                                 : std::nullopt;
-}
-
-std::optional<std::int64_t> layer_of(std::string_view name) {
-  for (const std::string_view word : {"layers.", "encoder.", "decoder."})
-    if (const auto number = number_after(name, word)) return number;
-  return std::nullopt;
-}
-
-// NeMo's and Megatron's names of linear layers, as ends of canonical ones.
-struct FusedName {
-  std::string_view name;
-  std::vector<std::string_view> ends;
-};
-const std::vector<FusedName>& fused_names() {
-  static const std::vector<std::string_view> qkv{".attention.q",     ".attention.k",      ".attention.v",
-                                                 ".attention.gate",  ".self_attention.q", ".self_attention.k",
-                                                 ".self_attention.v"},
-      out{".attention.out", ".self_attention.out"}, up{".mlp.up", ".mlp.gate"}, down{".mlp.down"};
-  static const std::vector<FusedName> names{{"attention_qkv", qkv},
-                                            {"attention_dense", out},
-                                            {"mlp_fc1", up},
-                                            {"mlp_fc2", down},
-                                            {"linear_qkv", qkv},
-                                            {"linear_proj", out},
-                                            {"linear_fc1", up},
-                                            {"linear_fc2", down},
-                                            {"attention", qkv},
-                                            {"attention", out},
-                                            {"mlp", up},
-                                            {"mlp", down},
-                                            {"all", qkv},
-                                            {"all", out},
-                                            {"all", up},
-                                            {"all", down}};
-  return names;
-}
-
-bool ends_with_name(std::string_view path, std::string_view name) {
-  return path == name ||
-         (path.size() > name.size() && path.ends_with(name) && path[path.size() - name.size() - 1] == '.');
-}
-
-bool is_glob(std::string_view text) {
-  return text.find('*') != text.npos && text.find_first_of("\\()[]|^$+?{}") == text.npos;
-}
-
-bool is_expression(std::string_view text) { return text.find_first_of("\\()[]|^$+?{}") != text.npos; }
-
-std::regex compiled(const std::string& text) {
-  try {
-    // Patterns come with adapters of others: matching must end in time that grows with the text alone.
-    return std::regex(text, std::regex::ECMAScript | std::regex_constants::__polynomial);
-  } catch (const std::regex_error& error) {
-    fail<ConfigError>("'{}' is not a regular expression: {}", text, error.what());
-  }
-}
-
-// A text with * at the end of a path, after a dot or from its beginning.
-bool matches_glob(std::string_view pattern, std::string_view path) {
-  std::string expression = "(.*\\.)?";
-  for (const char c : pattern) {
-    if (c == '*')
-      expression += ".*";
-    else if (c == '.')
-      expression += "\\.";
-    else
-      expression += c;
-  }
-  return std::regex_match(path.begin(), path.end(), compiled(expression));
-}
-
-// A key of rank_pattern or alpha_pattern: a name, or a regular expression of the end of a path, as in PEFT.
-bool matches_pattern(const std::string& pattern, const LinearModule& module) {
-  const bool glob = is_glob(pattern);
-  const auto matches = [&](const std::string& path) {
-    return glob ? matches_glob(pattern, path) : std::regex_match(path, compiled("(.*\\.)?(" + pattern + ")"));
-  };
-  const auto pieces = module.piece_names();
-  return matches(module.path) || std::any_of(pieces.begin(), pieces.end(), matches);
-}
-
-// "pattern=value".
-struct Setting {
-  std::string pattern;
-  double value = 0;
-  bool used = false;
-};
-std::vector<Setting> settings_of(const std::vector<std::string>& texts, const char* key, bool whole) {
-  std::vector<Setting> out;
-  for (const std::string& text : texts) {
-    const std::size_t at = text.rfind('=');
-    Setting setting;
-    const char* const end = text.data() + text.size();
-    bool good = at != text.npos && at > 0 && at + 1 < text.size();
-    if (good) {
-      setting.pattern = text.substr(0, at);
-      const auto [last, error] = std::from_chars(text.data() + at + 1, end, setting.value);
-      good = error == std::errc() && last == end && setting.value > 0 &&
-             (!whole || setting.value == std::floor(setting.value));
-    }
-    require<ConfigError>(good, "peft.lora_tuning.{}: '{}' is not PATTERN={}, as in q_proj=4", key, text,
-                         whole ? "RANK (a whole number above 0)" : "ALPHA (a number above 0)");
-    out.push_back(std::move(setting));
-  }
-  return out;
-}
-const Setting* find_setting(std::vector<Setting>& settings, const LinearModule& module) {
-  for (Setting& setting : settings)
-    if (matches_pattern(setting.pattern, module)) return setting.used = true, &setting;
-  return nullptr;
-}
-void require_used(const std::vector<Setting>& settings, const char* key) {
-  for (const Setting& setting : settings)
-    require<ConfigError>(setting.used, "peft.lora_tuning.{}: '{}' matches no adapted layer", key,
-                         setting.pattern);
-}
-
-// "layers.0.attention.q-k-v": of what the pieces share.
-std::string shared_name(const std::vector<LinearModule::Piece>& pieces) {
-  std::string out = pieces.front().name;
-  for (std::size_t i = 1; i < pieces.size(); ++i)
-    out += "-" + pieces[i].name.substr(pieces[i].name.rfind('.') + 1);
-  return out;
-}
-
-// The last words of paths, and names that mean several.
-std::vector<std::string> names_of_targets(const std::vector<LinearModule>& modules) {
-  std::set<std::string> names{"all-linear"};
-  for (const FusedName& fused : fused_names()) names.emplace(fused.name);
-  for (const LinearModule& module : modules) names.insert(module.path.substr(module.path.rfind('.') + 1));
-  return {names.begin(), names.end()};
-}
-
-}  // namespace
-
-bool matches_target(const std::string& target, const std::string& path,
-                    const std::vector<std::string>& pieces) {
-  if (is_glob(target)) {
-    if (matches_glob(target, path)) return true;
-    return std::any_of(pieces.begin(), pieces.end(), [&](const auto& p) { return matches_glob(target, p); });
-  }
-  if (is_expression(target)) return std::regex_match(path, compiled(target));
-  if (ends_with_name(path, target)) return true;
-  for (const std::string& piece : pieces) {
-    if (ends_with_name(piece, target)) return true;
-    for (const FusedName& fused : fused_names())
-      if (fused.name == target)
-        for (const std::string_view end : fused.ends)
-          if (piece.ends_with(end)) return true;
-  }
-  return false;
-}
-
-std::int64_t LinearModule::outputs() const {
-  std::int64_t out = 0;
-  for (const Piece& piece : pieces) out += piece.outputs;
-  return out;
-}
-
-std::vector<std::string> LinearModule::piece_names() const {
-  std::vector<std::string> out;
-  for (const Piece& piece : pieces) out.push_back(piece.name);
-  return out;
-}
-
-std::vector<LinearModule> linear_modules(const ModelSpec& spec, const hf::Family& family) {
-  const ModelSpec base = base_of(spec);
-  const std::vector<hf::Tensor> tensors = hf::tensors(base, family);
-  std::map<std::string, std::pair<const hf::Tensor*, std::size_t>> holder;  // by piece: the tensor, the part
-  for (const hf::Tensor& tensor : tensors)
-    for (std::size_t p = 0; p < tensor.parts.size(); ++p) holder[tensor.parts[p].name] = {&tensor, p};
-  const Chunk chunk = whole_chunk(base);
-  std::vector<LinearModule> out;
-  for (const nn::ParamSpec& parameter : chunk.params().specs()) {
-    if (parameter.products.empty()) continue;
-    const auto& pieces = parameter.shard.pieces;
-    for (std::size_t p = 0; p < pieces.size();) {
-      const auto [tensor, part] = holder.at(pieces[p].name);
-      const std::size_t count = tensor->parts.size() / static_cast<std::size_t>(tensor->experts);
-      LinearModule module;
-      module.path = tensor->module.empty() ? module_path(tensor->name) : tensor->module;
-      module.layer = layer_of(pieces[p].name);
-      module.inputs = pieces[p].global[1];
-      module.rows = tensor->runs;
-      module.transposed = tensor->transposed;
-      module.experts = tensor->experts;
-      bool whole = part % count == 0 && p + count <= pieces.size();
-      for (std::size_t i = 0; whole && i < count; ++i) {
-        whole = pieces[p + i].name == tensor->parts[part + i].name;
-        module.pieces.push_back({without_suffix(pieces[p + i].name), pieces[p + i].global[0]});
-      }
-      // What only a part of a matrix in the files belongs to cannot be exchanged.
-      if (!whole) {
-        module.pieces = {{without_suffix(pieces[p].name), pieces[p].global[0]}};
-        module.rows.clear();
-      }
-      module.name = shared_name(module.pieces);
-      p += module.pieces.size();
-      out.push_back(std::move(module));
-    }
-  }
-  return out;
-}
-
-std::vector<LinearModule> token_modules(const ModelSpec& spec, const hf::Family& family) {
-  ModelSpec base = base_of(spec);
-  ModelConfig& c = base.config;
-  if (c.kind == ModelKind::kT5) return {};
-  // A tied head has a name in files that hold it.
-  if (c.kind == ModelKind::kGpt && !c.task.labelled()) c.share_embeddings_and_output_weights = false;
-  std::vector<LinearModule> out;
-  for (const hf::Tensor& tensor : hf::tensors(base, family)) {
-    const std::string& part = tensor.parts.front().name;
-    const bool embedding = part == "embedding.tokens.weight";
-    if (!embedding && (part != "head.weight" || c.kind != ModelKind::kGpt)) continue;
-    LinearModule module;
-    module.path = tensor.module.empty() ? module_path(tensor.name) : tensor.module;
-    module.name = without_suffix(part);
-    module.pieces = {{module.name, tensor.parts.front().shape[0]}};
-    module.inputs = tensor.parts.front().shape[1];
-    module.rows = tensor.runs;
-    module.kind = embedding ? ModuleKind::kEmbedding : ModuleKind::kHead;
-    out.push_back(std::move(module));
-  }
-  return out;
-}
-
-ModelSpec base_of(const ModelSpec& spec) {
-  ModelSpec base = spec;
-  base.config.peft = {};
-  base.adapters = nullptr;
-  return base;
-}
 
 std::shared_ptr<const AdapterPlan> plan_adapters(const ModelSpec& base) {
   return base.config.peft.active() ? std::make_shared<AdapterPlan>(base) : nullptr;
@@ -362,61 +107,6 @@ std::optional<nn::PrefixOptions> AdapterPlan::prefix() const {
 
 namespace {
 
-// Embedding and head are meant by their names and by regular expressions alone.
-bool target_means(const std::string& target, const LinearModule& module) {
-  return (module.kind == ModuleKind::kLayer || !is_glob(target)) &&
-         matches_target(target, module.path, module.piece_names());
-}
-
-// A list of targets, which may have thousands of whole paths (an adapter of experts).
-class TargetNames {
- public:
-  explicit TargetNames(const std::vector<std::string>& targets)
-      : exact_(targets.begin(), targets.end()), all_(targets) {}
-
-  bool mean(const LinearModule& module) const {
-    const bool layer = module.kind == ModuleKind::kLayer;
-    if ((layer && exact_.contains("all-linear")) || exact_.contains(module.path)) return true;
-    const auto pieces = module.piece_names();
-    if (std::any_of(pieces.begin(), pieces.end(), [&](const auto& p) { return exact_.contains(p); }))
-      return true;
-    return all_.size() <= kMostLooked &&
-           std::any_of(all_.begin(), all_.end(), [&](const auto& t) { return target_means(t, module); });
-  }
-
- private:
-  static constexpr std::size_t kMostLooked = 1000;  // longer lists are of whole paths
-  std::set<std::string> exact_;
-  const std::vector<std::string>& all_;
-};
-
-void require_known(const std::vector<std::string>& targets, const std::vector<LinearModule>& all,
-                   const std::string& key) {
-  std::set<std::string> paths, words;
-  for (const LinearModule& module : all) {
-    paths.insert(module.path);
-    for (const auto& piece : module.pieces) paths.insert(piece.name);
-    words.insert(module.path.substr(module.path.rfind('.') + 1));
-  }
-  for (const std::string& target : targets)
-    require<ConfigError>(
-        target == "all-linear" || paths.contains(target) ||
-            std::any_of(all.begin(), all.end(), [&](const auto& m) { return target_means(target, m); }),
-        "peft.{}: '{}' is no linear layer of this model{}; it has {}", key, target,
-        did_you_mean(target, names_of_targets(all)), fmt::join(words, ", "));
-}
-
-void require_layers(const std::vector<std::int64_t>& selected, std::int64_t layers, const char* section) {
-  for (const auto layer : selected)
-    require<ConfigError>(layer <= layers, "peft.{}.layer_selection names layer {}, expected 1 to {}", section,
-                         layer, layers);
-}
-
-bool is_selected(const LinearModule& module, const std::vector<std::int64_t>& selected) {
-  return selected.empty() ||
-         (module.layer && std::find(selected.begin(), selected.end(), *module.layer + 1) != selected.end());
-}
-
 // Whether the head is trained and saved as a whole (save_task_head), as by PEFT, whose all-linear leaves it
 // out: that of a decoder's labelled task.
 bool saves_head(const ModelConfig& c) { return c.kind == ModelKind::kGpt && c.task.labelled(); }
@@ -428,18 +118,16 @@ void AdapterPlan::check_bottlenecks(const ModelSpec& base) const {
   require<ConfigError>(config_.modules_to_save.empty() && !c.task.labelled(),
                        "peft_scheme adapter trains bottlenecks alone: take lora or ia3 for a {}",
                        c.task.labelled() ? "classification, whose head is trained with them"
-                                         : "module that "
-                                           "is trained in full (modules_to_save)");
+                                         : "module that is trained in full (modules_to_save)");
   require<ConfigError>(
       c.norm_placement == NormPlacement::kBefore,
       "peft_scheme adapter is for layers that are normalised before, or after the sum (BERT): "
       "this model's are normalised after their branches; take lora");
-  // AdapterHub's files for GPT-J mean the stream between attention and MLP, which run side by side here.
   require<ConfigError>(
       family_->type != "gptj" || config_.bottleneck.type == BottleneckType::kDoubleSequential,
-      "peft.adapter_tuning.type: in layers of GPT-J a bottleneck of this kind reads what is "
-      "between attention and MLP, which run side by side here; take double_seq_bn, or lora");
-  require_layers(config_.bottleneck.layer_selection, c.num_layers, "adapter_tuning");
+      "peft.adapter_tuning.type: AdapterHub's bottlenecks of this type read the stream between attention and "
+      "MLP in GPT-J, which has none here, as the two run side by side; take double_seq_bn, or lora");
+  require_known_layers(config_.bottleneck.layer_selection, c.num_layers, "adapter_tuning");
   const std::int64_t width = config_.bottleneck.width(hidden_);
   require<ConfigError>(
       width <= hidden_,
@@ -473,9 +161,8 @@ std::optional<nn::BottleneckOptions> AdapterPlan::bottleneck(const Branch& branc
                                                              const parallel::TensorPlace& place) const {
   const BottleneckConfig& c = config_.bottleneck;
   const bool both = c.type == BottleneckType::kDoubleSequential;
-  const auto& selected = c.layer_selection;
   if (!config_.is_bottleneck() || (branch.attention && !both) ||
-      (!selected.empty() && std::find(selected.begin(), selected.end(), branch.layer + 1) == selected.end()))
+      !is_selected(branch.layer, c.layer_selection))
     return std::nullopt;
   nn::BottleneckOptions out;
   out.name = fmt::format("{}.{}.adapter", branch.block, branch.attention ? "attention" : "mlp");
@@ -500,15 +187,15 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
   const LoraConfig& c = lora();
   std::vector<LinearModule> all = linear_modules(base, *family_);
   for (LinearModule& module : token_modules(base, *family_)) all.push_back(std::move(module));
-  auto ranks = settings_of(c.rank_pattern, "rank_pattern", true);
-  auto alphas = settings_of(c.alpha_pattern, "alpha_pattern", false);
-  require_layers(c.layer_selection, base.config.num_layers, "lora_tuning");
-  require_known(c.target_modules, all, "lora_tuning.target_modules");
-  require_known(c.exclude_modules, all, "lora_tuning.exclude_modules");
+  PatternValues ranks(c.rank_pattern, "rank_pattern", true), alphas(c.alpha_pattern, "alpha_pattern", false);
+  require_known_layers(c.layer_selection, base.config.num_layers, "lora_tuning");
+  require_known_targets(c.target_modules, all, "lora_tuning.target_modules");
+  require_known_targets(c.exclude_modules, all, "lora_tuning.exclude_modules");
   const TargetNames targets(c.target_modules), excluded(c.exclude_modules);
   for (const LinearModule& module : all) {
     if (saves_head(base.config) && module.pieces.front().name.starts_with("head.")) continue;
-    if (!targets.mean(module) || excluded.mean(module) || !is_selected(module, c.layer_selection)) continue;
+    if (!targets.mean(module) || excluded.mean(module) || !is_selected(module.layer, c.layer_selection))
+      continue;
     require<ConfigError>(
         !module.rows.empty(),
         "peft.lora_tuning: '{}' is stored as one matrix with parts of other layers, which an "
@@ -525,16 +212,15 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
     AdaptedModule adapted;
     adapted.linear = module;
     adapted.rank = c.adapter_dim;
-    if (const Setting* rank = find_setting(ranks, module)) adapted.rank = std::llround(rank->value);
-    const Setting* const alpha = find_setting(alphas, module);
-    adapted.alpha = alpha ? alpha->value : c.alpha.value_or(static_cast<double>(c.adapter_dim));
+    if (const auto rank = ranks.find(module)) adapted.rank = std::llround(*rank);
+    adapted.alpha = alphas.find(module).value_or(c.alpha.value_or(static_cast<double>(c.adapter_dim)));
     const auto rank = static_cast<double>(adapted.rank);
     adapted.scale = adapted.alpha / (c.use_rslora ? std::sqrt(rank) : rank);
     for (const auto& piece : module.pieces) module_of_[piece.name] = modules_.size();
     modules_.push_back(std::move(adapted));
   }
-  require_used(ranks, "rank_pattern");
-  require_used(alphas, "alpha_pattern");
+  ranks.require_all_used();
+  alphas.require_all_used();
   require<ConfigError>(!modules_.empty(),
                        "peft.lora_tuning: no layer is left to adapt (target_modules without exclude_modules, "
                        "within layer_selection)");
@@ -547,13 +233,13 @@ void AdapterPlan::choose_rescaled(const ModelSpec& base) {
       down{"mlp.down"};
   const bool chosen = !c.target_modules.empty();
   const std::vector<LinearModule> all = linear_modules(base, *family_);
-  require_layers(c.layer_selection, base.config.num_layers, "ia3_tuning");
-  require_known(c.target_modules, all, "ia3_tuning.target_modules");
-  require_known(c.feedforward_modules, all, "ia3_tuning.feedforward_modules");
+  require_known_layers(c.layer_selection, base.config.num_layers, "ia3_tuning");
+  require_known_targets(c.target_modules, all, "ia3_tuning.target_modules");
+  require_known_targets(c.feedforward_modules, all, "ia3_tuning.feedforward_modules");
   const TargetNames targets(chosen ? c.target_modules : keys_values_down),
       inputs(chosen ? c.feedforward_modules : down);
   for (const LinearModule& module : all) {
-    if (!is_selected(module, c.layer_selection)) continue;
+    if (!is_selected(module.layer, c.layer_selection)) continue;
     if (!targets.mean(module)) {
       require<ConfigError>(!chosen || !inputs.mean(module),
                            "peft.ia3_tuning.feedforward_modules: '{}' is not among target_modules",

@@ -1,8 +1,4 @@
 // Which layers of a model are adapted, how, and what is trained: model.peft, resolved for one model.
-//
-// A module is a matrix of the model's files ("model.layers.0.self_attn.q_proj"): it has one A and one B, as
-// in PEFT, so that an adapter can be exchanged. Where a family stores q, k and v as one matrix, they share an
-// A.
 #pragma once
 
 #include <map>
@@ -11,51 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "model/huggingface/tensor_map.h"
+#include "model/linear_module.h"
 #include "model/model_spec.h"
 #include "nn/adapter_policy.h"
 #include "nn/bottleneck.h"
 
 namespace stoa::model {
-
-// What is multiplied by, or looked up.
-enum class ModuleKind : std::uint8_t { kLayer, kEmbedding, kHead };
-
-// A linear layer of the model's files, or the matrix with a row for every token.
-struct LinearModule {
-  std::string path;  // of the module: "model.layers.0.self_attn.q_proj"
-  std::string name;  // canonical, of what its pieces share: A's, without ".lora_A.weight"
-  struct Piece {
-    std::string name;  // of a canonical matrix, without ".weight"
-    std::int64_t outputs = 0;
-  };
-  std::vector<Piece> pieces;
-  std::optional<std::int64_t> layer;
-  std::int64_t inputs = 0;
-  // Rows of the file's matrix (of its transpose where the file has that), as those of its pieces. Empty: the
-  // pieces are not all of the matrix, which then cannot be adapted.
-  std::vector<huggingface::RowRun> rows;
-  bool transposed = false;   // in the file (gpt2's Conv1D)
-  std::int64_t experts = 1;  // whose matrices are one tensor of the file: modules with the same path
-  ModuleKind kind = ModuleKind::kLayer;
-
-  std::int64_t outputs() const;
-  std::vector<std::string> piece_names() const;
-  std::string last_word() const { return path.substr(path.rfind('.') + 1); }  // "q_proj"
-  // Whether it belongs to an expert whose matrices are tensors of their own in the files.
-  bool is_single_expert() const {
-    return experts == 1 && pieces.front().name.find(".experts.") != std::string::npos;
-  }
-};
-// All but the head; in the order of the layers. `spec`: any adapters of it are not looked at.
-std::vector<LinearModule> linear_modules(const ModelSpec& spec, const huggingface::Family& family);
-// The embedding of tokens and the head of a language model, which may be tied: in files that hold both. None
-// of encoder-decoders, whose parts have embeddings of their own in transformers; no head of encoders.
-std::vector<LinearModule> token_modules(const ModelSpec& spec, const huggingface::Family& family);
-
-// Whether a name of target_modules, exclude_modules or modules_to_save means the module.
-bool matches_target(const std::string& target, const std::string& path,
-                    const std::vector<std::string>& pieces);
 
 struct AdaptedModule {
   LinearModule linear;
@@ -123,7 +80,5 @@ class AdapterPlan final : public nn::AdapterPolicy {
 
 // Null without model.peft.
 std::shared_ptr<const AdapterPlan> plan_adapters(const ModelSpec& base);
-// The model without its adapters.
-ModelSpec base_of(const ModelSpec& spec);
 
 }  // namespace stoa::model

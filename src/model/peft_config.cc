@@ -87,8 +87,7 @@ void declare_bottleneck(Section<BottleneckConfig>& s) {
           "Where bottlenecks are and what they read, by the names of AdapterHub: seq_bn (or pfeiffer) after "
           "feed-forward layers, of the stream; double_seq_bn (or houlsby) after attention and feed-forward "
           "layers, of what these wrote; par_bn (or parallel, parallel_adapter) next to feed-forward layers, "
-          "of "
-          "the stream before them.");
+          "of the stream before them.");
   s.field("adapter_dim", &C::adapter_dim)
       .range(1, 1 << 20)
       .derived("hidden_size / reduction_factor")
@@ -225,9 +224,7 @@ void declare_peft(Section<PeftConfig>& s) {
           "Parameter-efficient tuning of a model (restore_from_path), whose own weights are not changed: "
           "lora adds low-rank branches to linear layers (LoRA, 2106.09685); ia3 multiplies what some of them "
           "write or read by factors (IA3, 2205.05638); adapter adds small networks between them "
-          "(1902.00751); "
-          "prompt puts trained embeddings "
-          "in "
+          "(1902.00751); prompt puts trained embeddings in "
           "front of every text (prompt tuning, 2104.08691); ptuning likewise, made by a small network "
           "(p-tuning, 2103.10385); prefix puts trained keys and values there, in every layer (prefix tuning, "
           "2101.00190). none: everything is trained.");

@@ -38,7 +38,7 @@ Embedding::Embedding(const EmbeddingOptions& options)
     : options_(options),
       part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)),
       low_rank_({options.vocabulary, options.padded_vocabulary, options.hidden, options.precision.compute,
-                 options.place}) {
+                 options.place, part_.ids}) {
   require<InternalError>(options.scale == 1 || options.positions == 0, "words alone are scaled");
   if (options.norm)
     norm_.emplace("embedding.norm", *options.norm, options.hidden, options.place,

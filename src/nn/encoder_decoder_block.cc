@@ -62,12 +62,14 @@ void EncoderDecoderBlock::declare(ParamList& params, ActivationTable& table, std
     step.stats = activation(step.name + ".statistics", precision.vectors(), {rows, 2}, Producer::kNorm, i,
                             &EncoderDecoderBlock::make_norm);
     if (i == branches()) continue;
-    if (is_cross(i))
+    if (is_cross(i)) {
       cross_->declare(params, table, source, target, precision, step.normed, memory_);
-    else if (i == 0)
+    } else if (i == 0) {
       attention_->declare(params, table, mine, precision, step.normed);
-    else
-      mlp_->set_stream(step.sum), mlp_->declare(params, table, mine, precision, step.normed);
+    } else {
+      mlp_->set_stream(step.sum);
+      mlp_->declare(params, table, mine, precision, step.normed);
+    }
     if (i + 1 < steps_.size())
       step.branch = activation(step.name + ".branch", precision.compute, shape, Producer::kBranch, i,
                                &EncoderDecoderBlock::make_branch);

@@ -33,19 +33,8 @@ void LowRankRows::declare(ParamList& params) {
   b_ = params.add(std::move(b));
 }
 
-TensorView LowRankRows::own_rows(TensorView table) const {
-  const auto& o = options_;
-  return o.place.split()
-             ? table.slice(0, vocabulary_part(o.vocabulary, o.padded_vocabulary, o.place).ids.count)
-             : table;
-}
-
-template <class Op>
-void LowRankRows::set_part(Op& op) const {
-  const auto& o = options_;
-  if (!o.place.split()) return;
-  op.first_id = vocabulary_part(o.vocabulary, o.padded_vocabulary, o.place).ids.begin;
-  op.vocabulary = o.vocabulary;
+TensorView LowRankRows::ids_of(TensorView table) const {
+  return options_.place.split() ? table.slice(0, options_.ids.count) : table;
 }
 
 void LowRankRows::scale(Pass& pass, TensorView rows) const {
@@ -55,7 +44,7 @@ void LowRankRows::scale(Pass& pass, TensorView rows) const {
 TensorView LowRankRows::inner(Pass& pass, TensorView ids) const {
   const TensorView out = pass.ops.scratch.allocate(options_.compute, {ids.rows(), rank_});
   ops::EmbeddingForward op{.tokens = ids,
-                           .table = own_rows(pass.params.get(a_.value)),
+                           .table = ids_of(pass.params.get(a_.value)),
                            .positions = {},
                            .position_table = {},
                            .dropout = {},
@@ -99,7 +88,7 @@ void LowRankRows::backward(Pass& pass, TensorView ids, const DropoutRows& dropou
                             .positions = {},
                             .dropout = {},
                             .dy = du,
-                            .dtable = own_rows(a.tensor),
+                            .dtable = ids_of(a.tensor),
                             .dposition_table = {}};
   set_part(op);
   ops::run(pass.ops, op);

@@ -19,6 +19,7 @@ class LowRankRows {
     std::int64_t vocabulary = 0, padded_vocabulary = 0, hidden = 0;
     DType compute = DType::kBF16;
     parallel::TensorPlace place;
+    parallel::Part ids;  // that this rank has of the vocabulary
   };
   explicit LowRankRows(const Options& options) : options_(options) {}
 
@@ -36,10 +37,13 @@ class LowRankRows {
   // scale A[:, id] of this rank's ids, zero of others; in scratch.
   TensorView inner(Pass& pass, TensorView ids) const;
   void scale(Pass& pass, TensorView rows) const;
-  // The rows of this rank's ids, without padding.
-  TensorView own_rows(TensorView table) const;
+  // The rows of this rank's ids, without padding where ids are split.
+  TensorView ids_of(TensorView table) const;
+  // Tells a lookup in this rank's part of A^T which ids there are.
   template <class Op>
-  void set_part(Op& op) const;
+  void set_part(Op& op) const {
+    if (options_.place.split()) op.first_id = options_.ids.begin, op.vocabulary = options_.vocabulary;
+  }
 
   Options options_;
   std::int64_t rank_ = 0;

@@ -43,15 +43,13 @@ void ParallelBlock::declare(Branch& branch, ParamList& params, ActivationTable& 
          .make = [this, &branch](Pass& pass, Saved& saved) { make_normed(branch, pass, saved); },
          .weight_input = weight_input});
   };
-  if (!branch.norm) {
+  if (branch.norm) {
+    branch.norm->declare(params);
+    branch.normed = activation(".output", options_.precision.compute, options_.attention.hidden, true);
+    branch.stats = activation(".statistics", options_.precision.vectors(), 2, false);
+  } else {
     branch.normed = attention_.normed, branch.stats = attention_.stats;
-    branch.layer->set_stream(input_);
-    branch.layer->declare(params, table, tokens, options_.precision, branch.normed);
-    return;
   }
-  branch.norm->declare(params);
-  branch.normed = activation(".output", options_.precision.compute, options_.attention.hidden, true);
-  branch.stats = activation(".statistics", options_.precision.vectors(), 2, false);
   branch.layer->set_stream(input_);
   branch.layer->declare(params, table, tokens, options_.precision, branch.normed);
 }

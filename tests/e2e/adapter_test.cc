@@ -291,6 +291,17 @@ TEST_F(Adapter, AddsBottlenecks) {
     expect_refused(
         bottlenecks("wide", {"model.peft.restore_from_path=hub", "model.peft.adapter_tuning.adapter_dim=6"}),
         "bottlenecks of width 5");
+    expect_refused(
+        bottlenecks("scaled", {"model.peft.restore_from_path=hub", "model.peft.adapter_tuning.scaling=3"}),
+        "scaling 3: give the same");
+    expect_refused(bottlenecks("function", {"model.peft.restore_from_path=hub",
+                                            "model.peft.adapter_tuning.non_linearity=tanh"}),
+                   "of width 5, tanh");
+    const bool sums = run == "seq_bn";  // its tensors have the names that those of par_bn have
+    expect_refused(
+        bottlenecks("type", {"model.peft.restore_from_path=hub", "model.peft.adapter_tuning.scaling=2",
+                             fmt::format("model.peft.adapter_tuning.type={}", sums ? "par_bn" : "seq_bn")}),
+        fmt::format("is an adapter of {} bottlenecks", type));
   }
   expect_refused(train("wider", {"restore_from_path=base", "model.peft.peft_scheme=adapter",
                                  "model.peft.adapter_tuning.adapter_dim=40"}),

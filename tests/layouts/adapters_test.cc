@@ -215,9 +215,7 @@ TEST(Adapters, Families) {
       run::Layout layout = data_parallel(2);
       layout.zero_stage = 3;
       EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
-      run::Layout tensor = layout_of(2, 1, 1, 1, 1);
-      tensor.sequence_parallel = true;
-      EXPECT_THAT(differences(one, run_layout(run, tensor), kRounding), IsEmpty());
+      EXPECT_THAT(differences(one, run_layout(run, tensor_parallel(2, true)), kRounding), IsEmpty());
     }
   }
 }
@@ -239,9 +237,7 @@ TEST(Adapters, BottlenecksOfFamilies) {
       run::Layout layout = data_parallel(2);
       layout.zero_stage = 3;
       EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
-      run::Layout tensor = layout_of(2, 1, 1, 1, 1);
-      tensor.sequence_parallel = true;
-      EXPECT_THAT(differences(one, run_layout(run, tensor), kRounding), IsEmpty());
+      EXPECT_THAT(differences(one, run_layout(run, tensor_parallel(2, true)), kRounding), IsEmpty());
     }
 }
 

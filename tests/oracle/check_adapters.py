@@ -5,20 +5,12 @@
     python tests/oracle/check_adapters.py build/release/src/stoa llama phi3
 """
 import json
-import pathlib
-import subprocess
-import sys
-import tempfile
 
 import peft
 import torch
 import transformers
+from adapter_scores import GPT2, LAYOUT, LLAMA as BASE, VOCABULARY, check_all, compare, moved, torch_scores
 
-VOCABULARY = 320
-BASE = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=None)
-GPT2 = dict(vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2,
-            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
 NEOX = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
 EXPERTS = dict(target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])
@@ -55,7 +47,7 @@ CASES = {
 ROWS = [3, 80, 319]
 CASES["llama_rows"] = ("llama", BASE, dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": ROWS, "lm_head": ROWS}))
 CASES["gemma2_rows"] = ("gemma2", CASES["gemma2"][1], dict(target_modules=["q_proj"], trainable_token_indices=ROWS))
-# Branches of the embedding and of the head: of its own, or tied to the embedding, which PEFT then adapts alone, too.
+# Branches of the embedding and of the head. Where the two are tied, PEFT can adapt either of them alone.
 CASES["llama_tokens"] = ("llama", BASE, dict(target_modules=["q_proj", "embed_tokens", "lm_head"], rank_pattern={"lm_head": 5}))
 CASES["gpt2_tokens"] = ("gpt2", GPT2, dict(target_modules=["c_attn", "wte", "lm_head"]))
 CASES["gemma2_embedding"] = ("gemma2", CASES["gemma2"][1], dict(target_modules=["q_proj", "embed_tokens"]))
@@ -67,8 +59,6 @@ FACTORS = {
     "ia3_gemma2": ("gemma2", dict(target_modules=["q_proj", "o_proj", "gate_proj"], feedforward_modules=["o_proj"])),
     "ia3_phi3": ("phi3", dict(target_modules=["qkv_proj", "down_proj"], feedforward_modules=["down_proj"])),
 }
-LINES = [list(range(3, 40, 3)), [5, 80, 200, 11, 2, 319, 7]]
-
 
 # Virtual tokens: name of the case, its model in CASES, Stoa's method.
 VIRTUAL = {f"{method}_{model}": (model, method) for method in ("prompt", "p-tuning", "prefix")
@@ -85,82 +75,42 @@ def peft_config(method):
     return peft.PromptEncoderConfig(encoder_reparameterization_type="LSTM", encoder_hidden_size=12, **common)
 
 
-def stoa(*arguments):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"stoa {' '.join(map(str, arguments))}\n{done.stderr}")
-    return done.stdout
-
-
-def stoa_scores(*model):
-    ids = HERE / "ids.txt"
-    ids.write_text("".join(" ".join(map(str, line)) + "\n" for line in LINES))
-    answers = stoa("score", *model, ids, "--ids", "--dtype", "fp32").splitlines()
-    return [x for answer in answers for x in json.loads(answer)["logprobs"] if x is not None]
-
-
-def torch_scores(model):
-    out = []
-    for line in LINES:
-        with torch.no_grad():
-            logits = model.eval()(torch.tensor([line])).logits[0, -len(line):].float()
-        rows = torch.log_softmax(logits, -1)
-        out += [rows[i, token].item() for i, token in enumerate(line[1:])]
-    return out
-
-
-def compare(what, ours, theirs):
-    worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
-    print(f"  {what:<44} largest difference {worst:.1e}")
-    return worst < 2e-4
-
-
 def load(directory):
     return transformers.AutoModelForCausalLM.from_pretrained(directory, torch_dtype=torch.float32)
 
 
-def make_base(name, model_type, configuration):
-    base = HERE / name / "base"
-    torch.manual_seed(1)
-    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(model_type, **configuration))
-    for parameter in model.parameters():  # far from zero, so that a wrong row shows
-        if parameter.ndim > 1:
-            torch.nn.init.normal_(parameter, std=0.15)
-    model.save_pretrained(base)
-    for file in ("tokenizer.json", "vocab.json", "merges.txt"):
-        (base / file).write_bytes((HERE / "tok" / file).read_bytes())
-    return base
-
-
-def check_virtual(name):
+def check_virtual(place, name):
     model, method = VIRTUAL[name]
     model_type, configuration, _ = CASES[model]
     print(name)
-    base = make_base(name, model_type, dict(configuration))
+    base, here = place.make_base(name, model_type, configuration), place.folder / name
     adapted = peft.get_peft_model(load(base), peft_config(method))
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter, std=0.4)
-    adapted.save_pretrained(HERE / name / "peft")
-    good = compare("PEFT's adapter, used by Stoa", stoa_scores(base, "--adapter", HERE / name / "peft"), torch_scores(adapted))
-    run = HERE / name / "run"
+    adapted.save_pretrained(here / "peft")
+    good = compare("PEFT's adapter, used by Stoa", place.scores(base, "--adapter", here / "peft"), torch_scores(adapted))
+    run = here / "run"
+    chats = place.folder / "chats.jsonl"
+    chats.write_text("".join(
+        json.dumps({"prompt": "The fox", "completion": f" runs in the {word}."}) + "\n" for word in ("wood", "oak", "sea") * 10))
     encoder = ["model.peft.p_tuning.encoder_type=lstm", "model.peft.p_tuning.bottleneck_dim=12"] if method == "p-tuning" else []
-    stoa("finetune", base, "--data", HERE / "chats.jsonl", "--template", "none", "--method", method, "--epochs", 2,
-         f"model.peft.p_tuning.virtual_tokens={TOKENS}", *encoder, "trainer.precision=fp32", "trainer.val_check_interval=0",
-         "model.optim.lr=0.02", "model.optim.sched.warmup_ratio=0", "--output", run, *LAYOUT)
-    ours = stoa_scores(run)
+    place.stoa("finetune", base, "--data", chats, "--template", "none", "--method", method, "--epochs", 2,
+               f"model.peft.p_tuning.virtual_tokens={TOKENS}", *encoder, "trainer.precision=fp32", "trainer.val_check_interval=0",
+               "model.optim.lr=0.02", "model.optim.sched.warmup_ratio=0", "--output", run, *LAYOUT)
+    ours = place.scores(run)
     trained = peft.PeftModel.from_pretrained(load(base), run / "checkpoints" / "latest" / "adapter")
     good &= compare("Stoa's adapter, loaded by PEFT", ours, torch_scores(trained))
-    print(f"  trained: it moved the scores by {max(abs(a - b) for a, b in zip(ours, stoa_scores(base))):.2g}")
+    moved("trained: it moved", ours, place.scores(base))
     return good
 
 
-def check(name):
+def check(place, name):
     if name in VIRTUAL:
-        return check_virtual(name)
+        return check_virtual(place, name)
     model_type, configuration, lora = CASES[FACTORS[name][0] if name in FACTORS else name]
     print(name)
-    base = make_base(name, model_type, configuration)
+    base, here = place.make_base(name, model_type, configuration), place.folder / name
     if name in FACTORS:
         config = peft.IA3Config(task_type="CAUSAL_LM", **FACTORS[name][1])
         ours = ["model.peft.peft_scheme=ia3"]
@@ -175,33 +125,17 @@ def check(name):
     for key, parameter in adapted.named_parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter, mean=1.0 if name in FACTORS else 0.0, std=0.2)
-    adapted.save_pretrained(HERE / name / "peft")
+    adapted.save_pretrained(here / "peft")
     theirs = torch_scores(adapted)
-    good = compare("PEFT's adapter, used by Stoa", stoa_scores(base, "--adapter", HERE / name / "peft"), theirs)
-    stoa("checkpoint", "merge", base, "--adapter", HERE / name / "peft", "--dtype", "fp32", "--output", HERE / name / "merged")
-    good &= compare("merged by Stoa, loaded by transformers", torch_scores(load(HERE / name / "merged")), theirs)
-    run = HERE / name / "run"
-    stoa("train", base, *ours,
-         f"model.data={HERE / 'data'}", "model.encoder_seq_length=32", "model.micro_batch_size=2", "model.global_batch_size=4",
-         "trainer.max_steps=4", "trainer.precision=fp32", "trainer.val_check_interval=0", "model.optim.lr=0.02",
-         "model.optim.sched.warmup_steps=0", "model.data.splits_string='100,0,0'", "--output", run, *LAYOUT)
-    ours = stoa_scores(run)
-    trained = peft.PeftModel.from_pretrained(load(base), run / "checkpoints" / "latest" / "adapter")
+    good = compare("PEFT's adapter, used by Stoa", place.scores(base, "--adapter", here / "peft"), theirs)
+    place.stoa("checkpoint", "merge", base, "--adapter", here / "peft", "--dtype", "fp32", "--output", here / "merged")
+    good &= compare("merged by Stoa, loaded by transformers", torch_scores(load(here / "merged")), theirs)
+    adapter = place.train(base, here / "run", *ours, "model.optim.lr=0.02")
+    ours = place.scores(here / "run")
+    trained = peft.PeftModel.from_pretrained(load(base), adapter)
     good &= compare("Stoa's adapter, loaded by PEFT", ours, torch_scores(trained))
-    print(f"  trained: it moved the scores by {max(abs(a - b) for a, b in zip(ours, stoa_scores(base))):.2g}")
+    moved("trained: it moved", ours, place.scores(base))
     return good
 
 
-PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
-LAYOUT = ["--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"]
-with tempfile.TemporaryDirectory() as folder:
-    HERE = pathlib.Path(folder)
-    prose = "The fox runs in the wood. The owl sleeps in the oak. The river sings to the stone.\n\n" * 200
-    (HERE / "text.txt").write_text(prose)
-    stoa("tokenizer", "train", HERE / "text.txt", "--vocab-size", VOCABULARY, "--output", HERE / "tok")
-    stoa("data", "prepare", HERE / "text.txt", "--tokenizer", HERE / "tok", "--output", HERE / "data", "--text-split", "paragraph")
-    (HERE / "chats.jsonl").write_text("".join(
-        json.dumps({"prompt": "The fox", "completion": f" runs in the {place}."}) + "\n" for place in ("wood", "oak", "sea") * 10))
-    results = {name: check(name) for name in sys.argv[2:] or [*CASES, *FACTORS, *VIRTUAL]}
-wrong = [name for name, good in results.items() if not good]
-sys.exit(f"different: {', '.join(wrong)}" if wrong else 0)
+check_all([*CASES, *FACTORS, *VIRTUAL], check)

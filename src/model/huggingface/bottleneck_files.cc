@@ -61,11 +61,21 @@ std::string path_of_branch(const ModelSpec& spec, const std::vector<Tensor>& fil
   fail<InternalError>("no file has a tensor of '{}'", block);
 }
 
-constexpr std::pair<const char*, BottleneckActivation> kFunctions[] = {
-    {"relu", BottleneckActivation::kRelu}, {"swish", BottleneckActivation::kSwish},
-    {"gelu", BottleneckActivation::kGelu}, {"gelu_new", BottleneckActivation::kGeluNew},
-    {"tanh", BottleneckActivation::kTanh}, {"sigmoid", BottleneckActivation::kSigmoid},
-    {"silu", BottleneckActivation::kSwish}};
+// AdapterHub's names of functions are those of the key non_linearity, and silu for swish.
+BottleneckActivation function_of(const std::string& name) {
+  if (name == "silu") return BottleneckActivation::kSwish;
+  for (const auto& known : enum_names(BottleneckActivation()))
+    if (known.name == name) return known.value;
+  fail<ConfigError>("{}: config.non_linearity '{}': expected relu, swish, gelu, gelu_new, tanh or sigmoid",
+                    kAdapterConfig, name);
+}
+
+template <class E>
+std::string_view first_name(E value) {
+  for (const auto& known : enum_names(value))
+    if (known.value == value) return known.name;
+  fail<InternalError>("an option of bottlenecks has a value without name");
+}
 
 std::vector<std::int64_t> left_out(const ModelSpec& spec) {
   const auto& selected = spec.config.peft.bottleneck.layer_selection;
@@ -141,13 +151,7 @@ PeftConfig read_bottleneck_config(const nlohmann::json& json) {
   c.type = attention  ? BottleneckType::kDoubleSequential
            : parallel ? BottleneckType::kParallel
                       : BottleneckType::kSequential;
-  const std::string function = keys.text("non_linearity").value_or("relu");
-  const auto known = std::find_if(std::begin(kFunctions), std::end(kFunctions),
-                                  [&](const auto& pair) { return function == pair.first; });
-  require<ConfigError>(known != std::end(kFunctions),
-                       "{}: config.non_linearity '{}': expected relu, swish, gelu, gelu_new, tanh or sigmoid",
-                       kAdapterConfig, function);
-  c.non_linearity = known->second;
+  c.non_linearity = function_of(keys.text("non_linearity").value_or("relu"));
   const auto number = [&](const char* key, double otherwise) {
     const auto found = json["config"].find(key);
     require<ConfigError>(found == json["config"].end() || found->is_number(),
@@ -170,8 +174,6 @@ std::string write_bottleneck_config(const ModelSpec& spec, const std::string& ba
   const BottleneckConfig& c = spec.config.peft.bottleneck;
   const std::int64_t hidden = spec.config.hidden_size, width = c.width(hidden);
   const bool parallel = c.is_parallel(), both = c.type == BottleneckType::kDoubleSequential;
-  const auto function = std::find_if(std::begin(kFunctions), std::end(kFunctions),
-                                     [&](const auto& pair) { return pair.second == c.activation(); });
   // The library cuts hidden / factor to a whole number.
   const Json factor = hidden % width == 0
                           ? Json(hidden / width)
@@ -187,7 +189,7 @@ std::string write_bottleneck_config(const ModelSpec& spec, const std::string& ba
                     {"ln_after", false},
                     {"ln_before", false},
                     {"mh_adapter", both},
-                    {"non_linearity", function->first},
+                    {"non_linearity", first_name(c.activation())},
                     {"original_ln_after", true},
                     {"original_ln_before", !parallel && !both},
                     {"output_adapter", true},
@@ -200,6 +202,11 @@ std::string write_bottleneck_config(const ModelSpec& spec, const std::string& ba
   const Json json{{"config", config},   {"hidden_size", hidden},     {"model_class", family.architecture},
                   {"model_name", base}, {"model_type", family.type}, {"name", kBottleneckName}};
   return json.dump(2) + "\n";
+}
+
+std::string bottleneck_text(const BottleneckConfig& config, std::int64_t hidden) {
+  return fmt::format("{} bottlenecks of width {}, {}, scaling {}", first_name(config.type),
+                     config.width(hidden), first_name(config.activation()), config.scale());
 }
 
 }  // namespace stoa::model::huggingface

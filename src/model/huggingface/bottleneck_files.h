@@ -23,5 +23,8 @@ bool describes_bottlenecks(const nlohmann::json& config);
 // ConfigError: an option that is not supported.
 PeftConfig read_bottleneck_config(const nlohmann::json& config);
 std::string write_bottleneck_config(const ModelSpec& spec, const std::string& base);
+// What two adapters of a model `hidden` wide must have in common for one to continue the other: "seq_bn
+// bottlenecks of width 5, relu, scaling 1".
+std::string bottleneck_text(const BottleneckConfig& config, std::int64_t hidden);
 
 }  // namespace stoa::model::huggingface

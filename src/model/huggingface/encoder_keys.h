@@ -1,4 +1,4 @@
-// Keys of config.json that the encoder families share.
+// Keys of config.json and names of tensors that the encoder families share.
 #pragma once
 
 #include "model/huggingface/family.h"
@@ -23,5 +23,10 @@ void read_encoder_head(JsonKeys& keys, ModelConfig& config, std::string_view nam
 void write_encoder_head(const ModelConfig& config, Json& json, std::string_view name);
 // Whether tensor `name` belongs to the head of another labelled task ("classifier", "qa_outputs").
 bool is_of_other_head(std::string_view name, const TaskConfig& task);
+// Adds the rules of BERT's heads ("cls.predictions", "bert.pooler", "classifier", ...).
+void add_bert_heads(NameMap& names);
+// Tensors of BERT's files that a model does not need: buffers; the decoder, which is tied; the pooler and
+// heads that the model does not use.
+bool is_needless_in_bert(std::string_view name, const ModelConfig& config);
 
 }  // namespace stoa::model::huggingface

@@ -89,6 +89,26 @@ void write_encoder_keys(const ModelSpec& spec, Json& json, std::string_view name
   json["position_embedding_type"] = "absolute";
 }
 
+void add_bert_heads(NameMap& names) {
+  names.rules.push_back({"cls.predictions.transform.dense", {"head.dense"}});
+  names.rules.push_back({"cls.predictions.transform.LayerNorm", {"head.norm"}});
+  names.rules.push_back({"cls.predictions", {"head"}});
+  names.rules.push_back({"bert.pooler.dense", {"head.pooler"}});
+  names.rules.push_back({"cls.seq_relationship", {"head.sentence"}});
+  names.rules.push_back({"classifier", {"head.classes"}});
+  names.rules.push_back({"classifier", {"head.tags"}});
+  names.rules.push_back({"qa_outputs", {"head.span"}});
+}
+
+bool is_needless_in_bert(std::string_view name, const ModelConfig& c) {
+  const bool pooled = c.judges_sentences() || c.task.type == Task::kSequenceClassification;
+  return name == "embeddings.position_ids" || name.starts_with("cls.predictions.decoder.") ||
+         (!pooled && name.starts_with("pooler.")) ||
+         (!c.judges_sentences() && name.starts_with("cls.seq_relationship.")) ||
+         ((!c.bert.lm_head || c.task.labelled()) && name.starts_with("cls.")) ||
+         is_of_other_head(name, c.task);
+}
+
 namespace {
 
 // Literals joined when the program is compiled: rules hold views.
@@ -133,26 +153,9 @@ void read_bert(JsonKeys& keys, ModelConfig& c) {
 }
 void write_bert(const ModelSpec& spec, Json& json) { write_encoder_keys(spec, json, "Bert"); }
 
-// Buffers; the decoder, which is tied; the pooler and heads of a model that does not use them.
-bool is_needless_in_bert(std::string_view name, const ModelConfig& c) {
-  const bool pooled = c.judges_sentences() || c.task.type == Task::kSequenceClassification;
-  return name == "embeddings.position_ids" || name.starts_with("cls.predictions.decoder.") ||
-         (!pooled && name.starts_with("pooler.")) ||
-         (!c.judges_sentences() && name.starts_with("cls.seq_relationship.")) ||
-         ((!c.bert.lm_head || c.task.labelled()) && name.starts_with("cls.")) ||
-         is_of_other_head(name, c.task);
-}
-
 NameMap bert_names() {
   NameMap out{.prefix = "bert.", .rules = encoder_rules<"bert.">(), .needless = is_needless_in_bert};
-  out.rules.push_back({"cls.predictions.transform.dense", {"head.dense"}});
-  out.rules.push_back({"cls.predictions.transform.LayerNorm", {"head.norm"}});
-  out.rules.push_back({"cls.predictions", {"head"}});
-  out.rules.push_back({"bert.pooler.dense", {"head.pooler"}});
-  out.rules.push_back({"cls.seq_relationship", {"head.sentence"}});
-  out.rules.push_back({"classifier", {"head.classes"}});
-  out.rules.push_back({"classifier", {"head.tags"}});
-  out.rules.push_back({"qa_outputs", {"head.span"}});
+  add_bert_heads(out);
   return out;
 }
 
