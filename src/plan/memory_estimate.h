@@ -38,7 +38,7 @@ struct PaperActivations {
 };
 PaperActivations paper_activations(const Workload& w);
 
-// Parameters of a rank with so many layers: all of them, or what is trained of them, where `embedding` and
+// Parameters of a rank with this many layers: all of them, or what is trained of them, where `embedding` and
 // `head` are the shares of the two that are.
 struct RankParameters {
   double dense = 0, expert = 0;

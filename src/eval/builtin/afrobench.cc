@@ -81,7 +81,7 @@ constexpr Pattern kExpert = R"(You are a highly knowledgeable and intelligent ar
 
                 Answer:  )";
 // Follows the introductions below.
-constexpr Pattern kQuestion = R"(Question: {question}
+constexpr Pattern kMultipleChoice = R"(Question: {question}
 Choices:
         A: {choice1}
         B: {choice2}
@@ -135,17 +135,17 @@ const std::map<std::string, DocFunction>& afrobench_functions() {
   static const std::map<std::string, DocFunction> table{
       {"afrimmlu_1.doc_to_text", question_of<kExpert>},
       {"afrimmlu_1.doc_to_choice", listed_choices},
-      {"afrimmlu_2.doc_to_text", question_of<kNuances, kQuestion>},
+      {"afrimmlu_2.doc_to_text", question_of<kNuances, kMultipleChoice>},
       {"afrimmlu_2.doc_to_choice", listed_choices},
-      {"afrimmlu_3.doc_to_text", question_of<kMatter, kQuestion>},
+      {"afrimmlu_3.doc_to_text", question_of<kMatter, kMultipleChoice>},
       {"afrimmlu_3.doc_to_choice", listed_choices},
-      {"afrimmlu_3_translated.doc_to_text", question_of<kMatterQuoted, kQuestion>},
+      {"afrimmlu_3_translated.doc_to_text", question_of<kMatterQuoted, kMultipleChoice>},
       {"afrimmlu_3_translated.doc_to_choice", listed_choices},
-      {"afrimmlu_4.doc_to_text", question_of<kCritically, kQuestion>},
+      {"afrimmlu_4.doc_to_text", question_of<kCritically, kMultipleChoice>},
       {"afrimmlu_4.doc_to_choice", listed_choices},
-      {"afrimmlu_5.doc_to_text", question_of<kProficiency, kQuestion>},
+      {"afrimmlu_5.doc_to_text", question_of<kProficiency, kMultipleChoice>},
       {"afrimmlu_5.doc_to_choice", listed_choices},
-      {"afrimmlu_5_translated.doc_to_text", question_of<kProficiencyClose, kQuestion>},
+      {"afrimmlu_5_translated.doc_to_text", question_of<kProficiencyClose, kMultipleChoice>},
       {"afrimmlu_5_translated.doc_to_choice", listed_choices},
       {"afrixnli.doc_to_text", inference_of<kInference>},
       {"afrixnli.doc_to_target", kEntailment},
