@@ -57,7 +57,7 @@ TEST_F(Plan, PeakOfTheProcessIsTheArenaAndABase) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers keep memory of their own";
 #endif
-  constexpr std::int64_t kBase = 24 << 20;
+  constexpr std::int64_t kBase = 26 << 20;
   for (const char* precision : {"bf16", "fp32"}) {
     const auto bench = json_of({"bench", "train", "tiny", "model.vocab_size=2000", "trainer.num_threads=2",
                                 std::string("trainer.precision=") + precision, "--steps", "2", "--json"});
