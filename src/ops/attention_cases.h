@@ -2,6 +2,11 @@
 // Test-only.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
 #include "ops/op_test_util.h"
 
 namespace stoa::ops::testing {
@@ -116,6 +121,32 @@ inline AttentionForward make_attention(Tensors& t, const AttentionCase& c, DType
   op.lse = t.empty(accumulation_type(type), {queries, c.heads});
   if (c.offsets) op.relative_bias = t.random(accumulation_type(type), {c.offsets, c.heads});
   return op;
+}
+
+// The same problem with keys in blocks anywhere.
+inline AttentionForward with_blocks(Tensors& t, const AttentionForward& op, std::int64_t size) {
+  const auto* k_begin = op.segments.k_begin.as<std::int32_t>();
+  const auto* k_count = op.segments.k_count.as<std::int32_t>();
+  const std::int64_t most = (op.segments.longest_k + size - 1) / size + 1, count = op.segments.count;
+  const std::int64_t total = most * count;
+  std::vector<std::int32_t> blocks, order(static_cast<std::size_t>(total));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(5));
+  AttentionForward out = op;
+  const Shape shape{total, size, op.k.shape[1], op.k.shape[2]};
+  out.k = t.random(op.k.dtype, shape), out.v = t.random(op.k.dtype, shape);
+  const std::size_t bytes = static_cast<std::size_t>(op.k.shape.inner()) * size_of(op.k.dtype);
+  for (std::int64_t s = 0, next = 0; s < count; ++s)
+    for (std::int64_t b = 0; b < most; ++b) {
+      const std::int32_t block = order[static_cast<std::size_t>(next++)];
+      blocks.push_back(block);
+      for (std::int64_t i = 0; i < size && b * size + i < k_count[s]; ++i)
+        for (const auto& [from, to] : {std::pair{op.k, out.k}, std::pair{op.v, out.v}})
+          std::memcpy(static_cast<char*>(to.data) + static_cast<std::size_t>(block * size + i) * bytes,
+                      from.slice(k_begin[s] + b * size + i, 1).data, bytes);
+    }
+  out.segments.k_begin = t.int32(blocks).reshape({count, most});
+  return out;
 }
 
 // The backward pass of `forward`, which has run.

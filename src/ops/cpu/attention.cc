@@ -15,6 +15,12 @@ const AttentionForwardKernels& forward_kernels(InstructionSet isa) {
 #endif
   return STOA_KERNELS(isa, attention_forward_kernels);
 }
+const AttentionPagedKernels& paged_kernels(InstructionSet isa) {
+#if defined(__x86_64__)
+  if (isa == InstructionSet::kAmxBf16) return avx512bf16::attention_paged_tile_kernels();
+#endif
+  return STOA_KERNELS(isa, attention_paged_kernels);
+}
 const AttentionBackwardKernels& backward_kernels(InstructionSet isa) {
 #if defined(__x86_64__)
   if (isa == InstructionSet::kAmxBf16) return avx512bf16::attention_backward_tile_kernels();
@@ -180,7 +186,7 @@ struct PagedCut {
 };
 std::size_t paged_share(const AttentionForward& op, const AttentionPagedKernels& kernels) {
   const PagedCut cut(op);
-  return aligned(kernels.bytes(cut.per_group * cut.queries, op.q.shape[2]));
+  return aligned(kernels.bytes(element_of(op.q.dtype), cut.per_group * cut.queries, op.q.shape[2]));
 }
 
 // Outputs do not depend on the cut, so it may look at the number of workers.
@@ -222,8 +228,7 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
 std::size_t CpuBackend::workspace_bytes(const AttentionForward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
   if (in_blocks(op))
-    return paged_share(op, STOA_KERNELS(isa_, attention_paged_kernels)) *
-               static_cast<std::size_t>(pool_.size()) +
+    return paged_share(op, paged_kernels(isa_)) * static_cast<std::size_t>(pool_.size()) +
            static_cast<std::size_t>(op.segments.count + 1) * sizeof(std::int32_t);
   return forward_share(op, forward_kernels(isa_)) * static_cast<std::size_t>(pool_.size());
 }
@@ -243,8 +248,7 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
     std::fill(args.lse + last * args.heads, args.lse + op.lse.elements(),
               -std::numeric_limits<float>::infinity());
   }
-  if (in_blocks(op))
-    return run_paged(op, STOA_KERNELS(isa_, attention_paged_kernels), pool_, resources.workspace);
+  if (in_blocks(op)) return run_paged(op, paged_kernels(isa_), pool_, resources.workspace);
   // Late queries see most keys: their tasks start first, so that the last tasks to finish are short.
   const std::int64_t pieces = (op.segments.longest_q + kForwardQueries - 1) / kForwardQueries;
   const std::int64_t heads = args.heads, per_piece = op.segments.count * heads;

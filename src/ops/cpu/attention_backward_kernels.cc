@@ -292,7 +292,7 @@ namespace {
 
 void backward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t group,
                        void* memory) {
-  if (!fits_tiles(args)) return backward(args, segment, group, memory);
+  if (!fits_tiles(args.q.type, args.d)) return backward(args, segment, group, memory);
   enter_tiles();
   backward_task<TilePairs>(args, segment, group, static_cast<float*>(memory));
   leave_tiles();

@@ -276,7 +276,7 @@ namespace {
 
 void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
                       std::int64_t begin, std::int64_t end, void* memory) {
-  if (!fits_tiles(args)) return forward(args, segment, head, begin, end, memory);
+  if (!fits_tiles(args.q.type, args.d)) return forward(args, segment, head, begin, end, memory);
   enter_tiles();
   forward_task<TilePairs>(args, segment, head, begin, end, static_cast<float*>(memory));
   leave_tiles();

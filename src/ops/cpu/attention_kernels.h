@@ -77,7 +77,7 @@ struct AttentionPagedKernels {
   // keys lie. `memory`: bytes() of its rows.
   void (*forward)(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
                   void* memory);
-  std::size_t (*bytes)(std::int64_t rows, std::int64_t d);
+  std::size_t (*bytes)(Element type, std::int64_t rows, std::int64_t d);
 };
 
 STOA_FOR_EACH_ISA(const AttentionForwardKernels& attention_forward_kernels())
@@ -87,6 +87,7 @@ STOA_FOR_EACH_ISA(const AttentionBackwardKernels& attention_backward_kernels())
 // With bf16 products on the tiles of AMX.
 namespace avx512bf16 {
 const AttentionForwardKernels& attention_forward_tile_kernels();
+const AttentionPagedKernels& attention_paged_tile_kernels();
 const AttentionBackwardKernels& attention_backward_tile_kernels();
 }  // namespace avx512bf16
 #endif

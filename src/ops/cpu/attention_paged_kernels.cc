@@ -1,6 +1,7 @@
-// Attention of inference over keys and values in blocks. A row is a query and a head; all rows of a call read
-// the same keys, a few rows at a time from registers.
-#include "ops/cpu/attention_tiles.h"
+// Attention of inference over keys and values in blocks. A row is a query and a head; all rows of a task read
+// the same keys: a few rows at a time from registers, or sixteen in a tile of AMX.
+#include "ops/cpu/attention_paged.h"
+#include "ops/cpu/attention_paged_tiles.h"
 #include "ops/cpu/reduce_eight.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
@@ -8,24 +9,21 @@ namespace {
 
 constexpr int kPagedRows = 4;     // whose products are formed together
 constexpr int kPagedVectors = 4;  // of values, likewise
-constexpr std::int64_t kBlockLanes = kBlock / kLanes;
 
-// Memory of a call, in floats.
+// Memory of a task, in floats.
+template <class Products>
 struct PagedMemory {
-  std::int64_t scores, alpha, top, sum, output, end;
+  std::int64_t scores, alpha, top, sum, output, products, end;
   PagedMemory(std::int64_t rows, std::int64_t d) {
     scores = 0;  // [rows][kBlock]: scores, then weights
     alpha = scores + rows * kBlock;
     top = alpha + rows;
     sum = round_up(top + rows, kLanes);  // [rows][kLanes]
     output = sum + rows * kLanes;        // [rows][padded d]
-    end = output + rows * padded(d);
+    products = output + Products::output_rows(rows) * padded(d);
+    end = products + Products::floats(rows, d);
   }
 };
-
-std::size_t bytes(std::int64_t rows, std::int64_t d) {
-  return static_cast<std::size_t>(PagedMemory(rows, d).end) * sizeof(float);
-}
 
 // Steps along a head: floats converted from E, or pairs of bf16 with exact products.
 template <class E>
@@ -48,17 +46,11 @@ struct PagedPairs {
 };
 #endif
 
-template <class Storage>
-struct Keys {
-  const Storage *k[kBlock], *v[kBlock];
-  std::int64_t count;
-};
-
 // Products of kRows rows of queries with all keys of a block: scores[r][j] = scale q[r] . k[j].
 template <class P, int kRows>
 STOA_INLINE void paged_scores(const typename P::Type::Storage* const* q,
-                              const Keys<typename P::Type::Storage>& keys,
-                              const Keys<typename P::Type::Storage>* next, std::int64_t d, float scale,
+                              const PagedKeys<typename P::Type::Storage>& keys,
+                              const PagedKeys<typename P::Type::Storage>* next, std::int64_t d, float scale,
                               float* scores) {
   constexpr int kAtOnce = 8 / kRows;
   for (std::int64_t j = 0; j < keys.count; j += kAtOnce) {
@@ -98,42 +90,10 @@ STOA_INLINE void paged_scores(const typename P::Type::Storage* const* q,
   }
 }
 
-// Turns a row's scores of a block into weights; keys outside [first, end) of the block get none.
-STOA_INLINE void paged_weights(const AttentionArgs& args, std::int64_t head, std::int64_t q_at,
-                               std::int64_t k0, std::int64_t first, std::int64_t end, float* scores,
-                               float* sum, float* top, float* alpha) {
-  if (end <= first) {
-    for (std::int64_t v = 0; v < kBlockLanes; ++v) store(scores + v * kLanes, F{});
-    *alpha = 1;
-    return;
-  }
-  if (has_block_scores(args)) score_query(args, head, q_at, k0 + first, k0 + end, scores + first);
-  F peak = splat(-kInfinity), s[kBlockLanes];
-#pragma GCC unroll 4
-  for (int v = 0; v < kBlockLanes; ++v) {
-    const I lane = lane_numbers() + static_cast<std::int32_t>(v * kLanes);
-    const I seen = (lane >= static_cast<std::int32_t>(first)) & (lane < static_cast<std::int32_t>(end));
-    s[v] = select(seen, load(scores + v * kLanes), splat(-kInfinity));
-    peak = max(s[v], peak);
-  }
-  const float before = *top, here = reduce_max(peak), after = here > before || here != here ? here : before;
-  const float fade = before == -kInfinity ? 0.0f : exp(splat(before - after))[0];
-  F total = load(sum) * fade;
-#pragma GCC unroll 4
-  for (int v = 0; v < kBlockLanes; ++v) {
-    const F weight = select(s[v] == -kInfinity, F{}, exp(s[v] - after));
-    total += weight;
-    store(scores + v * kLanes, weight);
-  }
-  store(sum, total);
-  *top = after;
-  *alpha = fade;
-}
-
 // output[r] = output[r] * alpha[r] + sum over keys of weight * value, for kRows rows.
 template <class E, int kRows>
-STOA_INLINE void paged_output(const Keys<typename E::Storage>& keys, const float* weights, const float* alpha,
-                              std::int64_t d, float* output) {
+STOA_INLINE void paged_output(const PagedKeys<typename E::Storage>& keys, const float* weights,
+                              const float* alpha, std::int64_t d, float* output) {
   const std::int64_t dp = padded(d);
   const auto columns = [&](std::int64_t column, auto vectors, auto part) __attribute__((always_inline)) {
     constexpr int kVectors = vectors.value;
@@ -176,15 +136,57 @@ STOA_INLINE void for_row_groups(std::int64_t rows, Body body) {
   if (rows - r == 1) return body(r, Constant<1>{});
 }
 
+// Products of a few rows at a time from registers.
 template <class P>
+class PagedRegisterProducts {
+ public:
+  using Type = typename P::Type;
+  using Storage = typename Type::Storage;
+
+  static std::int64_t floats(std::int64_t rows, std::int64_t) {
+    return rows * static_cast<std::int64_t>(sizeof(const Storage*) / sizeof(float));
+  }
+  static std::int64_t output_rows(std::int64_t rows) { return rows; }
+
+  PagedRegisterProducts(const AttentionArgs& args, const PagedHeads&, std::int64_t rows, float* memory)
+      : rows_(rows), d_(args.d), scale_(args.scale), queries_(reinterpret_cast<const Storage**>(memory)) {}
+
+  template <class RowOf>
+  [[gnu::always_inline]] void pack_queries(RowOf row_of) {
+    for (std::int64_t r = 0; r < rows_; ++r) queries_[r] = row_of(r);
+  }
+  [[gnu::always_inline]] void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next,
+                                     float* scores) {
+    for_row_groups(
+        rows_, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
+          paged_scores<P, count.value>(queries_ + r, keys, r == 0 ? &next : nullptr, d_, scale_,
+                                       scores + r * kBlock);
+        });
+  }
+  [[gnu::always_inline]] void add_values(const PagedKeys<Storage>& keys, const float* weights,
+                                         const float* alpha, float* output) {
+    for_row_groups(
+        rows_, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
+          paged_output<Type, count.value>(keys, weights + r * kBlock, alpha + r, d_, output + r * padded(d_));
+        });
+  }
+  STOA_INLINE F power(F x) { return exp(x); }
+
+ private:
+  std::int64_t rows_, d_;
+  float scale_;
+  const Storage** queries_;  // rows of queries
+};
+
+template <class Products>
 void paged_task(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
                 float* memory) {
-  using E = typename P::Type;
-  using Storage = typename E::Storage;
+  using E = typename Products::Type;
+  using Storage = typename Products::Storage;
   const std::int64_t d = args.d, dp = padded(d), per_query = heads.end_head - heads.first_head,
                      rows = per_query * (heads.end - heads.begin);
   const std::int64_t group = heads.first_head / (args.heads / args.groups);
-  const PagedMemory at(rows, d);
+  const PagedMemory<Products> at(rows, d);
   float *scores = memory + at.scores, *alpha = memory + at.alpha, *top = memory + at.top,
         *sum = memory + at.sum, *output = memory + at.output;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -194,13 +196,14 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
   std::memset(output, 0, static_cast<std::size_t>(rows * dp) * sizeof(float));
   const auto query_of = [&](std::int64_t row) { return heads.begin + row / per_query; };
   const auto head_of = [&](std::int64_t row) { return heads.first_head + row % per_query; };
-  const auto q_of = [&](std::int64_t row) {
+  Products products(args, heads, rows, memory + at.products);
+  products.pack_queries([&](std::int64_t row) {
     return static_cast<const Storage*>(args.q.data) + (segment.q_row + query_of(row)) * args.q.stride +
            head_of(row) * d;
-  };
+  });
   const Visible see{args, segment};
   const std::int64_t last_key = see.last(heads.end - 1);
-  const auto find = [&](std::int64_t k0, Keys<Storage>& keys) {
+  const auto find = [&](std::int64_t k0, PagedKeys<Storage>& keys) {
     keys.count = last_key - k0 < kBlock ? last_key - k0 : kBlock;
     for (std::int64_t j = 0; j < keys.count; ++j) {
       const std::int64_t key = k0 + j;
@@ -210,29 +213,22 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
       keys.v[j] = static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * d;
     }
   };
-  Keys<Storage> here, next;
+  PagedKeys<Storage> here, next;
   const std::int64_t first_block = see.first(heads.begin) / kBlock * kBlock;
   if (first_block < last_key) find(first_block, next);
   for (std::int64_t k0 = first_block; k0 < last_key; k0 += kBlock) {
     here = next;
     next.count = 0;
     if (k0 + kBlock < last_key) find(k0 + kBlock, next);
-    for_row_groups(
-        rows, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
-          const Storage* q[count.value];
-          for (int i = 0; i < count.value; ++i) q[i] = q_of(r + i);
-          paged_scores<P, count.value>(q, here, r == 0 ? &next : nullptr, d, args.scale, scores + r * kBlock);
-        });
+    products.scores(here, next, scores);
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t query = query_of(r), first = see.first(query) - k0, end = see.last(query) - k0;
-      paged_weights(args, head_of(r), see.at(query), k0, first > 0 ? first : 0,
-                    end < here.count ? end : here.count, scores + r * kBlock, sum + r * kLanes, top + r,
-                    alpha + r);
+      paged_weights(
+          args, head_of(r), see.at(query), k0, first > 0 ? first : 0, end < here.count ? end : here.count,
+          scores + r * kBlock, sum + r * kLanes, top + r, alpha + r,
+          [](F x) __attribute__((always_inline)) { return Products::power(x); });
     }
-    for_row_groups(
-        rows, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
-          paged_output<E, count.value>(here, scores + r * kBlock, alpha + r, d, output + r * dp);
-        });
+    products.add_values(here, scores, alpha, output);
   }
   for (std::int64_t r = 0; r < rows; ++r) {
     const float norm = reduce_add(load(sum + r * kLanes));
@@ -246,18 +242,59 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
   }
 }
 
+template <class T>
+struct PagedKind {
+  using Products = T;
+};
+// body(PagedKind of the products for a type)
+template <class Body>
+STOA_INLINE void with_products(Element type, Body body) {
+#if STOA_ISA_LEVEL >= 3
+  if (type == Element::kBF16) return body(PagedKind<PagedRegisterProducts<PagedPairs>>{});
+#endif
+  with_type(type, [&](auto tag) { body(PagedKind<PagedRegisterProducts<PagedFloats<decltype(tag)>>>{}); });
+}
+
+template <class Products>
+std::size_t bytes_of(std::int64_t rows, std::int64_t d) {
+  return static_cast<std::size_t>(PagedMemory<Products>(rows, d).end) * sizeof(float);
+}
+
 void forward(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
              void* memory) {
-#if STOA_ISA_LEVEL >= 3
-  if (args.q.type == Element::kBF16)
-    return paged_task<PagedPairs>(args, segment, heads, static_cast<float*>(memory));
-#endif
-  with_type(args.q.type, [&](auto tag) {
-    paged_task<PagedFloats<decltype(tag)>>(args, segment, heads, static_cast<float*>(memory));
+  with_products(args.q.type, [&](auto kind) {
+    paged_task<typename decltype(kind)::Products>(args, segment, heads, static_cast<float*>(memory));
   });
 }
 
+std::size_t bytes(Element type, std::int64_t rows, std::int64_t d) {
+  std::size_t out = 0;
+  with_products(type, [&](auto kind) { out = bytes_of<typename decltype(kind)::Products>(rows, d); });
+  return out;
+}
+
+#if STOA_ISA_LEVEL >= 3
+void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
+                      void* memory) {
+  if (!fits_tiles(args.q.type, args.d)) return forward(args, segment, heads, memory);
+  enter_tiles();
+  paged_task<PagedTileProducts>(args, segment, heads, static_cast<float*>(memory));
+  leave_tiles();
+}
+
+std::size_t bytes_on_tiles(Element type, std::int64_t rows, std::int64_t d) {
+  return fits_tiles(type, d) ? bytes_of<PagedTileProducts>(rows, d) : bytes(type, rows, d);
+}
+#endif
+
 }  // namespace
+
+#if STOA_ISA_LEVEL >= 3
+const AttentionPagedKernels& attention_paged_tile_kernels() {
+  static constexpr AttentionPagedKernels kTable{forward_on_tiles, bytes_on_tiles};
+  return kTable;
+}
+#endif
 
 const AttentionPagedKernels& attention_paged_kernels() {
   static constexpr AttentionPagedKernels kTable{forward, bytes};

@@ -558,9 +558,7 @@ STOA_INLINE void clear_missing_words(float* words, std::int64_t keys) {
 }
 
 #if STOA_ISA_LEVEL >= 3
-STOA_INLINE bool fits_tiles(const AttentionArgs& args) {
-  return args.q.type == Element::kBF16 && args.d % 32 == 0;
-}
+STOA_INLINE bool fits_tiles(Element type, std::int64_t d) { return type == Element::kBF16 && d % 32 == 0; }
 #endif
 
 // body(tag) with the word class for a type.

@@ -1,5 +1,8 @@
 // Attention on the tiles of AMX beside the reference: real instructions where the processor has them, trapped
 // and emulated where it has AVX-512-BF16 alone.
+#include <algorithm>
+#include <limits>
+
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
 #include "ops/cpu/cpu_backend.h"
@@ -38,6 +41,66 @@ TEST_F(AttentionTiles, AllCasesWithHeadsOfWholeTiles) {
       t.expect_guards();
     }
   EXPECT_FALSE(cpu::TileTrap::state().configured()) << "tiles are released";
+}
+
+// Blocks of keys that are whole tiles, and others, with heads of whole tiles.
+TEST_F(AttentionTiles, AllCasesOverBlocks) {
+  for (const std::int64_t d : {32, 96})
+    for (AttentionCase c : attention_cases()) {
+      if (c.dropout > 0 || c.behind >= 0) continue;
+      c.d = d;
+      for (const std::int64_t size : {5, 16, 32}) {
+        SCOPED_TRACE(fmt::format("{} with heads of {}, blocks of {}", c.name, d, size));
+        Tensors t;
+        expect_like_reference(*backend_, with_blocks(t, make_attention(t, c, DType::kBF16), size));
+        t.expect_guards();
+      }
+    }
+  EXPECT_FALSE(cpu::TileTrap::state().configured()) << "tiles are released";
+}
+
+// Rows of keys that nothing was written to hold anything.
+TEST_F(AttentionTiles, RowsAfterTheLastKeyAreNotUsed) {
+  Tensors t;
+  const AttentionForward op =
+      with_blocks(t, make_attention(t, {"few keys", 6, 2, 64, {{3, 21}}}, DType::kBF16), 16);
+  run_on(*backend_, op);
+  const std::vector<double> expected = load(op.o);
+  const auto* blocks = op.segments.k_begin.as<std::int32_t>();
+  for (const TensorView& rows : {op.k, op.v}) {
+    auto* block = rows.as<bf16>() + blocks[1] * rows.stride0;
+    std::fill(block + 5 * rows.shape[2] * rows.shape[3], block + rows.stride0,
+              static_cast<bf16>(std::numeric_limits<float>::quiet_NaN()));
+  }
+  run_on(*backend_, op);
+  EXPECT_EQ(load(op.o), expected);
+}
+
+// A query's output has the same bits whatever queries are computed with it, and wherever its keys are.
+TEST_F(AttentionTiles, QueriesOverBlocksDoNotDependOnEachOther) {
+  for (const std::int64_t window : {0, 50}) {
+    const std::int32_t queries = 70, keys = 150;
+    Tensors t;
+    const AttentionForward together = with_blocks(
+        t, make_attention(t, {"all", 6, 2, 64, {{queries, keys}}, true, window}, DType::kBF16), 16);
+    run_on(*backend_, together);
+    for (const std::int32_t count : {1, 3, 20}) {
+      SCOPED_TRACE(fmt::format("{} queries, window {}", count, window));
+      for (std::int32_t begin = 0; begin < queries; begin += count) {
+        const std::int32_t end = std::min(queries, begin + count);
+        AttentionForward op = together;
+        op.q = together.q.slice(begin, end - begin);
+        op.o = t.empty(DType::kBF16, op.q.shape);
+        op.lse = {};
+        op.segments.q_begin = t.int32({0, end - begin});
+        op.segments.k_count = t.int32({keys - queries + end});
+        op.segments.longest_q = end - begin;
+        op.segments.longest_k = keys - queries + end;
+        run_on(*backend_, op);
+        ASSERT_EQ(load(op.o), load(together.o.slice(begin, end - begin))) << begin;
+      }
+    }
+  }
 }
 
 // What a query's only key gets from the softmax is exactly nothing: out * dout and dout * v cancel.

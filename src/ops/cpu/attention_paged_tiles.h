@@ -1,0 +1,144 @@
+// Products of attention over keys and values in blocks on tiles of AMX, for attention_paged_kernels.cc. Keys
+// are read where they lie, sixteen to a tile; queries are packed once, values pair by pair. Weights become
+// bf16.
+#pragma once
+
+#include "ops/cpu/attention_paged.h"
+
+#if STOA_ISA_LEVEL >= 3
+namespace stoa::ops::cpu::STOA_ISA {
+
+class PagedTileProducts {
+  static constexpr std::int64_t kColumns = 32;  // queries of a packed panel
+
+ public:
+  using Type = BF16;
+  using Storage = std::uint16_t;
+
+  // Memory in floats, and the rows of output that tiles write.
+  static std::int64_t floats(std::int64_t rows, std::int64_t d) { return Memory(rows, d).end; }
+  static std::int64_t output_rows(std::int64_t rows) { return round_up(rows, 16); }
+
+  PagedTileProducts(const AttentionArgs& args, const PagedHeads& heads, std::int64_t rows, float* memory)
+      : rows_(rows),
+        d_(args.d),
+        scale_(args.scale),
+        whole_tiles_(heads.block_rows % 16 == 0 && args.k.stride % 2 == 0),
+        key_words_(args.k.stride / 2),
+        at_(rows, args.d),
+        memory_(memory) {
+    std::memset(weights(), 0, static_cast<std::size_t>(round_up(rows, 16) * kWeightWords) * sizeof(float));
+  }
+
+  // Words of the queries: panels of [d / 2][kColumns].
+  template <class RowOf>
+  [[gnu::always_inline]] void pack_queries(RowOf row_of) {
+    for (std::int64_t r = 0; r < round_up(rows_, 16); r += 16)
+      for (std::int64_t i = 0; i < words(); i += 16) {
+        F tile[kLanes];
+        for (int j = 0; j < kLanes; ++j) tile[j] = r + j < rows_ ? Pairs::words(row_of(r + j), i, d_) : F{};
+        transpose(tile);
+        float* to = queries(r / kColumns) + r % kColumns;
+        for (int j = 0; j < kLanes; ++j) store(to + (i + j) * kColumns, tile[j]);
+      }
+  }
+
+  // scores[r][j] = scale q[r] . k[j]; of keys beyond the last they are any values.
+  void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next, float* scores) {
+    for (std::int64_t j = 0; j < keys.count; ++j) {
+      fetch_row<Type>(keys.v[j], d_);
+      if (j < next.count) fetch_row<Type>(next.k[j], d_);
+    }
+    if (!whole_tiles_) copy_keys(keys);
+    for (std::int64_t r = 0; r < rows_; r += kColumns) {
+      const bool across = r + 16 < rows_;
+      for (std::int64_t j = 0; j < keys.count; j += 16) {
+        const float* from =
+            whole_tiles_ ? reinterpret_cast<const float*>(keys.k[j]) : memory_ + at_.keys + j * words();
+        const std::int64_t row = whole_tiles_ ? key_words_ : words();
+        across ? amx_product<false, true>(words(), from, row, queries(r / kColumns), kColumns, products(j),
+                                          kColumns, false)
+               : amx_product<false, false>(words(), from, row, queries(r / kColumns), kColumns, products(j),
+                                           kColumns, false);
+        turn(r, j, scores);
+        if (across) turn(r + 16, j, scores);
+      }
+    }
+  }
+
+  // output[r] = output[r] * alpha[r] + sum over keys of weight * value
+  void add_values(const PagedKeys<Storage>& keys, const float* row_weights, const float* alpha,
+                  float* output) {
+    const std::int64_t dp = padded(d_);
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const float* from = row_weights + r * kBlock;
+      for (std::int64_t i = 0; i < kWeightWords; i += kLanes)
+        store(weights() + r * kWeightWords + i,
+              query_words<Pairs>(load(from + 2 * i), load(from + 2 * i + kLanes)));
+      if (alpha[r] == 1) continue;
+      for (std::int64_t i = 0; i < dp; i += kLanes)
+        store(output + r * dp + i, load(output + r * dp + i) * alpha[r]);
+    }
+    float* const values = memory_ + at_.values;
+    for (std::int64_t j = 0; j < keys.count; j += 2) {
+      const bool pair = j + 1 < keys.count;
+      pack_pairs<Pairs>(keys.v[j], pair ? keys.v[j + 1] - keys.v[j] : 0, pair ? 2 : 1, d_,
+                        values + j / 2 * dp);
+    }
+    const std::int64_t packed = (keys.count + 1) / 2;
+    std::memset(values + packed * dp, 0,
+                static_cast<std::size_t>((kWeightWords - packed) * dp) * sizeof(float));
+    amx_block_product(rows_, dp / kLanes, kWeightWords, weights(), kWeightWords, values, dp, output, dp,
+                      Into::kAdd, nullptr);
+  }
+
+  STOA_INLINE F power(F x) { return Pairs::power(x * kLog2E); }
+
+ private:
+  static constexpr std::int64_t kWeightWords = kBlock / 2;
+
+  struct Memory {
+    std::int64_t queries, products, weights, values, keys, end;
+    Memory(std::int64_t rows, std::int64_t d) {
+      queries = 0;                                              // [panels][d / 2][kColumns]
+      products = queries + round_up(rows, kColumns) * (d / 2);  // [kBlock][kColumns]
+      weights = products + kBlock * kColumns;                   // [rows][kWeightWords]
+      values = weights + round_up(rows, 16) * kWeightWords;     // [kWeightWords][d]
+      keys = values + kWeightWords * d;                         // [kBlock][d / 2]
+      end = keys + kBlock * (d / 2);
+    }
+  };
+
+  std::int64_t words() const { return d_ / 2; }
+  float* queries(std::int64_t panel) const { return memory_ + at_.queries + panel * words() * kColumns; }
+  float* products(std::int64_t key) const { return memory_ + at_.products + key * kColumns; }
+  float* weights() const { return memory_ + at_.weights; }
+
+  // For blocks whose rows are not whole tiles.
+  void copy_keys(const PagedKeys<Storage>& keys) const {
+    for (std::int64_t j = 0; j < round_up(keys.count, 16); ++j) {
+      float* to = memory_ + at_.keys + j * words();
+      if (j < keys.count)
+        pack_rows<Pairs>(keys.k[j], 0, 1, d_, to);
+      else
+        std::memset(to, 0, static_cast<std::size_t>(words()) * sizeof(float));
+    }
+  }
+  // Scores of sixteen rows from `row` and sixteen keys from `key`, from their products.
+  void turn(std::int64_t row, std::int64_t key, float* scores) const {
+    F tile[kLanes];
+    for (int j = 0; j < kLanes; ++j) tile[j] = load(products(key + j) + row % kColumns) * scale_;
+    transpose(tile);
+    for (int j = 0; j < kLanes && row + j < rows_; ++j) store(scores + (row + j) * kBlock + key, tile[j]);
+  }
+
+  std::int64_t rows_, d_;
+  float scale_;
+  bool whole_tiles_;  // sixteen keys from a multiple of 16 are rows at one distance
+  std::int64_t key_words_;
+  Memory at_;
+  float* memory_;
+};
+
+}  // namespace stoa::ops::cpu::STOA_ISA
+#endif
