@@ -115,6 +115,7 @@ TEST_F(EvalApi, EncryptedServers) {
   const Outcome nobody = ask("localhost", {});
   EXPECT_EQ(nobody.exit_code, 1) << nobody.text();
   EXPECT_THAT(nobody.err, HasSubstr("certificate verify failed"));
+  EXPECT_THAT(nobody.err, HasSubstr("SSL_CERT_FILE"));
   const Outcome another = ask("127.0.0.2", trusted);
   EXPECT_EQ(another.exit_code, 1) << another.text();
 }

@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream_base.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -19,6 +20,20 @@ namespace stoa::serve::http {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
+
+namespace {
+
+// Another attempt would end alike: this is no failure of the network.
+void require_trust(const Address& address, const boost::system::error_code& handshake) {
+  require<ConfigError>(
+      handshake.category() != asio::error::get_ssl_category() ||
+          ERR_GET_REASON(static_cast<unsigned long>(handshake.value())) != SSL_R_CERTIFICATE_VERIFY_FAILED,
+      "the certificate of https://{}:{} is not trusted ({}): SSL_CERT_FILE may name a file with "
+      "the certificate of its issuer",
+      address.host, address.port, handshake.message());
+}
+
+}  // namespace
 
 // The socket, and the loop that its operations run in until they end or their time is up.
 struct Client::Connection {
@@ -107,9 +122,11 @@ Reply Client::exchange(const std::string& method, const std::string& path, const
     stream.tcp().socket().set_option(asio::ip::tcp::no_delay(true), error);
     if (address_.encrypted) {
       if (!stream.expect_host(address_.host)) check(asio::error::invalid_argument);
-      check(connection_->wait(timeout_, [&](auto done) {
+      error = connection_->wait(timeout_, [&](auto done) {
         stream.async_handshake(asio::ssl::stream_base::client, std::move(done));
-      }));
+      });
+      require_trust(address_, error);
+      check(error);
     }
   }
   namespace message = beast::http;
