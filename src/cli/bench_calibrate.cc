@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "base/console.h"
 #include "base/cores.h"
@@ -44,6 +45,8 @@ struct ShortTraining {
   int ranks = 1;
 };
 
+constexpr std::int64_t kSmallest = 256;  // hidden size
+
 std::vector<ShortTraining> short_trainings(int most_ranks, std::int64_t largest) {
   const std::string again = "model.activations_checkpoint_granularity=";
   const std::vector<std::string> full{again + "full", "model.activations_checkpoint_method=uniform",
@@ -64,7 +67,8 @@ std::vector<ShortTraining> short_trainings(int most_ranks, std::int64_t largest)
     for (const auto& layout : layouts)
       for (const std::int64_t hidden : {256, 512}) all.push_back({4, hidden, 256, 2, 16, layout, 2});
   std::erase_if(all, [&](const ShortTraining& c) { return c.hidden > largest; });
-  require<UsageError>(!all.empty(), "--largest {}: the smallest training has a hidden size of 256", largest);
+  require<UsageError>(!all.empty(), "--largest {}: the smallest training has a hidden size of {}", largest,
+                      kSmallest);
   return all;
 }
 
@@ -160,9 +164,13 @@ plan::Cluster measure_cluster(const MachineArguments& arguments) {
   cluster.name = name;
   cluster.device.name = name;
   cluster.device.family = "CPU " + name;
-  cluster.device.fp32_tflops = run::measure_gemm_tflops(machine, DType::kF32, run::kCeilingShapes);
-  cluster.device.bf16_tflops = run::measure_gemm_tflops(machine, DType::kBF16, run::kCeilingShapes);
-  cluster.device.fp16_tflops = run::measure_gemm_tflops(machine, DType::kF16, run::kCeilingShapes);
+  // Beside the smallest trainings alone a moment's measurement will do.
+  const std::span<const run::GemmShape> shapes = arguments.largest > kSmallest
+                                                     ? std::span<const run::GemmShape>(run::kCeilingShapes)
+                                                     : run::kQuickShapes;
+  cluster.device.fp32_tflops = run::measure_gemm_tflops(machine, DType::kF32, shapes);
+  cluster.device.bf16_tflops = run::measure_gemm_tflops(machine, DType::kBF16, shapes);
+  cluster.device.fp16_tflops = run::measure_gemm_tflops(machine, DType::kF16, shapes);
   cluster.device.compute_units = available_cores();
   cluster.device.memory_gb =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-9;

@@ -88,8 +88,11 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
   world.barrier();  // all are done
   measured.peak = train::peak_resident_bytes();
   world.barrier();  // the large products have memory of their own
+  const double flops =
+      static_cast<double>((arguments.warmup + arguments.steps) * rows * plan.options.length) *
+      train::executed_flops_per_token(plan.options.model, plan.options.length);
   measured.gemm_tflops =
-      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes, &world);
+      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::ceiling_shapes(flops), &world);
   measured.touched = device_bytes(rank.arena().touched());
   measured.machine = machine.description;
   return measured;

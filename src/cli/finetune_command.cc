@@ -93,10 +93,11 @@ void plan_run(const FinetuneArguments& a, const ConfigArguments& config_argument
   infer::Machine counting = make_planning_machine(planning_options(config, a.job.machine));
   print(plan::to_text(plan::plan_memory(counting, plan.options, train::layout_text(plan.options.layout))));
   infer::Machine machine = make_machine(a.job.machine);
-  const double tflops = run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kQuickShapes);
-  const auto tokens = static_cast<double>(plan.batch.samples_after(plan.steps) * plan.options.length);
-  const double seconds =
-      tokens * train::executed_flops_per_token(plan.options.model, plan.options.length) / (tflops * 1e12);
+  const double flops = static_cast<double>(plan.batch.samples_after(plan.steps) * plan.options.length) *
+                       train::executed_flops_per_token(plan.options.model, plan.options.length);
+  const double tflops =
+      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::quick_shapes(flops));
+  const double seconds = flops / (tflops * 1e12);
   print(
       fmt::format("{} steps of {} rows; {} at the {:.2f} TFLOP/s that matrix products reach here now, "
                   "which the other operations do not count in: expect up to twice that\n",

@@ -1,6 +1,7 @@
 #include "run/gemm_rate.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "base/timing.h"
@@ -10,6 +11,9 @@
 namespace stoa::run {
 
 namespace {
+
+constexpr std::array<GemmShape, 1> kSmallShapes{{{256, 512, 256}}};
+constexpr double kSmallRun = 1e12;  // operations: seconds of a CPU
 
 // Values in [-0.5, 0.5) that no zero-skipping or compression can profit from.
 void fill_random(TensorView host) {
@@ -74,6 +78,15 @@ double TimedProduct::seconds(int products, comm::Communicator* together) {
   for (int i = 0; i < products; ++i) run_once();
   const double own = seconds_since(begin);
   return slowest(own, together, *machine_.stream);
+}
+
+std::span<const GemmShape> quick_shapes(double flops) {
+  if (flops < kSmallRun) return kSmallShapes;
+  return kQuickShapes;
+}
+std::span<const GemmShape> ceiling_shapes(double flops) {
+  if (flops < kSmallRun) return kSmallShapes;
+  return kCeilingShapes;
 }
 
 double measure_gemm_tflops(infer::Machine& machine, DType type, std::span<const GemmShape> shapes,

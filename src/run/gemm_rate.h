@@ -47,5 +47,9 @@ inline constexpr std::array<GemmShape, 1> kQuickShapes{{{1024, 3072, 768}}};
 // What `stoa bench train` calls gemm_tflops.
 inline constexpr std::array<GemmShape, 4> kCeilingShapes{
     {{4096, 3072, 768}, {4096, 768, 3072}, {768, 3072, 4096}, {4096, 4096, 4096}}};
+// The same for a run of so many floating-point operations: where it takes less than these products would, as
+// runs of tests do, a smaller product says enough.
+std::span<const GemmShape> quick_shapes(double flops);
+std::span<const GemmShape> ceiling_shapes(double flops);
 
 }  // namespace stoa::run

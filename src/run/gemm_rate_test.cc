@@ -39,5 +39,18 @@ TEST(GemmRate, RanksMeasureTogether) {
   EXPECT_GT(measure_gemm_tflops(alone, DType::kF32, kShapes), 0);
 }
 
+TEST(GemmRate, SmallRunsAreMeasuredBySmallProducts) {
+  const auto flops = [](std::span<const GemmShape> shapes) {
+    double sum = 0;
+    for (const GemmShape& s : shapes)
+      sum += 2 * static_cast<double>(s.rows) * static_cast<double>(s.outputs) * static_cast<double>(s.inputs);
+    return sum;
+  };
+  EXPECT_LT(flops(quick_shapes(1e9)), 1e9);
+  EXPECT_LT(flops(ceiling_shapes(1e9)), 1e9);
+  EXPECT_GT(flops(quick_shapes(1e15)), 1e9);
+  EXPECT_GT(flops(ceiling_shapes(1e15)), 1e11);
+}
+
 }  // namespace
 }  // namespace stoa::run

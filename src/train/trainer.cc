@@ -8,6 +8,7 @@
 #include "run/gemm_rate.h"
 #include "run/over_ranks.h"
 #include "run/replicas.h"
+#include "train/step_flops.h"
 
 namespace stoa::train {
 
@@ -87,8 +88,10 @@ bool Trainer::set_up() {
   done_ = beginning_.done;
   if (plan_.options.model.adapters) guard_.emplace(*rank_, directory_->path());
   if (!beginning_.resumed_from.empty()) saved_step_ = done_.step;
+  const double flops = static_cast<double>(plan_.batch.samples_after(plan_.steps) * plan_.options.length) *
+                       executed_flops_per_token(plan_.options.model, plan_.options.length);
   const double gemm_tflops =
-      run::measure_gemm_tflops(*machine_, plan_.options.precision.compute, run::kQuickShapes,
+      run::measure_gemm_tflops(*machine_, plan_.options.precision.compute, run::quick_shapes(flops),
                                &rank_->parallel().along(parallel::Group::kWorld));
   checkpoints_.emplace(parts_, *rank_, directory_->path(), beginning_.model);
   if (config_.objective.two_passes()) {
