@@ -396,8 +396,9 @@ INSTANTIATE_TEST_SUITE_P(Of, DeepSpeedTraining,
 
 INSTANTIATE_TEST_SUITE_P(OfMegatron, TrainingCheckpoint,
                          ::testing::Values("gpt", "gpt_ranks", "gpt_distributed", "gpt_buckets",
-                                           "gpt_interleaved_ranks", "gpt_universal", "moe", "moe_ranks",
-                                           "mla", "llama3"),
+                                           "gpt_distrib_optim", "gpt_interleaved_ranks",
+                                           "gpt_interleaved_distrib_optim", "gpt_universal", "moe",
+                                           "moe_ranks", "moe_distrib_optim", "mla", "llama3"),
                          [](const auto& of) { return std::string(of.param); });
 
 }  // namespace

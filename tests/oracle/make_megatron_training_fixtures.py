@@ -8,7 +8,8 @@ BERT's steps are over sentences.bin, sentences.idx with the pieces of vocab.txt,
 One process trains two steps with Megatron-Core's model, DistributedDataParallel and optimizer, and saves (torch_dist). Other processes
 load that with tensor, pipeline or expert parallelism and save it again: MODEL/iter_0000002, and for gpt and bert
 MODEL_ranks/iter_0000002 in the older format, whose files are what Megatron-LM's training script puts into them. The first process makes one more step and saves
-MODEL/iter_0000003; gpt_buckets is the distributed optimizer's in the form of its buffers (dp_reshardable). answers.json: log-probabilities after step 2. tokens.bin, tokens.idx: the only document, of which every sample is made.
+MODEL/iter_0000003; gpt_buckets is the distributed optimizer's in the form of its buffers (dp_reshardable). MODEL_distrib_optim/iter_0000002 is the
+older format with the distributed optimizer's state in files of their own, distrib_optim.pt. answers.json: log-probabilities after step 2. tokens.bin, tokens.idx: the only document, of which every sample is made.
 `args` are those that Megatron-LM's training script would store, reduced to what describes the model: the script is not on PyPI.
 Megatron-Core expects a GPU in some places; what it asks CUDA for is answered for the CPU below.
 """
@@ -378,7 +379,7 @@ def train(_, name, whole):
 def reshard(rank, name, whole):
     layout = LAYOUTS[name]
     start(rank, layout[0] * layout[1] * layout[2] * COPIES.get(name, 1), layout)
-    from megatron.core import dist_checkpointing, parallel_state
+    from megatron.core import dist_checkpointing
     a = dict(MODELS[name], tensor_model_parallel_size=layout[0], pipeline_model_parallel_size=layout[1],
              expert_model_parallel_size=layout[2])
     model, optimizer = with_optimizer(build(a, layout), is_distributed(name))
@@ -391,19 +392,63 @@ def reshard(rank, name, whole):
     optimizer.load_state_dict(loaded["optimizer"])
     save(OUTPUT / name / "iter_0000002", a, 2, model, optimizer,
          "dp_reshardable" if name.endswith("_buckets") else "fully_reshardable")
-    if name not in ("gpt", "bert"):
-        return
-    folder = OUTPUT / f"{name}_ranks" / "iter_0000002" / "mp_rank_{:02d}_{:03d}".format(
-        parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_pipeline_model_parallel_rank())
-    folder.mkdir(parents=True)
+    if name in ("gpt", "bert"):
+        save_rank(OUTPUT / f"{name}_ranks", a, {"model": model}, optimizer)
+    if name == "gpt_buckets":
+        save_distributed_rank(OUTPUT / "gpt_distrib_optim", a, {"model": model}, optimizer)
+
+
+def rank_folder(folder, a):
+    """mp_rank_TT[_PPP][_EEE] of this process."""
+    from megatron.core import parallel_state
+    numbers = "mp_rank_{:02d}".format(parallel_state.get_tensor_model_parallel_rank())
+    if a["pipeline_model_parallel_size"] > 1:
+        numbers += "_{:03d}".format(parallel_state.get_pipeline_model_parallel_rank())
+    if a["expert_model_parallel_size"] > 1:
+        numbers += "_{:03d}".format(parallel_state.get_expert_model_parallel_rank())
+    folder = folder / "iter_0000002" / numbers
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def save_rank(folder, a, models, optimizer):
+    """The older format; of the distributed optimizer its groups alone."""
     torch.save({"args": argparse.Namespace(**a, iteration=2, consumed_train_samples=4), "checkpoint_version": 3.0, "iteration": 2,
-                "model": model.module.state_dict_for_save_checkpoint(), "optimizer": optimizer.state_dict()}, folder / "model_optim_rng.pt")
+                **{key: model.module.state_dict_for_save_checkpoint() for key, model in models.items()},
+                "optimizer": optimizer.state_dict()}, rank_folder(folder, a) / "model_optim_rng.pt")
+
+
+def save_distributed_rank(folder, a, models, optimizer):
+    """The same of the distributed optimizer, whose first data-parallel rank saves the state in a file of its own."""
+    from megatron.core import parallel_state
+    if parallel_state.get_data_parallel_rank() == 0 or a["expert_model_parallel_size"] > 1:
+        save_rank(folder, a, models, optimizer)
+    optimizer.save_parameter_state(str(rank_folder(folder, a) / "distrib_optim.pt"))
+
+
+def made_distributed(models, states):
+    """The distributed optimizer with `states`: exp_avg and exp_avg_sq of every parameter of this rank, whole."""
+    weights = {parameter: parameter.detach().clone() for parameter in states}
+    wrapped, optimizer = all_with_optimizer([model.module for model in models], True)
+    for each in getattr(optimizer, "chained_optimizers", [optimizer]):
+        each._init_optimizer_states_with_dummy_values()
+        without_steps(each)
+        for state in each.optimizer.state.values():
+            state["step"] = torch.tensor(2.0)
+        for parameter in each.model_param_gbuf_map:
+            part = each._get_model_param_range_map(parameter)["param"]
+            with torch.no_grad():
+                parameter.copy_(weights[parameter])  # which the dummy values have moved
+                for key, tensor in each._get_main_param_and_optimizer_states(parameter).items():
+                    whole = weights[parameter] if key == "param" else states[parameter][key]
+                    tensor.copy_(whole.reshape(-1)[part.start:part.end])
+    return wrapped, optimizer
 
 
 def ranks(rank, name, whole, layout, chunks):
     """The older format of interleaved stages (model0, model1 …), or of expert ranks."""
     start(rank, layout[0] * layout[1] * layout[2], layout, chunks)
-    from megatron.core import dist_checkpointing, parallel_state
+    from megatron.core import dist_checkpointing
     a = dict(MODELS[name], tensor_model_parallel_size=layout[0], pipeline_model_parallel_size=layout[1],
              expert_model_parallel_size=layout[2], virtual_pipeline_model_parallel_size=chunks)
     models, optimizer = all_with_optimizer([build(a, layout, chunk, chunks) for chunk in (range(chunks) if chunks else [None])], False)
@@ -422,16 +467,9 @@ def ranks(rank, name, whole, layout, chunks):
             loaded["optimizer"][i]["param_groups"] = each.state_dict()["param_groups"]
             loaded["optimizer"][i]["state"].setdefault("common_step", 2)
     optimizer.load_state_dict(loaded["optimizer"])
-    numbers = "mp_rank_{:02d}".format(parallel_state.get_tensor_model_parallel_rank())
-    if layout[1] > 1:
-        numbers += "_{:03d}".format(parallel_state.get_pipeline_model_parallel_rank())
-    if layout[2] > 1:
-        numbers += "_{:03d}".format(parallel_state.get_expert_model_parallel_rank())
-    folder = OUTPUT / f"{name}_ranks" / "iter_0000002" / numbers
-    folder.mkdir(parents=True)
-    torch.save({"args": argparse.Namespace(**a, iteration=2, consumed_train_samples=4), "checkpoint_version": 3.0, "iteration": 2,
-                **{key: model.module.state_dict_for_save_checkpoint() for key, model in zip(keys, models)},
-                "optimizer": optimizer.state_dict()}, folder / "model_optim_rng.pt")
+    save_rank(OUTPUT / f"{name}_ranks", a, dict(zip(keys, models)), optimizer)
+    models, optimizer = made_distributed(models, {p: state for each in chain for p, state in each.optimizer.state.items()})
+    save_distributed_rank(OUTPUT / f"{name}_distrib_optim", a, dict(zip(keys, models)), optimizer)
 
 
 def write_tokens():
@@ -445,7 +483,7 @@ def main():
     write_tokens()
     Bert.write(OUTPUT)
     for name in names:
-        for folder in (OUTPUT / name, OUTPUT / f"{name}_ranks"):
+        for folder in (OUTPUT / name, OUTPUT / f"{name}_ranks", OUTPUT / f"{name.removesuffix('_buckets')}_distrib_optim"):
             shutil.rmtree(folder, ignore_errors=True)
         (OUTPUT / name).mkdir()
         with tempfile.TemporaryDirectory() as scratch:
@@ -462,9 +500,9 @@ def main():
         if is_distributed(name):  # the same training as gpt's
             shutil.rmtree(OUTPUT / name / "iter_0000003")
             (OUTPUT / name / "answers.json").unlink()
-        (OUTPUT / name / "latest_checkpointed_iteration.txt").write_text("2")
-        if (OUTPUT / f"{name}_ranks").exists():
-            (OUTPUT / f"{name}_ranks" / "latest_checkpointed_iteration.txt").write_text("2")
+        for folder in (OUTPUT / name, OUTPUT / f"{name}_ranks", OUTPUT / f"{name.removesuffix('_buckets')}_distrib_optim"):
+            if folder.exists():
+                (folder / "latest_checkpointed_iteration.txt").write_text("2")
     for path in sorted(OUTPUT.rglob("*")):
         if path.is_file():
             print(path.relative_to(OUTPUT), path.stat().st_size)

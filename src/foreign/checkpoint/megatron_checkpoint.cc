@@ -75,19 +75,8 @@ std::string assemble_buckets(ForeignCheckpoint& out, const fs::path& directory,
   for (const bool fused : {true, false}) {
     MegatronSources sources = torch_dist_sources(source, config.kind);
     why = add_buckets(sources, *source, config, layout, fused);
-    if (!why.empty()) continue;
-    ForeignCheckpoint tried;
-    try {
-      assemble(tried, directory, config, std::move(sources));
-    } catch (const DataError& error) {
-      why = error.what();
-      continue;
-    }
-    if (same_weights(*tried.state->master, *tried.weights)) {
-      out.state = std::move(tried.state);
-      return "";
-    }
-    why = "its weights are not those of the model where they were looked for";
+    if (why.empty()) why = take_fitting_state(out, directory, config, std::move(sources));
+    if (why.empty()) return "";
   }
   return why;
 }
@@ -226,6 +215,20 @@ void assemble(ForeignCheckpoint& out, const fs::path& directory, const model::Mo
   // Without fp32 weights of its own the optimizer works on the model's.
   if (!sources.master.empty()) state.master = view(sources.master, trained, "the optimizer in " + name);
   out.state = std::move(state);
+}
+
+std::string take_fitting_state(ForeignCheckpoint& out, const fs::path& directory,
+                               const model::ModelConfig& config, MegatronSources sources) {
+  ForeignCheckpoint tried;
+  try {
+    assemble(tried, directory, config, std::move(sources));
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  if (!tried.state || !tried.state->master || !same_weights(*tried.state->master, *tried.weights))
+    return "its weights are not those of the model where they were looked for";
+  out.state = std::move(tried.state);
+  return "";
 }
 
 void read_counters(ForeignCheckpoint& out, const ckpt::torch::TorchFile& file) {

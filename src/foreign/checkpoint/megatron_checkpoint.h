@@ -26,6 +26,10 @@ MegatronSources torch_dist_sources(std::shared_ptr<const ckpt::TensorSource> sou
 // Fills description, weights and the tensors of a state out of `sources`.
 void assemble(ForeignCheckpoint& out, const fs::path& directory, const model::ModelConfig& config,
               MegatronSources sources);
+// Takes the state out of `sources`, whose places in flat buffers were derived and not read, if its master
+// weights are those of the model. Empty: done; otherwise why not.
+std::string take_fitting_state(ForeignCheckpoint& out, const fs::path& directory,
+                               const model::ModelConfig& config, MegatronSources sources);
 // An argument that is an int; `otherwise` where there is none.
 std::int64_t int_of(const ckpt::torch::Value& args, std::string_view name, std::int64_t otherwise);
 // A count: an int, or a tensor of one float, in which PyTorch's optimizers count; nullopt: neither.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ckpt/foreign_directory.h"
 #include "ckpt/torch/torch_tree.h"
+#include "foreign/checkpoint/distributed_states.h"
 #include "foreign/checkpoint/megatron_checkpoint.h"
 #include "foreign/checkpoint/megatron_model.h"
 #include "foreign/checkpoint/megatron_names.h"
@@ -32,11 +33,6 @@ std::vector<std::int64_t> rank_numbers(const fs::path& folder) {
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
   }
   return out;
-}
-
-bool is_parameter(std::string_view name) {
-  return !name.ends_with("_extra_state") && !name.ends_with("inv_freq") && !name.ends_with("expert_bias") &&
-         !name.ends_with("local_tokens_per_expert");
 }
 
 // The parameters of a file in the order of the optimizer: group by group.
@@ -106,7 +102,7 @@ class RankOptimizer {
     if (!groups || !groups->is(ValueKind::kList) || !inner->find("state")) return false;
     std::vector<std::string> names;
     for (const std::string& name : file_.names)
-      if (is_parameter(name)) names.push_back(name);
+      if (is_rank_parameter(name)) names.push_back(name);
     const OptimizerOrder order(*groups, names, tree_);
     std::size_t id = 0;
     for (std::size_t g = 0; g < groups->size(); ++g) {
@@ -142,8 +138,31 @@ class RankOptimizer {
   std::map<std::string, MegatronPlace> place_;
 };
 
-// The place of each chunk of each file in the model: (file, chunk) in order.
-std::vector<std::vector<MegatronPlace>> places_of(const std::vector<RankFile>& files) {
+void require_all_ranks(const std::vector<RankFile>& files, const fs::path& directory) {
+  std::set<std::array<std::int64_t, 3>> there;
+  std::array<std::int64_t, 3> sizes{1, 1, 1};
+  for (const RankFile& file : files) {
+    there.insert({file.tensor_rank, file.stage, file.expert_rank});
+    sizes = {std::max(sizes[0], file.tensor_rank + 1), std::max(sizes[1], file.stage + 1),
+             std::max(sizes[2], file.expert_rank + 1)};
+  }
+  for (std::int64_t t = 0; t < sizes[0]; ++t)
+    for (std::int64_t p = 0; p < sizes[1]; ++p)
+      for (std::int64_t e = 0; e < sizes[2]; ++e)
+        require<DataError>(there.contains({t, p, e}),
+                           "'{}' has no file of tensor rank {}, pipeline stage {}, expert rank {}, though it "
+                           "has files of other ranks up to {}, {}, {}",
+                           directory.string(), t, p, e, sizes[0] - 1, sizes[1] - 1, sizes[2] - 1);
+}
+
+}  // namespace
+
+bool is_rank_parameter(std::string_view name) {
+  return !name.ends_with("_extra_state") && !name.ends_with("inv_freq") && !name.ends_with("expert_bias") &&
+         !name.ends_with("local_tokens_per_expert");
+}
+
+std::vector<std::vector<MegatronPlace>> rank_places(const std::vector<RankFile>& files) {
   const std::size_t chunks = files.front().chunks.size();
   std::vector<std::vector<MegatronPlace>> out(files.size(), std::vector<MegatronPlace>(chunks));
   std::int64_t first_layer = 0, order = 0;
@@ -169,29 +188,10 @@ std::vector<std::vector<MegatronPlace>> places_of(const std::vector<RankFile>& f
   return out;
 }
 
-void require_all_ranks(const std::vector<RankFile>& files, const fs::path& directory) {
-  std::set<std::array<std::int64_t, 3>> there;
-  std::array<std::int64_t, 3> sizes{1, 1, 1};
-  for (const RankFile& file : files) {
-    there.insert({file.tensor_rank, file.stage, file.expert_rank});
-    sizes = {std::max(sizes[0], file.tensor_rank + 1), std::max(sizes[1], file.stage + 1),
-             std::max(sizes[2], file.expert_rank + 1)};
-  }
-  for (std::int64_t t = 0; t < sizes[0]; ++t)
-    for (std::int64_t p = 0; p < sizes[1]; ++p)
-      for (std::int64_t e = 0; e < sizes[2]; ++e)
-        require<DataError>(there.contains({t, p, e}),
-                           "'{}' has no file of tensor rank {}, pipeline stage {}, expert rank {}, though it "
-                           "has files of other ranks up to {}, {}, {}",
-                           directory.string(), t, p, e, sizes[0] - 1, sizes[1] - 1, sizes[2] - 1);
-}
-
-}  // namespace
-
 MegatronSources rank_file_sources(const std::vector<RankFile>& files, model::ModelKind kind) {
   MegatronSources out{
       {}, MegatronTensors(kind), MegatronTensors(kind), MegatronTensors(kind), MegatronTensors(kind)};
-  const auto places = places_of(files);
+  const auto places = rank_places(files);
   for (std::size_t f = 0; f < files.size(); ++f) {
     out.alive.push_back(files[f].tensors);
     for (std::size_t chunk = 0; chunk < files[f].chunks.size(); ++chunk)
@@ -212,10 +212,10 @@ MegatronSources rank_file_sources(const std::vector<RankFile>& files, model::Mod
 }
 
 ForeignCheckpoint open_rank_trees(const fs::path& directory, const std::vector<RankTree>& trees,
-                                  const ForeignOptions& options, bool distributed) {
+                                  const ForeignOptions& options) {
   require<IoError>(!trees.empty(), "'{}' has no folder mp_rank_…", directory.string());
   std::vector<RankFile> files;
-  for (const auto& [folder, tree] : trees) {
+  for (const auto& [folder, tree, states] : trees) {
     const std::string path = tree->file().source();
     require<DataError>(tree->root().is(ValueKind::kDict),
                        "'{}' holds {}, and expected is a dict with 'model'", path, tree->root());
@@ -225,7 +225,7 @@ ForeignCheckpoint open_rank_trees(const fs::path& directory, const std::vector<R
     const auto numbers = rank_numbers(folder);
     require<DataError>(numbers.size() <= 3 && !numbers.empty(),
                        "'{}': expected a folder such as mp_rank_00_000", folder.string());
-    RankFile file{tree, {}, {}, numbers[0], 0, 0};
+    RankFile file{tree, {}, {}, numbers[0], 0, 0, states};
     const bool staged = int_of(*args, "pipeline_model_parallel_size", 1) > 1;
     if (numbers.size() == 3) {
       file.stage = numbers[1];
@@ -259,18 +259,29 @@ ForeignCheckpoint open_rank_trees(const fs::path& directory, const std::vector<R
   ForeignCheckpoint out;
   out.kind = "Megatron-LM, a file per rank";
   std::vector<const ckpt::TensorSource*> parts;
-  for (const auto& [folder, tree] : trees) parts.push_back(tree.get());
+  for (const RankTree& rank : trees) parts.push_back(rank.tree.get());
   const model::ModelKind kind = megatron_kind(parts);
   MegatronModel model =
       model_of_megatron(*root.find("args"), kind, options.vocabulary, first.file().source());
   out.notes = std::move(model.notes);
   assemble(out, directory, model.config, rank_file_sources(files, kind));
+  const bool distributed =
+      std::any_of(files.begin(), files.end(), [](const RankFile& file) { return file.states != nullptr; });
+  std::string why = "its parameters cannot be told apart by the groups of the optimizer";
+  if (!out.state && distributed) {
+    MegatronSources sources = rank_file_sources(files, kind);
+    why = add_distributed_states(sources, files, model.config.ties_head());
+    if (why.empty()) why = take_fitting_state(out, directory, model.config, std::move(sources));
+    if (!why.empty())
+      why = fmt::format(
+          "of the distributed optimizer's state (distrib_optim.pt) it is not known which parameter lies "
+          "where, "
+          "for {}: load the checkpoint in Megatron-LM and save it in torch_dist with "
+          "--dist-ckpt-optim-fully-reshardable; the weights are read as they are",
+          why);
+  }
   read_counters(out, first.file());
-  if (!out.state && root.find("optimizer"))
-    out.why_no_state =
-        distributed ? "the distributed optimizer's state (distrib_optim.pt) holds for one layout alone: save "
-                      "it with --dist-ckpt-optim-fully-reshardable in torch_dist"
-                    : "its parameters cannot be told apart by the groups of the optimizer";
+  if (!out.state && root.find("optimizer")) out.why_no_state = why;
   return out;
 }
 
@@ -280,14 +291,14 @@ ForeignCheckpoint open_rank_files(const fs::path& directory, const ForeignOption
     if (item.path().filename().string().starts_with(ckpt::kRankFolder)) folders.push_back(item.path());
   std::sort(folders.begin(), folders.end());
   std::vector<RankTree> trees;
-  bool distributed = false;
   for (const fs::path& folder : folders) {
     const fs::path path = folder / "model_optim_rng.pt";
     require<IoError>(fs::exists(path), "'{}' does not exist: expected a file of each rank", path.string());
-    distributed = distributed || fs::exists(folder / "distrib_optim.pt");
-    trees.push_back({folder, std::make_shared<const TorchTree>(path)});
+    const fs::path states = folder / "distrib_optim.pt";
+    trees.push_back({folder, std::make_shared<const TorchTree>(path),
+                     fs::exists(states) ? std::make_shared<const TorchTree>(states) : nullptr});
   }
-  return open_rank_trees(directory, trees, options, distributed);
+  return open_rank_trees(directory, trees, options);
 }
 
 }  // namespace stoa::foreign

@@ -14,9 +14,10 @@ ForeignCheckpoint open_rank_files(const fs::path& directory, const ForeignOption
 struct RankTree {
   fs::path folder;
   std::shared_ptr<const ckpt::torch::TorchTree> tree;
+  std::shared_ptr<const ckpt::torch::TorchTree> states = {};  // as RankFile::states
 };
 ForeignCheckpoint open_rank_trees(const fs::path& directory, const std::vector<RankTree>& trees,
-                                  const ForeignOptions& options, bool distributed = false);
+                                  const ForeignOptions& options);
 
 // The parts of ranks, whoever wrote them, in order of pipeline stages and tensor ranks.
 struct RankFile {
@@ -25,8 +26,15 @@ struct RankFile {
   std::vector<std::string>
       chunks;  // prefixes of names: "model.", or "model0.", "model1." of an interleaved pipeline
   std::int64_t tensor_rank = 0, stage = 0, expert_rank = 0;
+  // distrib_optim.pt, where the distributed optimizer has the state in a file of its own.
+  std::shared_ptr<const ckpt::torch::TorchTree> states = {};
 };
 // Weights of `files` with their places in the model. DataError: ranks are missing.
 MegatronSources rank_file_sources(const std::vector<RankFile>& files, model::ModelKind kind);
+
+// The place of each chunk of each file in the model: (file, chunk) in order.
+std::vector<std::vector<MegatronPlace>> rank_places(const std::vector<RankFile>& files);
+// Whether a tensor of that name is trained by the optimizer.
+bool is_rank_parameter(std::string_view name);
 
 }  // namespace stoa::foreign
