@@ -235,6 +235,13 @@ HeldParameters HeldParameters::without_adapters(const std::vector<nn::ParamSpec>
   return out;
 }
 
+HeldParameters HeldParameters::without_packed(const std::vector<nn::ParamSpec>& specs) const {
+  HeldParameters out = *this;
+  for (std::size_t p = 0; p < specs.size(); ++p)
+    if (specs[p].is_packed()) out.parts[p].flat = FlatRange{};
+  return out;
+}
+
 ModelFiles::Opened ModelFiles::open(const fs::path& directory) {
   if (ckpt::holds_foreign_weights(directory)) {
     foreign::ForeignCheckpoint checkpoint = foreign::open_foreign(directory);

@@ -26,6 +26,8 @@ struct HeldParameters {
   static HeldParameters whole(const std::vector<nn::ParamSpec>& specs);
   // What is in a model's own files.
   HeldParameters without_adapters(const std::vector<nn::ParamSpec>& specs) const;
+  // What is not packed.
+  HeldParameters without_packed(const std::vector<nn::ParamSpec>& specs) const;
 };
 
 // A model directory, its configuration read and its tensors checked by name and shape; weights are not read

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/philox.h"
+#include "nn/packed_weight.h"
 
 namespace stoa::model {
 namespace {
@@ -28,10 +29,26 @@ double drawn(const nn::ParamInit& init, PhiloxKey key, std::int64_t index) {
   return step + std::log(-std::expm1(-step));
 }
 
+void initialize_packed(const nn::ParamSpec& spec, std::uint64_t seed, TensorView memory, WorkerPool& pool) {
+  const auto whole = [&](std::size_t p) {
+    const ShardPiece& piece = spec.shard.pieces[p];
+    nn::ParamSpec matrix;
+    matrix.name = piece.name;
+    matrix.shard = ShardSpec::whole(piece.name, piece.global);
+    matrix.init = spec.init;
+    matrix.scales = {spec.scale(p)};
+    std::vector<float> numbers(static_cast<std::size_t>(piece.global.elements()));
+    initialize(matrix, seed, TensorView(numbers.data(), DType::kF32, piece.global), pool);
+    return numbers;
+  };
+  nn::pack_weight(spec, whole, static_cast<std::byte*>(memory.data));
+}
+
 }  // namespace
 
 void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values, WorkerPool& pool,
                 const std::optional<FlatRange>& flat) {
+  if (spec.is_packed()) return initialize_packed(spec, seed, values, pool);
   const FlatRange range = flat.value_or(FlatRange{0, spec.shard.local.elements()});
   require<InternalError>(
       (flat ? values.elements() == range.end - range.begin : values.shape == spec.shard.local) &&

@@ -10,6 +10,7 @@
 #include "device/host/host_device.h"
 #include "model/chunk.h"
 #include "model/init.h"
+#include "nn/packed_weight.h"
 #include "nn/partial_gradients.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/optimizer.h"
@@ -270,9 +271,11 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
         scratch_memory_(new_memory(DType::kU8, {std::int64_t{4} << 20})),
         scratch_(scratch_memory_) {
     const nn::Precision precision = options.precision;
-    for (const auto& parameter : chunk.params().specs())
-      values_.push_back(
-          new_memory(parameter.is_matrix() ? precision.compute : precision.vectors(), parameter.shard.local));
+    for (const auto& parameter : chunk.params().specs()) {
+      const DType type = parameter.is_matrix() ? precision.compute : precision.vectors();
+      values_.push_back(parameter.is_packed() ? new_memory(DType::kU8, {nn::memory_elements(parameter)})
+                                              : new_memory(type, parameter.shard.local));
+    }
     for (const nn::ParamId id : chunk.params().grads())
       gradients_.push_back(new_memory(
           precision.vectors(), chunk.params().specs()[static_cast<std::size_t>(id.index)].shard.local));

@@ -1,7 +1,9 @@
 #include "nn/linear.h"
 
 #include "nn/adapted_rows.h"
+#include "nn/packed_weight.h"
 #include "ops/elementwise.h"
+#include "ops/packed_linear.h"
 
 namespace stoa::nn {
 
@@ -44,6 +46,7 @@ ParamSpec Linear::spec(bool matrix) const {
   }
   out.init = {matrix ? InitKind::kNormal : InitKind::kZeros, o.deviation};
   out.decay = matrix;
+  out.packable = matrix;
   if (matrix) out.products.push_back(o.name);
   if (partial) out.grad_partial_over.push_back(parallel::Group::kTensor);
   return out;
@@ -51,12 +54,15 @@ ParamSpec Linear::spec(bool matrix) const {
 
 void Linear::declare(ParamList& params) {
   weight_ = params.add(spec(true));
+  if (const ParamSpec& own = params.specs()[static_cast<std::size_t>(weight_.value.index)]; own.is_packed())
+    packed_ = packed_shape(own);
   if (options_.bias) bias_ = params.add(spec(false));
   low_rank_.declare(params, options_);
   rescaled_.declare(params, options_);
 }
 
 TensorView Linear::whole_matrix(Pass& pass) const {
+  require<InternalError>(!is_packed(), "'{}' is packed", options_.name);
   const TensorView own = weight(pass);
   if (!low_rank_ && !rescaled_) return own;
   const TensorView out = pass.ops.scratch.allocate(own.dtype, own.shape);
@@ -90,6 +96,11 @@ Quantized Linear::gradient8(Pass& pass, TensorView dy, Orientation wanted) const
 }
 
 void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const {
+  if (is_packed()) {
+    ops::run(pass.ops,
+             ops::PackedLinearForward{.x = x, .w = weight(pass), .shape = packed_, .bias = bias, .y = y});
+    return;
+  }
   if (!pass.fp8) {
     ops::run(pass.ops, ops::LinearForward{.x = x, .w = weight(pass), .bias = bias, .y = y});
     return;
@@ -110,6 +121,11 @@ void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) c
 }
 
 Quantized Linear::multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const {
+  if (is_packed()) {
+    ops::run(pass.ops,
+             ops::PackedLinearBackwardInput{.dy = dy, .w = weight(pass), .shape = packed_, .dx = dx});
+    return {};
+  }
   if (!pass.fp8) {
     ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy, .w = weight(pass), .dx = dx});
     return {};

@@ -40,7 +40,9 @@ class Linear {
 
  private:
   ParamSpec spec(bool matrix) const;
+  // In compute precision, or packed.
   TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
+  bool is_packed() const { return packed_.kind != quant::PackedKind::kNone; }
   bool trains() const { return weight_.trained() || bias_.trained(); }
   void multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const;
   // dx from dy; returns dy in FP8 for the weights' gradients, where those GEMMs will be in FP8.
@@ -69,6 +71,7 @@ class Linear {
   parallel::Part columns_;
   std::int64_t outputs_ = 0;
   Param weight_, bias_;
+  quant::PackedShape packed_;  // of a matrix that is held packed
   LowRank low_rank_;
   Rescaled rescaled_;
 };

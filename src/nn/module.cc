@@ -8,6 +8,7 @@ Param ParamList::add(ParamSpec spec) {
   if (blocks_.empty()) begin_unit(false);
   spec.unit = units() - 1;
   spec.trained = !trains_ || trains_(spec);
+  if (spec.packable && !spec.trained && packs_) spec.packed = packs_(spec);
   for (const auto& other : specs_)
     require<InternalError>(other.name != spec.name, "parameter '{}' is declared twice", spec.name);
   specs_.push_back(std::move(spec));

@@ -27,6 +27,9 @@ class ParamList {
   void set_scales(ParamId id, std::vector<ParamScale> scales);
   // Parameters from here on for which `trains` is false are frozen. Without it, all are trained.
   void train_where(std::function<bool(const ParamSpec&)> trains) { trains_ = std::move(trains); }
+  // How parameters from here on are held that are frozen and whose layers take them packed. Without it, none
+  // is packed.
+  void pack_where(std::function<quant::PackedKind(const ParamSpec&)> packs) { packs_ = std::move(packs); }
   // Layers that declare their parameters from here on have the adapters of `policy`.
   void adapt(std::shared_ptr<const AdapterPolicy> policy) { adapters_ = std::move(policy); }
   const AdapterPolicy* adapters() const { return adapters_.get(); }  // or null
@@ -43,6 +46,7 @@ class ParamList {
   std::vector<std::int64_t> grad_uses_;
   std::vector<bool> blocks_;  // by unit
   std::function<bool(const ParamSpec&)> trains_;
+  std::function<quant::PackedKind(const ParamSpec&)> packs_;
   std::shared_ptr<const AdapterPolicy> adapters_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "parallel/parallel_context.h"
 #include "parallel/tensor_place.h"
+#include "quant/packed_matrix.h"
 #include "tensor/shard_spec.h"
 #include "tensor/tensor_view.h"
 
@@ -75,6 +76,12 @@ struct ParamSpec {
   // The linear layers whose matrices it holds, equally large, one below the other: products with them may be
   // of 8 bits. One of a Linear; of experts those of this rank. None of others.
   std::vector<std::string> products;
+
+  // Its layer takes it packed, too: as bytes, not as numbers of its type (nn/packed_weight.h).
+  bool packable = false;
+  // Decided by ParamList::pack_where when the parameter is added.
+  quant::PackedKind packed = quant::PackedKind::kNone;
+  bool is_packed() const { return packed != quant::PackedKind::kNone; }
 
   ParamScale scale(std::size_t piece) const { return scales.empty() ? ParamScale() : scales[piece]; }
 

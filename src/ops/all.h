@@ -16,6 +16,7 @@
 #include "ops/muon.h"
 #include "ops/norm.h"
 #include "ops/optimizer.h"
+#include "ops/packed_linear.h"
 #include "ops/scale_matrix.h"
 #include "ops/short_conv.h"
 #include "ops/step_state.h"
@@ -26,23 +27,26 @@ template <class... Ops>
 struct OpList {};
 
 using AllOps =
-    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, AbsoluteMax, Quantize,
-           GroupedAbsoluteMax, GroupedQuantize, AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward,
-           NormBackward, AttentionForward, AttentionBackward, AttentionMerge, AttentionSink,
-           AttentionSinkBackward, Rotary, LatentHeads, LatentHeadsBackward, ShortConvForward,
-           ShortConvBackward, GatedDeltaForward, GatedDeltaBackward, ActivationForward, ActivationBackward,
-           EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
-           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, ScaleMatrix,
-           ScaleMatrixBackward, RowDots, InverseRoot, RouterForward, CountAssignments, PlaceChoices,
-           LimitExperts, RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows,
-           ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
-           ExpertBias, ExpertBiasBackward, ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares,
-           AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
+    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, PackedLinearForward,
+           PackedLinearBackwardInput, AbsoluteMax, Quantize, GroupedAbsoluteMax, GroupedQuantize,
+           AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward, NormBackward, AttentionForward,
+           AttentionBackward, AttentionMerge, AttentionSink, AttentionSinkBackward, Rotary, LatentHeads,
+           LatentHeadsBackward, ShortConvForward, ShortConvBackward, GatedDeltaForward, GatedDeltaBackward,
+           ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward, CrossEntropy,
+           CrossEntropyPart, CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, Combine,
+           CopyRows, FillZero, ScaleMatrix, ScaleMatrixBackward, RowDots, InverseRoot, RouterForward,
+           CountAssignments, PlaceChoices, LimitExperts, RouterBackward, GroupByExpert, GroupArrivals,
+           GatherRows, SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
+           GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBias, ExpertBiasBackward,
+           ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares, AddSquares, PrepareUpdate,
+           AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
 void check(const LinearBackwardInput&);
 void check(const LinearBackwardWeight&);
+void check(const PackedLinearForward&);
+void check(const PackedLinearBackwardInput&);
 void check(const AbsoluteMax&);
 void check(const Quantize&);
 void check(const GroupedAbsoluteMax&);

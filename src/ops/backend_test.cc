@@ -58,6 +58,48 @@ TEST_P(BackendTest, LinearBackwardInput) {
   }
 }
 
+// Products with a packed matrix are those with its numbers: to the bit, where both are cut alike.
+TEST_P(BackendTest, PackedLinear) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  for (const DType type : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16})
+    for (const quant::PackedKind kind : {quant::PackedKind::kInt8, quant::PackedKind::kNf4})
+      for (const auto& s :
+           {LinearSize{5, 64, 3, 0}, {70, 128, 77, 3}, {200, 192, 130, 0}, {300, 1088, 96, 5}}) {
+        SCOPED_TRACE(
+            fmt::format("{}: {} {} {}, kind {}", name_of(type), s.t, s.k, s.n, static_cast<int>(kind)));
+        Tensors t;
+        const Values drawn = load(t.random(DType::kF32, {s.n, s.k}, 0.1));
+        const std::vector<float> numbers(drawn.begin(), drawn.end());
+        const quant::PackedShape shape = quant::whole_shape(kind, s.n, s.k);
+        std::vector<std::byte> memory(shape.bytes());
+        quant::packed_format(kind)
+            .pack(numbers, s.k)
+            ->copy({.rows = s.n, .columns = s.k}, shape, memory.data());
+        std::vector<float> values(numbers.size());
+        quant::unpack(shape, memory.data(), {.rows = s.n, .columns = s.k}, values.data(), s.k);
+        const TensorView w = t.of(type, {s.n, s.k}, Values(values.begin(), values.end())),
+                         packed(memory.data(), DType::kU8, {static_cast<std::int64_t>(memory.size())});
+        const TensorView x = t.random(type, {s.t, s.k}, 1, s.gap), dy = t.random(type, {s.t, s.n}, 1, s.gap),
+                         bias = t.random(accumulation_type(type), {s.n});
+        const TensorView y = t.empty(type, {s.t, s.n}, s.gap), dx = t.empty(type, {s.t, s.k}, s.gap),
+                         expected_y = t.empty(type, {s.t, s.n}), expected_dx = t.empty(type, {s.t, s.k});
+        run_on(backend(), PackedLinearForward{.x = x, .w = packed, .shape = shape, .bias = bias, .y = y});
+        run_on(backend(), LinearForward{.x = x, .w = w, .bias = bias, .y = expected_y});
+        run_on(backend(), PackedLinearBackwardInput{.dy = dy, .w = packed, .shape = shape, .dx = dx});
+        run_on(backend(), LinearBackwardInput{.dy = dy, .w = w, .dx = expected_dx});
+        // Few rows are streamed by W that is not packed.
+        const double rounding = type == DType::kBF16 ? 0.02 : type == DType::kF16 ? 0.003 : 1e-4;
+        const auto expect_same = [&](TensorView found, TensorView wanted) {
+          const Values a = load(found), b = load(wanted);
+          for (std::size_t i = 0; i < a.size(); ++i)
+            ASSERT_NEAR(a[i], b[i], s.t > 128 ? 0 : rounding * (1 + std::abs(b[i]))) << i;
+        };
+        expect_same(y, expected_y);
+        expect_same(dx, expected_dx);
+        t.expect_guards();
+      }
+}
+
 TEST_P(BackendTest, LinearBackwardWeight) {
   for (DType type : kTypes) {
     for (const auto& s : kLinearSizes) {

@@ -64,6 +64,26 @@ void check(const LinearBackwardWeight& op) {
   c.optional("dbias", op.dbias, sum, "[N]", {op.dy.shape[1]});
 }
 
+void check(const PackedLinearForward& op) {
+  const Checker c(op);
+  const auto& s = op.shape;
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, s.columns}, kRowsApart);
+  const DType type = op.x.dtype, sum = accumulation_type(type);
+  c.tensor("w", op.w, DType::kU8, "[bytes]", {static_cast<std::int64_t>(s.bytes())});
+  c.optional("bias", op.bias, sum, "[N]", {s.rows});
+  c.tensor("y", op.y, TypeSet(type) | sum, "[T, N]", {op.x.shape[0], s.rows}, kRowsApart);
+  c.apart("x", op.x, "y", op.y);
+}
+
+void check(const PackedLinearBackwardInput& op) {
+  const Checker c(op);
+  const auto& s = op.shape;
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[T, N]", {-1, s.rows}, kRowsApart);
+  c.tensor("w", op.w, DType::kU8, "[bytes]", {static_cast<std::int64_t>(s.bytes())});
+  c.tensor("dx", op.dx, op.dy.dtype, "[T, K]", {op.dy.shape[0], s.columns}, kRowsApart);
+  c.apart("dy", op.dy, "dx", op.dx);
+}
+
 void check(const NormForward& op) {
   const Checker c(op);
   check_norm_input(c, op.x, op.gamma);

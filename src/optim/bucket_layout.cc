@@ -3,6 +3,8 @@
 #include <map>
 #include <tuple>
 
+#include "nn/packed_weight.h"
+
 namespace stoa::optim {
 namespace {
 
@@ -17,15 +19,15 @@ BucketLayout::BucketLayout(const nn::ParamList& params, const DataParallel& para
   for (const nn::ParamId id : params.grads()) ++uses[static_cast<std::size_t>(id.index)];
   // The bucket being filled of every kind. The matrices of the layers are apart from other matrices: an
   // optimizer may treat them differently (optim/muon.h).
-  std::map<std::tuple<bool, bool, bool, bool, std::vector<parallel::Group>, parallel::Group>, int> open;
+  std::map<std::tuple<bool, bool, bool, bool, bool, std::vector<parallel::Group>, parallel::Group>, int> open;
   for (std::size_t p = params.specs().size(); p-- > 0;) {
     const nn::ParamSpec& spec = params.specs()[p];
     const bool late = uses[p] > 1 || !spec.grad_partial_over.empty();
-    const std::int64_t count = spec.shard.local.elements();
-    const auto [it, fresh] = open.try_emplace(
-        {spec.trained, spec.is_matrix(), spec.shard.local.rank() >= 2 && params.is_block(spec.unit), late,
-         spec.grad_partial_over, spec.copies},
-        static_cast<int>(buckets_.size()));
+    const std::int64_t count = nn::memory_elements(spec);
+    const auto [it, fresh] = open.try_emplace({spec.is_packed(), spec.trained, spec.is_matrix(),
+                                               spec.shard.local.rank() >= 2 && params.is_block(spec.unit),
+                                               late, spec.grad_partial_over, spec.copies},
+                                              static_cast<int>(buckets_.size()));
     if (!fresh) {
       const FlatBucket& bucket = buckets_[static_cast<std::size_t>(it->second)];
       if (bucket.elements + count > bucket_elements || (by_unit && bucket.unit != spec.unit))
@@ -35,11 +37,12 @@ BucketLayout::BucketLayout(const nn::ParamList& params, const DataParallel& para
       FlatBucket& bucket = buckets_.emplace_back();
       bucket.matrices = spec.is_matrix();
       bucket.trained = spec.trained;
+      bucket.packed = spec.is_packed();
       bucket.unit = spec.unit;
       bucket.late = late;
       bucket.partial = spec.grad_partial_over;
       bucket.copies = spec.copies;
-      bucket.shards = parallel.shards(spec.copies);
+      bucket.shards = spec.is_packed() ? 1 : parallel.shards(spec.copies);
     }
     add(buckets_[static_cast<std::size_t>(it->second)], it->second, static_cast<int>(p), count);
   }
@@ -51,7 +54,8 @@ BucketLayout::BucketLayout(const std::vector<nn::ParamSpec>& specs) : places_(sp
     FlatBucket& bucket = buckets_.emplace_back();
     bucket.matrices = specs[p].is_matrix();
     bucket.unit = specs[p].unit;
-    add(bucket, static_cast<int>(p), static_cast<int>(p), specs[p].shard.local.elements());
+    bucket.packed = specs[p].is_packed();
+    add(bucket, static_cast<int>(p), static_cast<int>(p), nn::memory_elements(specs[p]));
     close(bucket);
   }
 }

@@ -10,6 +10,7 @@ namespace stoa::optim {
 namespace {
 
 DType value_type(const FlatBucket& bucket, nn::Precision precision) {
+  if (bucket.packed) return DType::kU8;
   return bucket.matrices ? precision.compute : precision.vectors();
 }
 
@@ -60,7 +61,14 @@ void ParameterStore::declare(Arena& arena, nn::Precision precision, bool masters
   gathers_.resize(layout_.buckets().size());
 }
 
+TensorView ParameterStore::packed_value(nn::ParamId id) {
+  const FlatMember& member = layout_.member(id.index);
+  return part_of(arena_->view(values_[static_cast<std::size_t>(layout_.bucket_of(id.index))]),
+                 {member.begin, member.begin + member.count});
+}
+
 TensorView ParameterStore::get(nn::ParamId id) {
+  if (is_packed(id)) return packed_value(id);
   const int b = layout_.bucket_of(id.index);
   const int unit = layout_.bucket(b).unit;
   const bool gathered = window_ && layout_.bucket(b).shards > 1;
@@ -78,7 +86,7 @@ TensorView ParameterStore::get(nn::ParamId id) {
 
 FlatRange ParameterStore::held_range(nn::ParamId id) const {
   const FlatMember& member = layout_.member(id.index);
-  if (!sharded()) return {0, member.count};
+  if (!sharded() || is_packed(id)) return {0, member.count};
   const FlatRange share = own_range(layout_.bucket_of(id.index));
   const std::int64_t begin = std::clamp<std::int64_t>(share.begin - member.begin, 0, member.count);
   return {begin, std::clamp<std::int64_t>(share.end - member.begin, begin, member.count)};
@@ -90,7 +98,7 @@ FlatRange ParameterStore::own_range(int bucket) const {
 
 ShardSpec ParameterStore::held(nn::ParamId id) const {
   ShardSpec shard = (*specs_)[static_cast<std::size_t>(id.index)].shard;
-  if (sharded()) shard.flat = held_range(id);
+  if (sharded() && !is_packed(id)) shard.flat = held_range(id);
   return shard;
 }
 
@@ -107,7 +115,8 @@ bool ParameterStore::is_first_copy(nn::ParamId id, const ShardPiece& piece) cons
 ShardSpec ParameterStore::written(nn::ParamId id) const {
   ShardSpec shard = held(id);
   const parallel::Group copies = (*specs_)[static_cast<std::size_t>(id.index)].copies;
-  if (parallel_ && !sharded() && parallel_->shard(copies) > 0) shard.pieces.clear();
+  const bool whole = !sharded() || is_packed(id);
+  if (parallel_ && whole && parallel_->shard(copies) > 0) shard.pieces.clear();
   std::erase_if(shard.pieces, [&](const ShardPiece& piece) { return !is_first_copy(id, piece); });
   return shard;
 }
@@ -121,6 +130,7 @@ TensorView ParameterStore::part(TensorView bucket, std::int64_t origin, nn::Para
 }
 
 TensorView ParameterStore::master(nn::ParamId id) {
+  if (is_packed(id)) return packed_value(id);
   const int b = layout_.bucket_of(id.index);
   const Arena::Id separate = masters_[static_cast<std::size_t>(b)];
   if (separate) return held_part(arena_->view(separate), id);

@@ -14,9 +14,10 @@
 
 namespace stoa::optim {
 
-// Matrices are held in compute precision with a separate fp32 master; if the two types are equal, for vectors
-// and for what is frozen, the value is its own master. Masters are sharded from stage 1 on, values in
-// stage 3.
+// What is packed (ParamSpec::packed) is a tensor of bytes that every rank holds whole, for get() and
+// master(). Matrices are held in compute precision with a separate fp32 master; if the two types are equal,
+// for vectors and for what is frozen, the value is its own master. Masters are sharded from stage 1 on,
+// values in stage 3.
 class ParameterStore final : public nn::ParamAccess {
  public:
   // Training. What `parallel` refers to must outlive the store.
@@ -64,6 +65,8 @@ class ParameterStore final : public nn::ParamAccess {
 
  private:
   void declare(Arena& arena, nn::Precision precision, bool masters);
+  bool is_packed(nn::ParamId id) const { return (*specs_)[static_cast<std::size_t>(id.index)].is_packed(); }
+  TensorView packed_value(nn::ParamId id);
   TensorView part(TensorView bucket, std::int64_t origin, nn::ParamId id) const;
   FlatRange own_range(int bucket) const;  // this rank's share of the bucket
   void post_gather(int bucket, TensorView own, TensorView whole);

@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "ckpt/shard_io.h"
 #include "infer/host_window.h"
+#include "nn/packed_weight.h"
 
 namespace stoa::run {
 namespace {
@@ -35,7 +36,14 @@ std::uint64_t hash_of_part(TrainingRank& rank, nn::ParamId id) {
   if (shard.pieces.empty() || !tensor || tensor.elements() == 0) return 0;
   constexpr std::int64_t kTask = 65536;  // elements
   std::atomic<std::uint64_t> hash{0};
+  const nn::ParamSpec& spec = rank.parameters().specs()[static_cast<std::size_t>(id.index)];
   infer::read_tensor(rank.machine(), tensor, [&](TensorView host) {
+    // A packed one is hashed by its numbers, wherever their scales are.
+    std::vector<float> numbers;
+    if (spec.is_packed()) {
+      numbers = nn::unpack_weight(spec, static_cast<const std::byte*>(host.data));
+      host = TensorView(numbers.data(), DType::kF32, shard.local);
+    }
     const std::size_t bytes = size_of(host.dtype);
     for (const ShardPiece& piece : shard.pieces) {
       const std::uint64_t key = checksum(piece.name);

@@ -14,6 +14,7 @@
 #include "formats/gguf/gguf_file.h"
 #include "infer/file_tensors.h"
 #include "infer/model_files.h"
+#include "quant/nf4.h"
 #include "token/tokenizer_texts.h"
 
 namespace stoa::run {
@@ -81,34 +82,8 @@ std::vector<NewBytes> encode_fp8(const Matrix& m) {
   return by_output(m, StorageType::kF8E4M3, e4m3::kLargest, [](float x) { return e4m3(x).bits; });
 }
 
-// Quantiles of a normal distribution, scaled to [-1, 1] (2305.14314, appendix E).
-constexpr std::array<float, 16> kNf4{-1.0f,
-                                     -0.6961928009986877f,
-                                     -0.5250730514526367f,
-                                     -0.39491748809814453f,
-                                     -0.28444138169288635f,
-                                     -0.18477343022823334f,
-                                     -0.09105003625154495f,
-                                     0.0f,
-                                     0.07958029955625534f,
-                                     0.16093020141124725f,
-                                     0.24611230194568634f,
-                                     0.33791524171829224f,
-                                     0.44070982933044434f,
-                                     0.5626170039176941f,
-                                     0.7229568362236023f,
-                                     1.0f};
-
-std::uint8_t nearest_nf4(float x) {
-  const auto above = std::lower_bound(kNf4.begin(), kNf4.end(), x);
-  if (above == kNf4.begin()) return 0;
-  if (above == kNf4.end()) return 15;
-  const auto index = static_cast<std::uint8_t>(above - kNf4.begin());
-  return *above - x < x - *(above - 1) ? index : static_cast<std::uint8_t>(index - 1);
-}
-
 std::vector<NewBytes> encode_nf4(const Matrix& m) {
-  constexpr std::int64_t kBlock = 64;
+  constexpr std::int64_t kBlock = quant::kNf4Block;
   const std::int64_t count = m.rows * m.columns;
   std::vector<float> scales;
   std::vector<std::uint8_t> pairs(static_cast<std::size_t>((count + 1) / 2));
@@ -120,7 +95,7 @@ std::vector<NewBytes> encode_nf4(const Matrix& m) {
     for (std::int64_t i = begin; i < begin + numbers; ++i)  // the first of a pair in the high half
       pairs[static_cast<std::size_t>(i / 2)] =
           static_cast<std::uint8_t>(pairs[static_cast<std::size_t>(i / 2)] |
-                                    nearest_nf4(m.values[i] * inverse) << (i % 2 == 0 ? 4 : 0));
+                                    quant::nearest_nf4(m.values[i] * inverse) << (i % 2 == 0 ? 4 : 0));
   }
   const std::string state = Json{
       {"quant_type", "nf4"},
@@ -133,7 +108,7 @@ std::vector<NewBytes> encode_nf4(const Matrix& m) {
   out.push_back(
       new_tensor(weight + ".absmax", StorageType::kF32, {static_cast<std::int64_t>(scales.size())}, scales));
   out.push_back(new_tensor(weight + ".quant_map", StorageType::kF32, {16},
-                           std::vector<float>(kNf4.begin(), kNf4.end())));
+                           std::vector<float>(quant::nf4_values().begin(), quant::nf4_values().end())));
   out.push_back(new_tensor(weight + ".quant_state.bitsandbytes__nf4", StorageType::kU8,
                            {static_cast<std::int64_t>(state.size())},
                            std::vector<char>(state.begin(), state.end())));

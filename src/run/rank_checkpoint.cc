@@ -11,6 +11,7 @@
 #include "infer/read_weights.h"
 #include "model/huggingface/adapter_config.h"
 #include "model/same_function.h"
+#include "nn/packed_weight.h"
 
 namespace stoa::run {
 
@@ -357,8 +358,16 @@ infer::HeldParameters held_parameters(TrainingRank& rank) {
 
 void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
   const auto memory = [&](nn::ParamId id) { return rank.parameters().master(id); };
+  const auto& specs = rank.parameters().specs();
   infer::read_weights(rank.machine(), files,
-                      held_parameters(rank).without_adapters(rank.parameters().specs()), memory);
+                      held_parameters(rank).without_adapters(specs).without_packed(specs), memory);
+  for (std::size_t p = 0; p < specs.size(); ++p)
+    if (specs[p].is_packed())
+      infer::write_tensor(rank.machine(), memory({static_cast<int>(p)}), [&](TensorView host) {
+        nn::pack_weight(
+            specs[p], [&](std::size_t piece) { return files.floats(specs[p].shard.pieces[piece].name); },
+            static_cast<std::byte*>(host.data));
+      });
   if (const auto& plan = rank.options().model.adapters)
     infer::read_start_values(rank.machine(), files, *plan, held_parameters(rank), memory);
   require_same_function(files.description().config, rank.options().model, model::Purpose::kStart,

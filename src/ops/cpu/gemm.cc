@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/half.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/operands.h"
 
@@ -40,7 +41,8 @@ struct Plan {
   std::int64_t shared_columns;  // columns of B packed ahead, a multiple of the panel
   std::int64_t column_blocks;   // tasks along n, of shared_columns when ahead, else of n
   // workspace
-  std::size_t shared_b, shared_a, sums, worker_a, worker_holds, worker_b, worker_sums, per_worker, total;
+  std::size_t shared_b, shared_a, sums, worker_a, worker_holds, worker_b, worker_sums, worker_numbers,
+      per_worker, total;
 };
 
 const ProductKernels& product_kernels(const Gemm& g, const MatrixKernels& kernels) {
@@ -70,7 +72,7 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   // products, or that of tiles(), which kernels->stream shares.
   const bool shares_order = kernels.rows_apart && k.stream;
   p.stream =
-      !g.a.transposed && !g.b.transposed && !g.accumulate &&
+      !g.a.transposed && !g.b.transposed && !g.accumulate && !g.b.packed &&
       (shares_order ? p.m <= k.stream_tokens : kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
   if (p.stream) {
     p.packed_tokens = shares_order;
@@ -120,11 +122,18 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   if (p.ahead) place(p.worker_holds, sizeof(std::int64_t));
   if (!p.ahead) place(p.worker_b, std::min(p.block, p.slice_units) * k.columns * 4);
   if (!partial) place(p.worker_sums, p.block_rows * k.columns * 4);
+  if (g.b.packed) {
+    // What a packing task, or the packing of a block, reads of B.
+    const std::int64_t columns = p.ahead ? kPackColumns * k.columns : k.columns,
+                       most = p.ahead ? kPackUnits : std::min(p.block, p.slice_units);
+    place(p.worker_numbers, columns * most * per_unit * static_cast<std::int64_t>(size_of(g.b.matrix.dtype)));
+  }
   p.per_worker = at;
   p.worker_a += workers_at;
   p.worker_holds += workers_at;
   p.worker_b += workers_at;
   p.worker_sums += workers_at;
+  p.worker_numbers += workers_at;
   p.total = workers_at + p.per_worker * static_cast<std::size_t>(workers);
   return p;
 }
@@ -188,11 +197,42 @@ struct Run {
             .panels = to};
   }
 
+  // Packs a part of B; of a packed one, its numbers are unpacked first.
+  void pack_part_of_b(PackJob job, int worker) const {
+    if (g.b.packed) {
+      void* const to = memory + p.worker_numbers + p.per_worker * static_cast<std::size_t>(worker);
+      const auto* const from = static_cast<const std::byte*>(g.b.matrix.data);
+      const std::int64_t rows = job.end - job.first;
+      const auto unpack = [&]<class T>(T* numbers) {
+        if (g.b.transposed)
+          quant::unpack(*g.b.packed, from, {job.begin, job.count, job.first, rows}, numbers, rows);
+        else
+          quant::unpack(*g.b.packed, from, {job.first, rows, job.begin, job.count}, numbers, job.count);
+      };
+      switch (g.b.matrix.dtype) {
+        case DType::kBF16:
+          unpack(static_cast<bf16*>(to));
+          break;
+        case DType::kF16:
+          unpack(static_cast<f16*>(to));
+          break;
+        default:
+          unpack(static_cast<float*>(to));
+          break;
+      }
+      job.source = to;
+      job.stride = g.b.transposed ? rows : job.count;
+      job.end = rows;
+      job.first = job.begin = 0;
+    }
+    k.pack_b(job);
+  }
+
   std::int64_t pack_b_tasks() const {
     return ceil_div(columns, kPackColumns * k.columns) * ceil_div(units(count), kPackUnits);
   }
   // A group of panels and a part of this slice of B.
-  void pack_b(std::int64_t task) const {
+  void pack_b(std::int64_t task, int worker) const {
     const std::int64_t parts = ceil_div(units(count), kPackUnits);
     const std::int64_t column = task / parts * kPackColumns * k.columns, unit = task % parts * kPackUnits;
     PackJob job =
@@ -200,7 +240,7 @@ struct Run {
                  begin + unit * per_unit(), std::min(kPackUnits * per_unit(), count - unit * per_unit()),
                  k.columns, units_at(p.shared_b) + column * units(count) + unit * k.columns);
     job.panel_stride = units(count) * k.columns;
-    k.pack_b(job);
+    pack_part_of_b(job, worker);
   }
   // Panel i of A of this slice.
   void pack_a(std::int64_t panel) const {
@@ -264,8 +304,10 @@ struct Run {
         if (!p.ahead) {
           std::uint32_t* packed = units_at(p.worker_b + mine);
           const std::int64_t from = u * per_unit();
-          k.pack_b(pack_job(g.b, column, column + width, begin + from,
-                            std::min<std::int64_t>(block * per_unit(), count - from), k.columns, packed));
+          pack_part_of_b(
+              pack_job(g.b, column, column + width, begin + from,
+                       std::min<std::int64_t>(block * per_unit(), count - from), k.columns, packed),
+              worker);
           b = packed;
         }
         bool first = first_slice && u == 0;
@@ -433,7 +475,7 @@ void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void*
       job.last_slice = s + 1 == p.slices;
       // A lambda of one reference fits into std::function without allocation.
       if (p.ahead) {
-        pool.run(job.pack_b_tasks(), [&job](std::int64_t task, int) { job.pack_b(task); });
+        pool.run(job.pack_b_tasks(), [&job](std::int64_t task, int worker) { job.pack_b(task, worker); });
       } else {
         pool.run(ceil_div(p.m, p.kernels->rows), [&job](std::int64_t task, int) { job.pack_a(task); });
       }

@@ -8,6 +8,7 @@
 
 #include "base/worker_pool.h"
 #include "ops/cpu/instruction_set.h"
+#include "quant/packed_matrix.h"
 #include "tensor/tensor_view.h"
 
 namespace stoa::ops::cpu {
@@ -29,6 +30,8 @@ MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart = false);
 struct GemmOperand {
   TensorView matrix;
   bool transposed = false;  // memory holds [reduction, rows]
+  // Of B: its memory is that of a packed matrix, whose numbers are of the type of `matrix`. Null: it is not.
+  const quant::PackedShape* packed = nullptr;
   std::int64_t rows() const { return matrix.shape[transposed ? 1 : 0]; }
   std::int64_t reduction() const { return matrix.shape[transposed ? 0 : 1]; }
 };

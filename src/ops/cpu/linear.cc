@@ -32,4 +32,22 @@ std::size_t CpuBackend::workspace_bytes(const LinearBackwardWeight& op) const {
   return op.x.dtype == DType::kF64 ? 0 : cpu::workspace_bytes(gemm_of(op), products_, pool_.size());
 }
 
+void CpuBackend::execute(const PackedLinearForward& op, Resources resources) {
+  if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  run(gemm_of(op), products_, pool_, resources.workspace);
+}
+
+void CpuBackend::execute(const PackedLinearBackwardInput& op, Resources resources) {
+  if (op.dy.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  run(gemm_of(op), products_, pool_, resources.workspace);
+}
+
+std::size_t CpuBackend::workspace_bytes(const PackedLinearForward& op) const {
+  return op.x.dtype == DType::kF64 ? 0 : cpu::workspace_bytes(gemm_of(op), products_, pool_.size());
+}
+
+std::size_t CpuBackend::workspace_bytes(const PackedLinearBackwardInput& op) const {
+  return op.dy.dtype == DType::kF64 ? 0 : cpu::workspace_bytes(gemm_of(op), products_, pool_.size());
+}
+
 }  // namespace stoa::ops::cpu

@@ -26,6 +26,10 @@ class CudaBackend final : public Backend {
   void execute(const LinearForward& op, Resources resources) override;
   void execute(const LinearBackwardInput& op, Resources resources) override;
   void execute(const LinearBackwardWeight& op, Resources resources) override;
+  void execute(const PackedLinearForward& op, Resources resources) override;
+  void execute(const PackedLinearBackwardInput& op, Resources resources) override;
+  std::size_t workspace_bytes(const PackedLinearForward& op) const override;
+  std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearForward& op) const override;
   std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;

@@ -14,7 +14,8 @@ std::size_t refuse_clamped(const Op& op) {
 }
 
 constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)",
-                     *kMagnitudes = "factors and magnitudes of adapters (IA3, DoRA)";
+                     *kMagnitudes = "factors and magnitudes of adapters (IA3, DoRA)",
+                     *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)";
 
 }  // namespace
 
@@ -23,6 +24,10 @@ void CudaBackend::execute(const AttentionSinkBackward&, Resources) { refuse(kSin
 void CudaBackend::execute(const ExpertBias&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackward&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackwardWeights&, Resources) { refuse(kBiases); }
+void CudaBackend::execute(const PackedLinearForward&, Resources) { refuse(kPacked); }
+void CudaBackend::execute(const PackedLinearBackwardInput&, Resources) { refuse(kPacked); }
+std::size_t CudaBackend::workspace_bytes(const PackedLinearForward&) const { refuse(kPacked); }
+std::size_t CudaBackend::workspace_bytes(const PackedLinearBackwardInput&) const { refuse(kPacked); }
 void CudaBackend::execute(const ScaleMatrix&, Resources) { refuse(kMagnitudes); }
 void CudaBackend::execute(const ScaleMatrixBackward&, Resources) { refuse(kMagnitudes); }
 void CudaBackend::execute(const RowDots&, Resources) { refuse(kMagnitudes); }

@@ -16,6 +16,8 @@ class ReferenceBackend : public Backend {
   void execute(const LinearForward& op, Resources resources) override;
   void execute(const LinearBackwardInput& op, Resources resources) override;
   void execute(const LinearBackwardWeight& op, Resources resources) override;
+  void execute(const PackedLinearForward& op, Resources resources) override;
+  void execute(const PackedLinearBackwardInput& op, Resources resources) override;
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
   void execute(const GroupedAbsoluteMax& op, Resources resources) override;

@@ -1,0 +1,77 @@
+// Memory: codes [rows, columns], then an fp32 scale for every row.
+#include <cstring>
+#include <vector>
+
+#include "quant/packed_formats.h"
+
+namespace stoa::quant {
+namespace {
+
+std::size_t int8_scales_at(const PackedShape& shape) { return whole_lines(shape.rows * shape.columns); }
+
+class Int8Matrix final : public PackedMatrix {
+ public:
+  Int8Matrix(std::span<const float> numbers, std::int64_t columns)
+      : columns_(columns), codes_(numbers.size()) {
+    const auto width = static_cast<std::size_t>(columns);
+    for (std::size_t begin = 0; begin < numbers.size(); begin += width) {
+      const float scale = largest_magnitude(numbers.subspan(begin, width)) / 127;
+      scales_.push_back(scale);
+      const float inverse = scale == 0 ? 0 : 1 / scale;
+      for (std::size_t i = begin; i < begin + width; ++i)
+        codes_[i] =
+            static_cast<std::int8_t>(std::clamp(std::nearbyint(numbers[i] * inverse), -127.0f, 127.0f));
+    }
+  }
+
+  void copy(const PackedPart& part, const PackedShape& shape, std::byte* memory) const override {
+    for (std::int64_t i = 0; i < part.rows; ++i)
+      std::memcpy(memory + (part.memory_row + i) * shape.columns,
+                  codes_.data() + (part.row + i) * columns_ + part.column,
+                  static_cast<std::size_t>(part.columns));
+    std::memcpy(memory + int8_scales_at(shape) + static_cast<std::size_t>(part.memory_row) * sizeof(float),
+                scales_.data() + part.row, static_cast<std::size_t>(part.rows) * sizeof(float));
+  }
+
+ private:
+  std::int64_t columns_;
+  std::vector<std::int8_t> codes_;
+  std::vector<float> scales_;
+};
+
+std::int64_t no_groups(std::int64_t, std::int64_t) { return 0; }
+
+std::size_t int8_bytes(const PackedShape& shape) {
+  return int8_scales_at(shape) + whole_lines(shape.rows * static_cast<std::int64_t>(sizeof(float)));
+}
+
+std::unique_ptr<PackedMatrix> pack_int8(std::span<const float> numbers, std::int64_t columns) {
+  return std::make_unique<Int8Matrix>(numbers, columns);
+}
+
+template <class T>
+void unpack_int8(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
+                 std::int64_t stride) {
+  const auto* codes = reinterpret_cast<const std::int8_t*>(memory);
+  const auto* scales = reinterpret_cast<const float*>(memory + int8_scales_at(shape));
+  for (std::int64_t i = 0; i < range.rows; ++i) {
+    const float scale = scales[range.row + i];
+    const std::int8_t* from = codes + (range.row + i) * shape.columns + range.column;
+    for (std::int64_t j = 0; j < range.columns; ++j)
+      out[i * stride + j] = T(static_cast<float>(from[j]) * scale);
+  }
+}
+
+}  // namespace
+
+constinit const PackedFormat kPackedInt8{.kind = PackedKind::kInt8,
+                                         .name = "int8",
+                                         .block = 1,
+                                         .groups = no_groups,
+                                         .bytes = int8_bytes,
+                                         .pack = pack_int8,
+                                         .unpack_f32 = unpack_int8<float>,
+                                         .unpack_bf16 = unpack_int8<bf16>,
+                                         .unpack_f16 = unpack_int8<f16>};
+
+}  // namespace stoa::quant
