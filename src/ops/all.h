@@ -17,6 +17,7 @@
 #include "ops/norm.h"
 #include "ops/optimizer.h"
 #include "ops/packed_linear.h"
+#include "ops/quantised_linear.h"
 #include "ops/scale_matrix.h"
 #include "ops/short_conv.h"
 #include "ops/step_state.h"
@@ -28,18 +29,18 @@ struct OpList {};
 
 using AllOps =
     OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, PackedLinearForward,
-           PackedLinearBackwardInput, AbsoluteMax, Quantize, GroupedAbsoluteMax, GroupedQuantize,
-           AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward, NormBackward, AttentionForward,
-           AttentionBackward, AttentionMerge, AttentionSink, AttentionSinkBackward, Rotary, LatentHeads,
-           LatentHeadsBackward, ShortConvForward, ShortConvBackward, GatedDeltaForward, GatedDeltaBackward,
-           ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward, CrossEntropy,
-           CrossEntropyPart, CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, Combine,
-           CopyRows, FillZero, ScaleMatrix, ScaleMatrixBackward, RowDots, InverseRoot, RouterForward,
-           CountAssignments, PlaceChoices, LimitExperts, RouterBackward, GroupByExpert, GroupArrivals,
-           GatherRows, SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
-           GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBias, ExpertBiasBackward,
-           ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares, AddSquares, PrepareUpdate,
-           AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
+           PackedLinearBackwardInput, QuantisedLinear, QuantisedRows, AbsoluteMax, Quantize,
+           GroupedAbsoluteMax, GroupedQuantize, AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward,
+           NormBackward, AttentionForward, AttentionBackward, AttentionMerge, AttentionSink,
+           AttentionSinkBackward, Rotary, LatentHeads, LatentHeadsBackward, ShortConvForward,
+           ShortConvBackward, GatedDeltaForward, GatedDeltaBackward, ActivationForward, ActivationBackward,
+           EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
+           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, ScaleMatrix,
+           ScaleMatrixBackward, RowDots, InverseRoot, RouterForward, CountAssignments, PlaceChoices,
+           LimitExperts, RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows,
+           ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
+           ExpertBias, ExpertBiasBackward, ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares,
+           AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -47,6 +48,8 @@ void check(const LinearBackwardInput&);
 void check(const LinearBackwardWeight&);
 void check(const PackedLinearForward&);
 void check(const PackedLinearBackwardInput&);
+void check(const QuantisedLinear&);
+void check(const QuantisedRows&);
 void check(const AbsoluteMax&);
 void check(const Quantize&);
 void check(const GroupedAbsoluteMax&);
@@ -127,6 +130,8 @@ template <>
 double matrix_flops(const LinearBackwardInput&);
 template <>
 double matrix_flops(const LinearBackwardWeight&);
+template <>
+double matrix_flops(const QuantisedLinear&);
 template <>
 double matrix_flops(const ScaledProduct&);
 template <>

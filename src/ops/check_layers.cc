@@ -84,6 +84,24 @@ void check(const PackedLinearBackwardInput& op) {
   c.apart("dy", op.dy, "dx", op.dx);
 }
 
+void check(const QuantisedLinear& op) {
+  const Checker c(op);
+  const auto& s = op.shape;
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, s.columns}, kRowsApart);
+  const DType type = op.x.dtype, sum = accumulation_type(type);
+  c.tensor("w", op.w, DType::kU8, "[bytes]", {s.bytes()});
+  c.optional("bias", op.bias, sum, "[N]", {s.rows()});
+  c.tensor("y", op.y, TypeSet(type) | sum, "[T, N]", {op.x.shape[0], s.rows()}, kRowsApart);
+  c.apart("x", op.x, "y", op.y);
+}
+
+void check(const QuantisedRows& op) {
+  const Checker c(op);
+  c.tensor("tokens", op.tokens, DType::kI32, "[T]", {-1});
+  c.tensor("w", op.w, DType::kU8, "[bytes]", {op.shape.bytes()});
+  c.tensor("y", op.y, TypeSet::any_float(), "[T, D]", {op.tokens.shape[0], op.shape.columns}, kRowsApart);
+}
+
 void check(const NormForward& op) {
   const Checker c(op);
   check_norm_input(c, op.x, op.gamma);

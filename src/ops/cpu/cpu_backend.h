@@ -31,6 +31,11 @@ class CpuBackend final : public ReferenceBackend {
   std::size_t workspace_bytes(const LinearForward& op) const override;
   std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
+  // quantised_linear.cc
+  void execute(const QuantisedLinear& op, Resources resources) override;
+  void execute(const QuantisedRows& op, Resources resources) override;
+  std::size_t workspace_bytes(const QuantisedLinear& op) const override;
+  std::size_t workspace_bytes(const QuantisedRows& op) const override;
   // fp8.cc
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;

@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/operands.h"
+#include "ops/cpu/quantised_kernels.h"
 
 namespace stoa::ops::cpu {
 namespace {
@@ -411,9 +412,12 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
 
 MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart) {
   const GemmKernels& vectors = STOA_KERNELS(isa, gemm_kernels);
-  MatrixKernels kernels{&vectors, vectors.pairs.tiles ? &vectors.pairs : nullptr, rows_apart};
+  MatrixKernels kernels{&vectors, vectors.pairs.tiles ? &vectors.pairs : nullptr, rows_apart, nullptr};
 #if defined(__x86_64__)
-  if (isa == InstructionSet::kAmxBf16) kernels.bf16 = &avx512bf16::tile_products();
+  if (isa == InstructionSet::kAmxBf16) {
+    kernels.bf16 = &avx512bf16::tile_products();
+    kernels.quantised = &avx512bf16::quantised_tiles();
+  }
 #endif
   return kernels;
 }

@@ -15,6 +15,7 @@ namespace stoa::ops::cpu {
 
 struct GemmKernels;
 struct ProductKernels;
+struct QuantisedTiles;
 
 // The kernels that products are made of.
 struct MatrixKernels {
@@ -23,6 +24,7 @@ struct MatrixKernels {
   // A row of a product with W [n, r] has the same bits however many rows there are: either all products are
   // streamed, or sums have one order in all kernels (ProductKernels::stream).
   bool rows_apart = false;
+  const QuantisedTiles* quantised = nullptr;  // products with quantised matrices on tiles; null: on vectors
 };
 MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart = false);
 

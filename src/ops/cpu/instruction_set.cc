@@ -60,9 +60,11 @@ InstructionSet detect() {
   if (!saves(0xe6) || !bit(seven.ebx, 16) || !bit(seven.ebx, 17) || !bit(seven.ebx, 28) ||
       !bit(seven.ebx, 30) || !bit(seven.ebx, 31))
     return InstructionSet::kAvx2;
-  if (!bit(seven1.eax, 5)) return InstructionSet::kAvx512;
-  // AMX-TILE, AMX-BF16; tile configuration and data state
-  if (!saves(0x60000) || !bit(seven.edx, 24) || !bit(seven.edx, 22) || !tile_permission())
+  // AVX-512-BF16, AVX-512-VNNI
+  if (!bit(seven1.eax, 5) || !bit(seven.ecx, 11)) return InstructionSet::kAvx512;
+  // AMX-TILE, AMX-BF16, AMX-INT8; tile configuration and data state
+  if (!saves(0x60000) || !bit(seven.edx, 24) || !bit(seven.edx, 22) || !bit(seven.edx, 25) ||
+      !tile_permission())
     return InstructionSet::kAvx512Bf16;
   return InstructionSet::kAmxBf16;
 }

@@ -43,6 +43,11 @@ struct RealTiles {
   [[gnu::always_inline]] void multiply_add() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
   }
+  // Of signed bytes.
+  template <int C, int A, int B>
+  [[gnu::always_inline]] void multiply_add_bytes() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+  }
 };
 
 // Before a thread's first and after its last use of tiles.

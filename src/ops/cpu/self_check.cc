@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/cpu/quantised_kernels.h"
+#include "ops/cpu/quantised_linear.h"
 
 namespace stoa::ops::cpu {
 namespace {
@@ -51,6 +53,44 @@ std::vector<float> product(const Check& c, const MatrixKernels& kernels, std::ve
   return out;
 }
 
+constexpr std::int64_t kTokens = 45, kRows = 35, kColumns = 256;
+
+// Tokens times a matrix of `type`.
+std::vector<float> quantised_product(quant::BlockType type, const MatrixKernels& kernels, WorkerPool& pool) {
+  const quant::BlockFormat& format = quant::format_of(type);
+  auto x = noise(kTokens * kColumns, 3);
+  const auto w = noise(kRows * kColumns, 4);
+  const std::vector<float> numbers(w.begin(), w.end());
+  std::vector<std::byte> blocks(static_cast<std::size_t>(kRows * format.row_bytes(kColumns)));
+  quant::encode_numbers(format, numbers.data(), kRows * kColumns, nullptr, blocks.data());
+  const quant::MatrixShape shape{kColumns, 1, {{{type, kRows}}}};
+  std::vector<std::byte> matrix(static_cast<std::size_t>(shape.bytes()));
+  quant::pack_groups(
+      shape.parts[0], kColumns,
+      [&](std::int64_t r) { return blocks.data() + r * format.row_bytes(kColumns); }, 0,
+      shape.parts[0].groups(), matrix.data());
+  std::vector<float> out(static_cast<std::size_t>(kTokens * kRows));
+  const QuantisedLinear op{.x = TensorView(x.data(), DType::kBF16, {kTokens, kColumns}),
+                           .w = TensorView(matrix.data(), DType::kU8, {shape.bytes()}),
+                           .shape = shape,
+                           .bias = {},
+                           .y = TensorView(out.data(), DType::kF32, {kTokens, kRows})};
+  std::vector<std::byte> workspace(workspace_bytes(op, kernels, pool.size()));
+  run(op, kernels, best_instruction_set(), pool, workspace.data());
+  return out;
+}
+
+// Products with quantised matrices on tiles are those on vectors, to the bit.
+std::string quantised_difference(const MatrixKernels& candidate, WorkerPool& pool) {
+  MatrixKernels vectors = candidate;
+  vectors.quantised = nullptr;
+  for (const quant::BlockType type :
+       {quant::BlockType::kQ8_0, quant::BlockType::kQ4_1, quant::BlockType::kQ4_K})
+    if (quantised_product(type, candidate, pool) != quantised_product(type, vectors, pool))
+      return fmt::format("products with {} differ from those on vectors", quant::format_of(type).name);
+  return {};
+}
+
 }  // namespace
 
 std::string difference(const MatrixKernels& candidate, const MatrixKernels& trusted) {
@@ -67,7 +107,7 @@ std::string difference(const MatrixKernels& candidate, const MatrixKernels& trus
         return fmt::format("element {} of a product of {} x {} x {} is {} instead of {}", i, c.m, c.n, c.r,
                            got[i], expected[i]);
   }
-  return {};
+  return candidate.quantised ? quantised_difference(candidate, pool) : std::string();
 }
 
 InstructionSet trusted_instruction_set(InstructionSet isa, const MatrixKernels& tiles,

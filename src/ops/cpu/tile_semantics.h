@@ -1,6 +1,6 @@
 // What the tile instructions of AMX do, in plain C++, after the pseudocode of Intel's Software Developer's
-// Manual, volume 2 (LDTILECFG, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS). Tests run the tile kernels on it
-// where the processor has no tiles.
+// Manual, volume 2 (LDTILECFG, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, TDPBSSD). Tests run the tile
+// kernels on it where the processor has no tiles.
 //
 // In kernel files everything here belongs to the namespace of their instruction set
 // (cmake/StoaKernels.cmake).
@@ -73,11 +73,9 @@ class TileState {
   // each, apart from those of the second halves; then the two sums are added, and the result to c. Every step
   // rounds to nearest even, takes subnormal inputs as zero and flushes subnormal results to zero.
   bool multiply_add(int c, int a, int b) {
-    if (!usable(a) || !usable(b) || !usable(c) || a == b || a == c || b == c) return false;
+    if (!fit(c, a, b)) return false;
     const int m = configuration_.rows[c], n = configuration_.row_bytes[c] / 4,
               k = configuration_.row_bytes[a] / 4;
-    if (configuration_.rows[a] != m || configuration_.row_bytes[b] / 4 != n || configuration_.rows[b] != k)
-      return false;
     for (int i = 0; i < m; ++i) {
       float first[16] = {}, second[16] = {};
       for (int u = 0; u < k; ++u) {
@@ -96,8 +94,33 @@ class TileState {
     return true;
   }
 
+  // TDPBSSD c, a, b: words of four signed bytes; sums wrap around.
+  bool multiply_add_bytes(int c, int a, int b) {
+    if (!fit(c, a, b)) return false;
+    const int k = configuration_.row_bytes[a] / 4, n = configuration_.row_bytes[c] / 4;
+    for (int i = 0; i < configuration_.rows[c]; ++i) {
+      for (int j = 0; j < n; ++j)
+        for (int u = 0; u < k; ++u)
+          for (int byte = 0; byte < 4; ++byte)
+            words_[c][i][j] += static_cast<std::uint32_t>(signed_byte(words_[a][i][u], byte) *
+                                                          signed_byte(words_[b][u][j], byte));
+      for (int j = n; j < 16; ++j) words_[c][i][j] = 0;
+    }
+    return true;
+  }
+
  private:
   bool usable(int tile) const { return configured_ && configuration_.rows[tile] != 0; }
+  // May c += a b be computed?
+  bool fit(int c, int a, int b) const {
+    if (!usable(a) || !usable(b) || !usable(c) || a == b || a == c || b == c) return false;
+    const auto& s = configuration_;
+    return s.rows[a] == s.rows[c] && s.row_bytes[b] / 4 == s.row_bytes[c] / 4 &&
+           s.rows[b] == s.row_bytes[a] / 4;
+  }
+  static int signed_byte(std::uint32_t word, int byte) {
+    return static_cast<std::int8_t>(static_cast<std::uint8_t>(word >> (8 * byte)));
+  }
   static float number(std::uint32_t bits) {
     float x;
     std::memcpy(&x, &bits, 4);

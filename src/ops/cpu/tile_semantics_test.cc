@@ -81,6 +81,32 @@ TEST(TileSemantics, MatrixProduct) {
     }
 }
 
+TEST(TileSemantics, ProductOfBytes) {
+  TileState tiles;  // [2, 8] x [8, 3]
+  ASSERT_TRUE(tiles.configure(shapes({{2, 3}, {2, 2}, {2, 3}})));
+  const auto x = [](int i, int k) { return 31 * k - 100 - 27 * i; };
+  const auto y = [](int k, int j) { return 127 - 36 * k + 5 * j - (k == 0 ? 13 : 0); };
+  std::int8_t a[2][8], b[2][3][4];  // a word of B: four neighbours of a column
+  for (int k = 0; k < 8; ++k) {
+    for (int i = 0; i < 2; ++i) a[i][k] = static_cast<std::int8_t>(x(i, k));
+    for (int j = 0; j < 3; ++j) b[k / 4][j][k % 4] = static_cast<std::int8_t>(y(k, j));
+  }
+  std::int32_t c[2][3] = {{7, 7, 7}, {7, 7, 7}};
+  ASSERT_TRUE(tiles.load(0, c, 12));
+  ASSERT_TRUE(tiles.load(1, a, 8));
+  ASSERT_TRUE(tiles.load(2, b, 12));
+  ASSERT_TRUE(tiles.multiply_add_bytes(0, 1, 2));
+  ASSERT_TRUE(tiles.store(0, c, 12));
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j) {
+      int sum = 7;
+      for (int k = 0; k < 8; ++k)
+        sum += static_cast<std::int8_t>(x(i, k)) * static_cast<std::int8_t>(y(k, j));
+      EXPECT_EQ(c[i][j], sum);
+    }
+  EXPECT_FALSE(tiles.multiply_add_bytes(0, 1, 1)) << "tiles must differ";
+}
+
 // First halves and second halves are summed apart, and the old value comes last.
 TEST(TileSemantics, OrderOfSums) {
   const float big = 0x1p24f;

@@ -30,6 +30,10 @@ class CudaBackend final : public Backend {
   void execute(const PackedLinearBackwardInput& op, Resources resources) override;
   std::size_t workspace_bytes(const PackedLinearForward& op) const override;
   std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
+  void execute(const QuantisedLinear& op, Resources resources) override;
+  void execute(const QuantisedRows& op, Resources resources) override;
+  std::size_t workspace_bytes(const QuantisedLinear& op) const override;
+  std::size_t workspace_bytes(const QuantisedRows& op) const override;
   std::size_t workspace_bytes(const LinearForward& op) const override;
   std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;

@@ -15,7 +15,8 @@ std::size_t refuse_clamped(const Op& op) {
 
 constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)",
                      *kMagnitudes = "factors and magnitudes of adapters (IA3, DoRA)",
-                     *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)";
+                     *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)",
+                     *kQuantised = "products with quantised weights";
 
 }  // namespace
 
@@ -28,6 +29,10 @@ void CudaBackend::execute(const PackedLinearForward&, Resources) { refuse(kPacke
 void CudaBackend::execute(const PackedLinearBackwardInput&, Resources) { refuse(kPacked); }
 std::size_t CudaBackend::workspace_bytes(const PackedLinearForward&) const { refuse(kPacked); }
 std::size_t CudaBackend::workspace_bytes(const PackedLinearBackwardInput&) const { refuse(kPacked); }
+void CudaBackend::execute(const QuantisedLinear&, Resources) { refuse(kQuantised); }
+void CudaBackend::execute(const QuantisedRows&, Resources) { refuse(kQuantised); }
+std::size_t CudaBackend::workspace_bytes(const QuantisedLinear&) const { refuse(kQuantised); }
+std::size_t CudaBackend::workspace_bytes(const QuantisedRows&) const { refuse(kQuantised); }
 void CudaBackend::execute(const ScaleMatrix&, Resources) { refuse(kMagnitudes); }
 void CudaBackend::execute(const ScaleMatrixBackward&, Resources) { refuse(kMagnitudes); }
 void CudaBackend::execute(const RowDots&, Resources) { refuse(kMagnitudes); }

@@ -18,6 +18,8 @@ class ReferenceBackend : public Backend {
   void execute(const LinearBackwardWeight& op, Resources resources) override;
   void execute(const PackedLinearForward& op, Resources resources) override;
   void execute(const PackedLinearBackwardInput& op, Resources resources) override;
+  void execute(const QuantisedLinear& op, Resources resources) override;
+  void execute(const QuantisedRows& op, Resources resources) override;
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
   void execute(const GroupedAbsoluteMax& op, Resources resources) override;

@@ -1,35 +1,13 @@
 #include "ops/cpu/emulation/gemm_emulated.h"
+#include "ops/cpu/emulation/memory_tiles.h"
 #include "ops/cpu/gemm_tile_table.h"
+#include "ops/cpu/real_tiles.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
-class EmulatedTiles {
- public:
-  EmulatedTiles() { state_.configure(whole_tiles()); }
-  template <int T>
-  void zero() {
-    state_.zero(T);
-  }
-  template <int T>
-  void load(const void* base, std::int64_t stride) {
-    state_.load(T, base, stride);
-  }
-  template <int T>
-  void load_once(const void* base, std::int64_t stride) {
-    load<T>(base, stride);
-  }
-  template <int T>
-  void store(void* base, std::int64_t stride) {
-    state_.store(T, base, stride);
-  }
-  template <int C, int A, int B>
-  void multiply_add() {
-    state_.multiply_add(C, A, B);
-  }
-
- private:
-  TileState state_;
+struct EmulatedTiles : MemoryTiles {
+  EmulatedTiles() : MemoryTiles(whole_tiles()) {}
 };
 
 struct BrokenTiles : EmulatedTiles {

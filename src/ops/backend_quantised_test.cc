@@ -1,0 +1,110 @@
+// Products with quantised matrices: every backend that has them, against the reference, and row by row.
+#include "ops/backend_suite.h"
+#include "ops/op_test_util.h"
+#include "quant/matrix_layout.h"
+
+namespace stoa::ops::testing {
+namespace {
+
+using quant::BlockType;
+
+constexpr BlockType kQuantisedTypes[] = {BlockType::kQ8_0, BlockType::kQ4_0, BlockType::kQ4_1,
+                                         BlockType::kQ5_0, BlockType::kQ5_1, BlockType::kQ4_K,
+                                         BlockType::kQ5_K, BlockType::kQ6_K};
+
+// Random numbers in the format of each part.
+TensorView quantised(Tensors& t, const quant::MatrixShape& shape) {
+  const TensorView out = t.empty(DType::kU8, {shape.bytes()});
+  auto* memory = static_cast<std::byte*>(out.data);
+  for (int p = 0; p < shape.count; ++p) {
+    const quant::MatrixPart& part = shape.parts[static_cast<std::size_t>(p)];
+    const quant::BlockFormat& format = quant::format_of(part.type);
+    const Values values = load(t.random(DType::kF32, {part.rows, shape.columns}, 0.1, 0, 0.01));
+    const std::vector<float> numbers(values.begin(), values.end());
+    std::vector<std::byte> blocks(static_cast<std::size_t>(part.rows * format.row_bytes(shape.columns)));
+    quant::encode_numbers(format, numbers.data(), part.rows * shape.columns, nullptr, blocks.data());
+    quant::pack_groups(
+        part, shape.columns,
+        [&](std::int64_t row) { return blocks.data() + row * format.row_bytes(shape.columns); }, 0,
+        part.groups(), memory);
+    memory += part.bytes(shape.columns);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_P(BackendTest, QuantisedLinear) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  for (const BlockType type : kQuantisedTypes)
+    for (const DType x : kTypes)
+      for (const std::int64_t tokens : {1, 2, 3, 7, 8, 9, 21, 40})
+        for (const bool bias : {false, true}) {
+          const std::int64_t numbers = quant::format_of(type).numbers, columns = tokens == 3    ? 5 * numbers
+                                                                                 : tokens == 21 ? numbers
+                                                                                                : 3 * numbers;
+          SCOPED_TRACE(fmt::format("{} {}: {} tokens, {} columns{}", quant::format_of(type).name, name_of(x),
+                                   tokens, columns, bias ? ", bias" : ""));
+          Tensors t;
+          const quant::MatrixShape shape{columns, 3, {{{type, 37}, {BlockType::kQ8_0, 16}, {type, 5}}}};
+          QuantisedLinear op{t.random(x, {tokens, columns}, 1, 5), quantised(t, shape), shape, {}, {}};
+          if (bias) op.bias = t.random(DType::kF32, {shape.rows()});
+          for (const DType out : {x, DType::kF32}) {
+            op.y = t.empty(out, {tokens, shape.rows()}, 3);
+            expect_like_reference(backend(), op, {64, DType::kF64, 2});
+            t.expect_guards();
+          }
+        }
+}
+
+// A token has the same bits alone and among others: whatever kernels take it.
+TEST_P(BackendTest, QuantisedLinearOfATokenDoesNotDependOnOthers) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  for (const BlockType type : kQuantisedTypes) {
+    SCOPED_TRACE(quant::format_of(type).name);
+    Tensors t;
+    const quant::MatrixShape shape{768, 1, {{{type, 35}}}};
+    const TensorView w = quantised(t, shape), x = t.random(DType::kF32, {33, 768}),
+                     y = t.empty(DType::kF32, {33, 35});
+    run_on(backend(), QuantisedLinear{x, w, shape, {}, y});
+    const Values together = load(y);
+    for (const std::int64_t count : {1, 2, 3, 4, 5, 8, 9, 16, 17})
+      for (std::int64_t begin = 0; begin < 33; begin += count) {
+        const std::int64_t rows = std::min<std::int64_t>(count, 33 - begin);
+        const TensorView alone = t.empty(DType::kF32, {rows, 35});
+        run_on(backend(), QuantisedLinear{x.slice(begin, rows), w, shape, {}, alone});
+        const Values found = load(alone);
+        for (std::size_t i = 0; i < found.size(); ++i)
+          ASSERT_EQ(found[i], together[static_cast<std::size_t>(begin * 35) + i]) << count << ": " << begin;
+      }
+  }
+}
+
+TEST_P(BackendTest, QuantisedLinearOfWhatIsNoNumberIsNone) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  Tensors t;
+  const quant::MatrixShape shape{64, 1, {{{BlockType::kQ4_0, 3}}}};
+  const TensorView w = quantised(t, shape), x = t.random(DType::kF32, {2, 64}),
+                   y = t.empty(DType::kF32, {2, 3});
+  x.as<float>()[70] = std::numeric_limits<float>::quiet_NaN();
+  run_on(backend(), QuantisedLinear{x, w, shape, {}, y});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(std::isfinite(y.as<float>()[i]));
+    EXPECT_TRUE(std::isnan(y.as<float>()[3 + i]));
+  }
+}
+
+TEST_P(BackendTest, QuantisedRows) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  for (const BlockType type : kQuantisedTypes)
+    for (const DType y : kTypes) {
+      SCOPED_TRACE(fmt::format("{} {}", quant::format_of(type).name, name_of(y)));
+      Tensors t;
+      const quant::MatrixShape shape{512, 1, {{{type, 70}}}};
+      const QuantisedRows op{t.random_int32(30, 75), quantised(t, shape), shape, t.empty(y, {30, 512}, 3)};
+      expect_like_reference(backend(), op);
+      t.expect_guards();
+    }
+}
+
+}  // namespace stoa::ops::testing

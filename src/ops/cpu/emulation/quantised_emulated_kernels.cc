@@ -1,0 +1,25 @@
+#include "ops/cpu/emulation/gemm_emulated.h"
+#include "ops/cpu/emulation/memory_tiles.h"
+#include "ops/cpu/quantised_tiles.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+namespace {
+
+#if STOA_ISA_LEVEL >= 2
+struct EmulatedUnitTiles : MemoryTiles {
+  EmulatedUnitTiles() : MemoryTiles(unit_tiles()) {}
+};
+#endif
+
+}  // namespace
+
+const QuantisedTiles* emulated_quantised() {
+#if STOA_ISA_LEVEL >= 2
+  static constexpr QuantisedTiles kTable{products_of_tiles<EmulatedUnitTiles>, nullptr, nullptr};
+  return &kTable;
+#else
+  return nullptr;
+#endif
+}
+
+}  // namespace stoa::ops::cpu::STOA_ISA

@@ -1,0 +1,245 @@
+// Processors with AVX-512-BF16 have AVX-512-VNNI (instruction_set.cc asks for both).
+#if STOA_ISA_LEVEL >= 3
+#pragma GCC target("avx512vnni")
+#endif
+
+#include "ops/cpu/quantised_kernels.h"
+
+#include "ops/cpu/quantised_store.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+namespace {
+
+// --- tokens in codes ---
+
+// The nearest integers, halves to even.
+STOA_INLINE I nearest(F x) {
+#if STOA_ISA_LEVEL >= 2
+  return reinterpret_cast<I>(_mm512_cvtps_epi32(reinterpret_cast<__m512>(x)));
+#elif STOA_ISA_LEVEL == 1
+  return reinterpret_cast<I>(_mm256_cvtps_epi32(reinterpret_cast<__m256>(x)));
+#else
+  I out;
+  for (int i = 0; i < kLanes; ++i) out[i] = static_cast<std::int32_t>(__builtin_rintf(x[i]));
+  return out;
+#endif
+}
+
+STOA_INLINE void store_bytes(std::int8_t* to, I x) {
+#if STOA_ISA_LEVEL >= 2
+  const __m128i bytes = _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(x));
+  std::memcpy(to, &bytes, sizeof bytes);
+#else
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<std::int8_t>(x[i]);
+#endif
+}
+
+STOA_INLINE std::int32_t lanes_sum(I x) {
+#if STOA_ISA_LEVEL >= 2
+  return _mm512_reduce_add_epi32(reinterpret_cast<__m512i>(x));
+#else
+  std::int32_t sum = 0;
+  for (int i = 0; i < kLanes; ++i) sum += x[i];
+  return sum;
+#endif
+}
+
+// The largest magnitude as bits, so that what is not a number is the largest.
+STOA_INLINE std::uint32_t largest_bits(U x) {
+#if STOA_ISA_LEVEL >= 2
+  return _mm512_reduce_max_epu32(reinterpret_cast<__m512i>(x));
+#else
+  std::uint32_t most = 0;
+  for (int i = 0; i < kLanes; ++i) most = x[i] > most ? x[i] : most;
+  return most;
+#endif
+}
+
+constexpr int kVectors = kUnit / kLanes;
+
+template <Element E>
+STOA_INLINE void encode_unit(const void* x, std::int64_t at, std::int8_t* codes, float& scale,
+                             std::int32_t* half_sums, std::int64_t stride, float& scaled_sum) {
+  F v[kVectors];
+  U most{};
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) {
+    v[i] = load_as<E>(x, at + i * kLanes);
+    const U magnitude = reinterpret_cast<U>(v[i]) & 0x7fffffffu;
+    most = magnitude > most ? magnitude : most;
+  }
+  const std::uint32_t bits = largest_bits(most);
+  float largest;
+  std::memcpy(&largest, &bits, 4);
+  scale = largest / 127.0f;
+  const float inverse = bits == 0 ? 0.0f : 127.0f / largest;
+  std::int32_t sums[2] = {};
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) {
+    const I q = nearest(v[i] * splat(inverse));
+    store_bytes(codes + i * kLanes, q);
+    sums[i * kLanes / 16] += lanes_sum(q);
+  }
+  half_sums[0] = sums[0];
+  half_sums[stride] = sums[1];
+  scaled_sum = scale * static_cast<float>(sums[0] + sums[1]);
+}
+
+void encode(const EncodeJob& job) {
+  const TokenCodes& to = job.to;
+  const std::int64_t height = to.height;
+  dispatch(
+      job.element, [&]<Element E>() __attribute__((always_inline)) {
+        for (std::int64_t tile = job.first; tile < job.end; ++tile)
+          for (std::int64_t t = 0; t < height; ++t) {
+            const std::int64_t token = tile * height + t;
+            for (std::int64_t u = 0; u < to.units; ++u) {
+              const std::int64_t unit = tile * to.units + u, at = unit * height + t;
+              std::int8_t* codes = to.codes + at * kUnit;
+              std::int32_t* half_sums = to.half_sums + 2 * unit * height + t;
+              if (token < job.tokens) {
+                encode_unit<E>(job.x, token * job.stride + u * kUnit, codes, to.scales[at], half_sums, height,
+                               to.scaled_sums[at]);
+                continue;
+              }
+              std::memset(codes, 0, kUnit);
+              to.scales[at] = to.scaled_sums[at] = 0;
+              half_sums[0] = half_sums[height] = 0;
+            }
+          }
+      });
+}
+
+// --- products ---
+
+// Codes of 8 bits are unsigned for VNNI, signed otherwise: products of two neighbours then fit into 16 bits.
+template <WeightFormat kFormat>
+constexpr bool kSignedCodes = STOA_ISA_LEVEL < 3 && traits_of(kFormat).low_bits == 8;
+template <WeightFormat kFormat>
+constexpr int kZero = kSignedCodes<kFormat> ? 0 : traits_of(kFormat).zero;
+
+// sums[row] += the products of the row's four codes with those of a token.
+template <WeightFormat kFormat>
+STOA_INLINE I add_products(I sums, U codes, const std::int8_t* token) {
+#if STOA_ISA_LEVEL >= 1
+  std::int32_t four;
+  std::memcpy(&four, token, 4);
+#endif
+#if STOA_ISA_LEVEL >= 3
+  return reinterpret_cast<I>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums),
+                                                 reinterpret_cast<__m512i>(codes), _mm512_set1_epi32(four)));
+#elif STOA_ISA_LEVEL == 2
+  auto w = reinterpret_cast<__m512i>(codes);
+  __m512i x = _mm512_set1_epi32(four);
+  if constexpr (kSignedCodes<kFormat>) {
+    w = _mm512_xor_si512(w, _mm512_set1_epi8(static_cast<char>(0x80)));
+    x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+    w = _mm512_abs_epi8(w);
+  }
+  const __m512i pairs = _mm512_maddubs_epi16(w, x);
+  return sums + reinterpret_cast<I>(_mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#elif STOA_ISA_LEVEL == 1
+  auto w = reinterpret_cast<__m256i>(codes);
+  __m256i x = _mm256_set1_epi32(four);
+  if constexpr (kSignedCodes<kFormat>) {
+    w = _mm256_xor_si256(w, _mm256_set1_epi8(static_cast<char>(0x80)));
+    x = _mm256_sign_epi8(x, w);
+    w = _mm256_abs_epi8(w);
+  }
+  const __m256i pairs = _mm256_maddubs_epi16(w, x);
+  return sums + reinterpret_cast<I>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#else
+  for (int i = 0; i < 4; ++i) {
+    const I code = reinterpret_cast<I>((codes >> (8 * i)) & 0xffu) - (kSignedCodes<kFormat> ? 128 : 0);
+    sums += code * static_cast<std::int32_t>(token[i]);
+  }
+  return sums;
+#endif
+}
+
+// Tokens [token, token + kTokens) of a tile times rows [row, row + kLanes) of a group.
+template <WeightFormat kFormat, int kTokens>
+void rows_of_group(const WeightsJob& job, const std::byte* group, int row, std::int64_t tile,
+                   std::int64_t token, F* y) {
+  constexpr FormatTraits kTraits = traits_of(kFormat);
+  constexpr int kWords = kUnitWords / kTraits.parts;
+  const TokenCodes& x = job.x;
+  const std::int64_t height = x.height;
+  const std::int64_t first = tile * x.units * height + token;
+  const std::int8_t* codes = x.codes + first * kUnit;
+  const float *scales = x.scales + first, *scaled_sums = x.scaled_sums + first;
+  const std::int32_t* half_sums = x.half_sums + 2 * tile * x.units * height + token;
+  F sums[kTokens] = {};
+  UnitReader<kFormat> reader(group, x.units, row);
+  WeightUnit unit;
+  for (std::int64_t u = 0, b = 0; u < x.units; ++b) {
+    reader.enter(b);
+    for (int j = 0; j < kTraits.block_units; ++j, ++u) {
+      reader.read(u, j, unit);
+#pragma GCC unroll 8
+      for (int t = 0; t < kTokens; ++t) {
+        I products[kTraits.parts];
+#pragma GCC unroll 2
+        for (int part = 0; part < kTraits.parts; ++part) {
+          std::int32_t code_sum = 0;
+          if constexpr (kZero<kFormat> != 0) {
+            code_sum = half_sums[part * height + t];
+            if constexpr (kTraits.parts == 1) code_sum += half_sums[height + t];
+          }
+          products[part] = I{} - kZero<kFormat> * code_sum;
+        }
+#pragma GCC unroll 8
+        for (int g = 0; g < kUnitWords; ++g)
+          products[g / kWords] =
+              add_products<kFormat>(products[g / kWords], unit.codes[g], codes + t * kUnit + 4 * g);
+#pragma GCC unroll 2
+        for (int part = 0; part < kTraits.parts; ++part)
+          sums[t] =
+              fma(__builtin_convertvector(products[part], F), unit.scales[part] * splat(scales[t]), sums[t]);
+        if constexpr (kTraits.minimum) sums[t] = fma(unit.minimum, splat(scaled_sums[t]), sums[t]);
+      }
+      codes += height * kUnit;
+      scales += height, scaled_sums += height;
+      half_sums += 2 * height;
+    }
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) y[t] = sums[t];
+}
+
+template <WeightFormat kFormat, int kTokens>
+void groups_of(const WeightsJob& job) {
+  const std::int64_t height = job.x.height;
+  for (std::int64_t g = job.first; g < job.end; ++g)
+    for (std::int64_t token = 0; token < job.tokens; token += kTokens)
+      for (int row = 0; row < kGroup; row += kLanes) {
+        F y[kTokens];
+        rows_of_group<kFormat, kTokens>(job, job.groups + g * job.group_bytes, row, token / height,
+                                        token % height, y);
+        store_sums(job, g * kGroup + row, token, kTokens, y);
+      }
+}
+
+void products(const WeightsJob& job) {
+  dispatch_format(job.format, [&]<WeightFormat kFormat>() {
+    switch (job.x.height) {
+      case 1:
+        return groups_of<kFormat, 1>(job);
+      case 2:
+        return groups_of<kFormat, 2>(job);
+      case 4:
+        return groups_of<kFormat, 4>(job);
+      default:
+        return groups_of<kFormat, 8>(job);
+    }
+  });
+}
+
+}  // namespace
+
+const QuantisedKernels& quantised_kernels() {
+  static constexpr QuantisedKernels kTable{encode, products};
+  return kTable;
+}
+
+}  // namespace stoa::ops::cpu::STOA_ISA

@@ -1,0 +1,73 @@
+// The inner loops of products with matrices in the numbers of quantised files (quant/matrix_layout.h), one
+// table per instruction set. quantised_linear.cc drives them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/cpu/kernel_table.h"
+#include "ops/cpu/matrix_args.h"
+
+namespace stoa::ops::cpu {
+
+enum class WeightFormat : std::uint8_t { kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+
+// Tokens in codes of 8 bits (ops/quantised_linear.h). Tiles of `height` tokens, in each of them units of 32
+// columns, in each of these the tokens; tokens that do not exist are zero.
+struct TokenCodes {
+  std::int64_t height, units;
+  std::int8_t* codes;       // [tiles, units, height, 32]
+  float* scales;            // [tiles, units, height]
+  std::int32_t* half_sums;  // of the codes of 16 columns: [tiles, units, 2, height]
+  float* scaled_sums;       // of all 32, times the scale: [tiles, units, height]
+};
+
+struct EncodeJob {
+  const void* x;
+  std::int64_t stride;  // elements between rows
+  Element element;
+  std::int64_t tokens;
+  std::int64_t first, end;  // tiles
+  TokenCodes to;
+};
+
+// out[t, n] = x[t] w[n] + bias[n] for the rows n of groups [first, end) of a part.
+struct WeightsJob {
+  WeightFormat format;
+  const std::byte* groups;   // of the part
+  std::int64_t group_bytes;  // from one to the next
+  std::int64_t first, end;   // groups
+  std::int64_t rows;         // of the part
+  TokenCodes x;
+  std::int64_t tokens;
+  const float* bias;  // of the part's rows, or null
+  void* out;          // token 0, row 0 of the part
+  std::int64_t out_stride;
+  Element out_element;
+  std::byte* unpacked;  // room of products_of_tiles() for two groups, or null
+};
+
+struct QuantisedKernels {
+  void (*encode)(const EncodeJob&);
+  // Any number of tokens.
+  void (*products)(const WeightsJob&);
+};
+
+STOA_FOR_EACH_ISA(const QuantisedKernels& quantised_kernels())
+
+// The same products on tiles, with formats that have one scale for 32 columns: equal to the bit to those of
+// the vectors of the same instruction set. Tiles of tokens are kTileTokens high.
+struct QuantisedTiles {
+  void (*products)(const WeightsJob&);
+  void (*enter)();
+  void (*leave)();
+};
+inline constexpr std::int64_t kTileTokens = 16, kUnpackedUnit = 16 * 32 + 2 * 16 * 4;  // bytes
+
+#if defined(__x86_64__)
+namespace avx512bf16 {
+const QuantisedTiles& quantised_tiles();
+}
+#endif
+
+}  // namespace stoa::ops::cpu

@@ -1,0 +1,209 @@
+// Products with matrices in the numbers of quantised files: encoding of tokens and division of work. The
+// inner loops are in quantised_kernels.cc and quantised_tiles.h.
+#include "ops/cpu/quantised_linear.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/operands.h"
+#include "ops/cpu/quantised_kernels.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+constexpr std::int64_t kTaskBytes = 32 << 10;     // of weights
+constexpr std::int64_t kTaskElements = 16 << 10;  // of tokens that are encoded
+constexpr std::int64_t kLeastTileTokens = 28;     // from where tiles are faster than vectors
+constexpr std::int64_t kVectorTokens = 8;         // most that vectors take at once
+
+std::int64_t over(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::size_t lines(std::int64_t bytes) { return static_cast<std::size_t>(over(bytes, 64) * 64); }
+
+WeightFormat weight_format(quant::BlockType type) {
+  using quant::BlockType;
+  switch (type) {
+    case BlockType::kQ8_0:
+      return WeightFormat::kQ8_0;
+    case BlockType::kQ4_0:
+      return WeightFormat::kQ4_0;
+    case BlockType::kQ4_1:
+      return WeightFormat::kQ4_1;
+    case BlockType::kQ5_0:
+      return WeightFormat::kQ5_0;
+    case BlockType::kQ5_1:
+      return WeightFormat::kQ5_1;
+    case BlockType::kQ4_K:
+      return WeightFormat::kQ4_K;
+    case BlockType::kQ5_K:
+      return WeightFormat::kQ5_K;
+    case BlockType::kQ6_K:
+      return WeightFormat::kQ6_K;
+    default:
+      fail<InternalError>("no product with {}", quant::format_of(type).name);
+  }
+}
+
+// How tokens are cut, and where the parts of the workspace are.
+struct TokenPlan {
+  bool tiles;
+  std::int64_t height, units, count;  // of a tile, of a row, of tiles
+  std::size_t scales, half_sums, scaled_sums, unpacked, per_worker, total;
+};
+
+TokenPlan plan_of(std::int64_t tokens, const quant::MatrixShape& shape, const MatrixKernels& kernels,
+                  int workers) {
+  TokenPlan p{};
+  p.tiles = kernels.quantised != nullptr && tokens >= kLeastTileTokens;
+  p.height = kTileTokens;
+  if (!p.tiles)
+    for (p.height = 1; p.height < std::min(tokens, kVectorTokens);) p.height *= 2;
+  p.units = shape.columns / quant::kUnitColumns;
+  p.count = over(tokens, p.height);
+  const std::int64_t cells = p.count * p.units * p.height;
+  std::size_t at = lines(cells * quant::kUnitColumns);
+  const auto place = [&at](std::size_t& offset, std::int64_t bytes) {
+    offset = at;
+    at += lines(bytes);
+  };
+  place(p.scales, cells * 4);
+  place(p.half_sums, cells * 8);
+  place(p.scaled_sums, cells * 4);
+  p.unpacked = at;
+  p.per_worker = p.tiles ? lines(2 * p.units * kUnpackedUnit) : 0;
+  p.total = at + p.per_worker * static_cast<std::size_t>(workers);
+  return p;
+}
+
+TokenCodes codes_in(std::byte* memory, const TokenPlan& p) {
+  return {.height = p.height,
+          .units = p.units,
+          .codes = reinterpret_cast<std::int8_t*>(memory),
+          .scales = reinterpret_cast<float*>(memory + p.scales),
+          .half_sums = reinterpret_cast<std::int32_t*>(memory + p.half_sums),
+          .scaled_sums = reinterpret_cast<float*>(memory + p.scaled_sums)};
+}
+
+// The part in which group `group` of all is, and its number there.
+struct GroupPlace {
+  int part = 0;
+  std::int64_t group = 0, row = 0;  // row: the part's first
+  const std::byte* groups = nullptr;
+};
+GroupPlace place_of_group(const QuantisedLinear& op, std::int64_t group) {
+  GroupPlace at{0, group, 0, static_cast<const std::byte*>(op.w.data)};
+  for (;; ++at.part) {
+    const quant::MatrixPart& part = op.shape.parts[static_cast<std::size_t>(at.part)];
+    if (at.group < part.groups()) return at;
+    at.group -= part.groups();
+    at.row += part.rows;
+    at.groups += part.bytes(op.shape.columns);
+  }
+}
+
+struct Product {
+  const QuantisedLinear& op;
+  const MatrixKernels& kernels;
+  const QuantisedKernels& vectors;
+  const TokenPlan& plan;
+  std::byte* memory;
+
+  void encode(std::int64_t first, std::int64_t end) const {
+    vectors.encode({.x = op.x.data,
+                    .stride = op.x.stride0,
+                    .element = element_of(op.x.dtype),
+                    .tokens = op.x.shape[0],
+                    .first = first,
+                    .end = end,
+                    .to = codes_in(memory, plan)});
+  }
+
+  // Groups [first, end) of all parts.
+  void multiply(std::int64_t first, std::int64_t end, int worker) const {
+    const QuantisedTiles* const all = plan.tiles ? kernels.quantised : nullptr;
+    if (all && all->enter) all->enter();
+    while (first < end) {
+      const GroupPlace at = place_of_group(op, first);
+      const quant::MatrixPart& part = op.shape.parts[static_cast<std::size_t>(at.part)];
+      const std::int64_t count = std::min(end - first, part.groups() - at.group);
+      // Two scales of 32 columns would be two products of tiles, but are no more work for vectors.
+      const QuantisedTiles* tiles = part.type == quant::BlockType::kQ6_K ? nullptr : all;
+      const WeightsJob job{
+          .format = weight_format(part.type),
+          .groups = at.groups,
+          .group_bytes = part.layout().group_bytes(op.shape.columns),
+          .first = at.group,
+          .end = at.group + count,
+          .rows = part.rows,
+          .x = codes_in(memory, plan),
+          .tokens = op.x.shape[0],
+          .bias = op.bias ? op.bias.as<float>() + at.row : nullptr,
+          .out = static_cast<std::byte*>(op.y.data) + static_cast<std::size_t>(at.row) * size_of(op.y.dtype),
+          .out_stride = op.y.stride0,
+          .out_element = element_of(op.y.dtype),
+          .unpacked = memory + plan.unpacked + plan.per_worker * static_cast<std::size_t>(worker)};
+      tiles ? tiles->products(job) : vectors.products(job);
+      first += count;
+    }
+    if (all && all->leave) all->leave();
+  }
+};
+
+}  // namespace
+
+void run(const QuantisedLinear& op, const MatrixKernels& kernels, InstructionSet isa, WorkerPool& pool,
+         void* workspace) {
+  if (op.x.shape[0] == 0 || op.shape.count == 0) return;
+  const TokenPlan plan = plan_of(op.x.shape[0], op.shape, kernels, pool.size());
+  const Product product{op, kernels, STOA_KERNELS(isa, quantised_kernels), plan,
+                        static_cast<std::byte*>(workspace)};
+  run_pieces(pool, plan.count, std::max<std::int64_t>(1, kTaskElements / (op.shape.columns * plan.height)),
+             [&](std::int64_t first, std::int64_t end) { product.encode(first, end); });
+  std::int64_t groups = 0;
+  for (int p = 0; p < op.shape.count; ++p) groups += op.shape.parts[static_cast<std::size_t>(p)].groups();
+  const std::int64_t each = std::max<std::int64_t>(1, kTaskBytes * groups / op.shape.bytes());
+  pool.run(over(groups, each), [&](std::int64_t task, int worker) {
+    product.multiply(task * each, std::min(groups, (task + 1) * each), worker);
+  });
+}
+
+std::size_t workspace_bytes(const QuantisedLinear& op, const MatrixKernels& kernels, int workers) {
+  if (op.x.shape[0] == 0) return 0;
+  return plan_of(op.x.shape[0], op.shape, kernels, workers).total;
+}
+
+void CpuBackend::execute(const QuantisedLinear& op, Resources resources) {
+  if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  run(op, products_, isa_, pool_, resources.workspace);
+}
+
+std::size_t CpuBackend::workspace_bytes(const QuantisedLinear& op) const {
+  return op.x.dtype == DType::kF64 ? 0 : cpu::workspace_bytes(op, products_, pool_.size());
+}
+
+// A row of every worker.
+std::size_t CpuBackend::workspace_bytes(const QuantisedRows& op) const {
+  return op.y.dtype == DType::kF64 ? 0 : lines(op.shape.columns * 4) * static_cast<std::size_t>(pool_.size());
+}
+
+void CpuBackend::execute(const QuantisedRows& op, Resources resources) {
+  if (op.y.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  const std::int64_t columns = op.shape.columns, rows = op.shape.rows(), step = rows_per_task(8 * columns);
+  const auto* tokens = op.tokens.as<std::int32_t>();
+  pool_.run(over(op.y.rows(), step), [&](std::int64_t task, int worker) {
+    auto* row = reinterpret_cast<float*>(static_cast<std::byte*>(resources.workspace) +
+                                         lines(columns * 4) * static_cast<std::size_t>(worker));
+    for (std::int64_t t = task * step; t < std::min(op.y.rows(), (task + 1) * step); ++t) {
+      if (tokens[t] >= 0 && tokens[t] < rows)
+        quant::unpack_row(op.shape, static_cast<const std::byte*>(op.w.data), tokens[t], row);
+      else
+        std::fill_n(row, columns, 0.0f);
+      with_float(op.y.dtype, [&]<class T>() {
+        std::transform(row, row + columns, op.y.row<T>(t), [](float x) { return static_cast<T>(x); });
+      });
+    }
+  });
+}
+
+}  // namespace stoa::ops::cpu

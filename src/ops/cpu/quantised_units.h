@@ -1,0 +1,178 @@
+// What kernels read of a group of rows (quant/matrix_layout.h): the codes of 32 columns as vectors of words,
+// a word of four neighbours for each row, with the rows' scales and minima.
+#pragma once
+
+#include <cstddef>
+
+#include "ops/cpu/quantised_kernels.h"
+#include "ops/cpu/simd.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+
+constexpr int kGroup = 16, kUnitWords = 8, kUnit = 32;  // rows, words of a row and columns of a unit
+
+struct FormatTraits {
+  int low_bits, high_bits;
+  int zero;
+  int block_units;  // units of a block
+  int scale_bytes;  // of a block, of one row
+  int parts;        // scales of a unit
+  bool minimum;
+};
+constexpr FormatTraits traits_of(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kQ8_0:
+      return {8, 0, 128, 1, 2, 1, false};
+    case WeightFormat::kQ4_0:
+      return {4, 0, 8, 1, 2, 1, false};
+    case WeightFormat::kQ4_1:
+      return {4, 0, 0, 1, 4, 1, true};
+    case WeightFormat::kQ5_0:
+      return {4, 1, 16, 1, 2, 1, false};
+    case WeightFormat::kQ5_1:
+      return {4, 1, 0, 1, 4, 1, true};
+    case WeightFormat::kQ4_K:
+      return {4, 0, 0, 8, 16, 1, true};
+    case WeightFormat::kQ5_K:
+      return {4, 1, 0, 8, 16, 1, true};
+    default:
+      return {4, 2, 32, 8, 18, 2, false};
+  }
+}
+
+STOA_INLINE U load_words(const std::byte* p) {
+  U x;
+  std::memcpy(&x, p, sizeof x);
+  return x;
+}
+STOA_INLINE F to_floats(U x) { return __builtin_convertvector(reinterpret_cast<I>(x), F); }
+STOA_INLINE F halves_at(const std::byte* p) { return from_f16(load_half(p)); }
+// Signed bytes, one of each row.
+STOA_INLINE F bytes_at(const std::byte* p) {
+#if STOA_ISA_LEVEL >= 2
+  __m128i x;
+  std::memcpy(&x, p, sizeof x);
+  return reinterpret_cast<F>(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x)));
+#else
+  F out;
+  for (int i = 0; i < kLanes; ++i) out[i] = static_cast<float>(static_cast<signed char>(p[i]));
+  return out;
+#endif
+}
+
+struct WeightUnit {
+  U codes[kUnitWords];
+  F scales[2];
+  F minimum;
+};
+
+// Rows [row, row + kLanes) of a group.
+template <WeightFormat kFormat>
+class UnitReader {
+ public:
+  static constexpr FormatTraits kTraits = traits_of(kFormat);
+  static constexpr bool kHasParts = kFormat == WeightFormat::kQ4_K || kFormat == WeightFormat::kQ5_K;
+
+  [[gnu::always_inline]] UnitReader(const std::byte* group, std::int64_t units, int row)
+      : low_(group + 4 * row),
+        high_(low_ + units * kLowBytes),
+        scales_(group + units * (kLowBytes + kHighBytes)),
+        row_(row) {}
+
+  // Before the units of block `b`.
+  [[gnu::always_inline]] void enter(std::int64_t b) {
+    block_ = scales_ + b * kTraits.scale_bytes * kGroup;
+    if constexpr (kHasParts) {
+      d_ = halves_at(block_ + 2 * row_);
+      dmin_ = F{} - halves_at(block_ + 2 * kGroup + 2 * row_);
+      const std::byte* words = block_ + 4 * kGroup + 4 * row_;
+      const U a = load_words(words), m = load_words(words + 4 * kGroup), c = load_words(words + 8 * kGroup);
+      part_scales_[0] = a & 0x3f3f3f3fu;
+      part_scales_[1] = (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u);
+      part_minima_[0] = m & 0x3f3f3f3fu;
+      part_minima_[1] = ((c >> 4) & 0x0f0f0f0fu) | ((m >> 2) & 0x30303030u);
+    }
+    if constexpr (kFormat == WeightFormat::kQ6_K) d_ = halves_at(block_ + 16 * kGroup + 2 * row_);
+  }
+
+  // Unit `unit` of the row, number `j` of its block.
+  [[gnu::always_inline]] void read(std::int64_t unit, int j, WeightUnit& to) const {
+    const std::byte* low = low_ + unit * kLowBytes;
+    if constexpr (kTraits.low_bits == 8) {
+#pragma GCC unroll 8
+      for (int g = 0; g < kUnitWords; ++g) to.codes[g] = load_words(low + g * 4 * kGroup);
+    } else {
+#pragma GCC unroll 4
+      for (int g = 0; g < kUnitWords / 2; ++g) {
+        const U pair = load_words(low + g * 4 * kGroup);
+        to.codes[g] = pair & 0x0f0f0f0fu;
+        to.codes[g + kUnitWords / 2] = (pair >> 4) & 0x0f0f0f0fu;
+      }
+    }
+    const std::byte* high = high_ + unit * kHighBytes;
+    if constexpr (kTraits.high_bits == 1) {
+      const U bits = load_words(high);
+#pragma GCC unroll 8
+      for (int g = 0; g < kUnitWords; ++g)
+        to.codes[g] |= (g < 4 ? bits << (4 - g) : bits >> (g - 4)) & 0x10101010u;
+    }
+    if constexpr (kTraits.high_bits == 2) {
+#pragma GCC unroll 8
+      for (int g = 0; g < kUnitWords; ++g) {
+        const U bits = load_words(high + g / 4 * 4 * kGroup);
+        const int shift = 4 - 2 * (g % 4);
+        to.codes[g] |= (shift >= 0 ? bits << shift : bits >> -shift) & 0x30303030u;
+      }
+    }
+    read_scales(j, to);
+  }
+
+ private:
+  static constexpr std::int64_t kLowBytes = kGroup * kUnit * kTraits.low_bits / 8,
+                                kHighBytes = kGroup * kUnit * kTraits.high_bits / 8;
+
+  [[gnu::always_inline]] void read_scales(int j, WeightUnit& to) const {
+    if constexpr (kHasParts) {
+      const int shift = 8 * (j % 4);
+      to.scales[0] = d_ * to_floats((part_scales_[j / 4] >> shift) & 0xffu);
+      to.minimum = dmin_ * to_floats((part_minima_[j / 4] >> shift) & 0xffu);
+    } else if constexpr (kFormat == WeightFormat::kQ6_K) {
+      to.scales[0] = d_ * bytes_at(block_ + 2 * j * kGroup + row_);
+      to.scales[1] = d_ * bytes_at(block_ + (2 * j + 1) * kGroup + row_);
+    } else {
+      to.scales[0] = halves_at(block_ + 2 * row_);
+      if constexpr (kTraits.minimum) to.minimum = halves_at(block_ + 2 * kGroup + 2 * row_);
+    }
+  }
+
+  const std::byte *low_, *high_, *scales_;
+  const int row_;
+  const std::byte* block_ = nullptr;
+  F d_, dmin_;
+  U part_scales_[2], part_minima_[2];
+};
+
+// body.operator()<format>() of a format that is known at run time.
+template <class Body>
+STOA_INLINE void dispatch_format(WeightFormat format, Body&& body) {
+  switch (format) {
+    case WeightFormat::kQ8_0:
+      return body.template operator()<WeightFormat::kQ8_0>();
+    case WeightFormat::kQ4_0:
+      return body.template operator()<WeightFormat::kQ4_0>();
+    case WeightFormat::kQ4_1:
+      return body.template operator()<WeightFormat::kQ4_1>();
+    case WeightFormat::kQ5_0:
+      return body.template operator()<WeightFormat::kQ5_0>();
+    case WeightFormat::kQ5_1:
+      return body.template operator()<WeightFormat::kQ5_1>();
+    case WeightFormat::kQ4_K:
+      return body.template operator()<WeightFormat::kQ4_K>();
+    case WeightFormat::kQ5_K:
+      return body.template operator()<WeightFormat::kQ5_K>();
+    case WeightFormat::kQ6_K:
+      return body.template operator()<WeightFormat::kQ6_K>();
+  }
+}
+
+}  // namespace stoa::ops::cpu::STOA_ISA

@@ -1,0 +1,49 @@
+// Linear layers whose matrix is in the numbers of a quantised file (quant/matrix_layout.h), for inference:
+// there is no backward pass.
+//
+// The input is rounded to 8 bits first: every 32 neighbours of a row have a scale, their largest magnitude /
+// 127, and codes that are rounded to the nearest, halves to even. Products of codes are exact integers; the
+// sums of the 32 (16 where these have a scale each) are scaled and added in fp32 in the order of the
+// columns: a row of y has the same bits whatever other rows there are.
+#pragma once
+
+#include "ops/access.h"
+#include "quant/matrix_layout.h"
+
+namespace stoa::ops {
+
+// y = x W^T + b.
+struct QuantisedLinear {
+  static constexpr const char* kName = "quantised linear";
+  TensorView x;              // [T, K] fp32, bf16, fp16; rows may be strided
+  TensorView w;              // u8 [shape.bytes()]
+  quant::MatrixShape shape;  // [N, K]
+  TensorView bias;           // [N] fp32, or none
+  TensorView y;              // [T, N]; rows may be strided; its type may also be fp32
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("w", a.w, Access::kRead);
+    f("bias", a.bias, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
+// Rows of the matrix, as what they stand for: embeddings of tokens.
+struct QuantisedRows {
+  static constexpr const char* kName = "quantised rows";
+  TensorView tokens;         // int32 [T]; rows of y whose token is no row of the matrix are zero
+  TensorView w;              // as above
+  quant::MatrixShape shape;  // [V, D]
+  TensorView y;              // [T, D] fp32, bf16, fp16; rows may be strided
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("tokens", a.tokens, Access::kRead);
+    f("w", a.w, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
+}  // namespace stoa::ops
