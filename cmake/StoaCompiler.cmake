@@ -18,6 +18,11 @@ target_compile_options(stoa_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:S
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(stoa_options INTERFACE -Wno-unknown-warning-option)
 endif()
+# GCC searches its heap for garbage whenever that has doubled, from 128 MB on: 4 to 9 % of its time. Nothing is collected
+# below 512 MB, which most units do not reach. With a cache the time is spent once, and other options would be other objects.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT STOA_CCACHE)
+  target_compile_options(stoa_options INTERFACE --param=ggc-min-heapsize=524288)
+endif()
 if(STOA_WERROR)
   target_compile_options(stoa_options INTERFACE -Werror)
 endif()
