@@ -24,99 +24,30 @@
 
 namespace stoa::ops {
 
-template <class... Ops>
-struct OpList {};
-
-using AllOps =
-    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, PackedLinearForward,
-           PackedLinearBackwardInput, QuantisedLinear, QuantisedRows, AbsoluteMax, Quantize,
-           GroupedAbsoluteMax, GroupedQuantize, AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward,
-           NormBackward, AttentionForward, AttentionBackward, AttentionMerge, AttentionSink,
-           AttentionSinkBackward, Rotary, LatentHeads, LatentHeadsBackward, ShortConvForward,
-           ShortConvBackward, GatedDeltaForward, GatedDeltaBackward, ActivationForward, ActivationBackward,
-           EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
-           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, ScaleMatrix,
-           ScaleMatrixBackward, RowDots, InverseRoot, RouterForward, CountAssignments, PlaceChoices,
-           LimitExperts, RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows,
-           ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
-           ExpertBias, ExpertBiasBackward, ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares,
-           AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
+// clang-format off
+#define STOA_FOR_EACH_OP(use) \
+  use(LinearForward) use(LinearBackwardInput) use(LinearBackwardWeight) use(PackedLinearForward) \
+  use(PackedLinearBackwardInput) use(QuantisedLinear) use(QuantisedRows) use(AbsoluteMax) use(Quantize) \
+  use(GroupedAbsoluteMax) use(GroupedQuantize) use(AmaxHistoryUpdate) use(ScaledProduct) \
+  use(BiasBackward) use(NormForward) use(NormBackward) use(AttentionForward) use(AttentionBackward) \
+  use(AttentionMerge) use(AttentionSink) use(AttentionSinkBackward) use(Rotary) use(LatentHeads) \
+  use(LatentHeadsBackward) use(ShortConvForward) use(ShortConvBackward) use(GatedDeltaForward) \
+  use(GatedDeltaBackward) use(ActivationForward) use(ActivationBackward) use(EmbeddingForward) \
+  use(EmbeddingBackward) use(CrossEntropy) use(CrossEntropyPart) use(CrossEntropyMerge) use(SumLosses) \
+  use(Cast) use(ResidualAdd) use(DropoutBackward) use(AddTo) use(Combine) use(CopyRows) use(FillZero) \
+  use(ScaleMatrix) use(ScaleMatrixBackward) use(RowDots) use(InverseRoot) use(RouterForward) \
+  use(CountAssignments) use(PlaceChoices) use(LimitExperts) use(RouterBackward) use(GroupByExpert) \
+  use(GroupArrivals) use(GatherRows) use(SumRows) use(ScaleRows) use(ScaleRowsBackward) \
+  use(GroupedLinearForward) use(GroupedLinearBackwardInput) use(GroupedLinearBackwardWeight) \
+  use(ExpertBias) use(ExpertBiasBackward) use(ExpertBiasBackwardWeights) use(ExpertBiasUpdate) \
+  use(BeginStep) use(SumSquares) use(AddSquares) use(PrepareUpdate) use(AdamUpdate) use(SgdUpdate) \
+  use(MuonMomentum) use(UnitNorm) use(MuonUpdate)
+// clang-format on
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
-void check(const LinearForward&);
-void check(const LinearBackwardInput&);
-void check(const LinearBackwardWeight&);
-void check(const PackedLinearForward&);
-void check(const PackedLinearBackwardInput&);
-void check(const QuantisedLinear&);
-void check(const QuantisedRows&);
-void check(const AbsoluteMax&);
-void check(const Quantize&);
-void check(const GroupedAbsoluteMax&);
-void check(const GroupedQuantize&);
-void check(const AmaxHistoryUpdate&);
-void check(const ScaledProduct&);
-void check(const BiasBackward&);
-void check(const NormForward&);
-void check(const NormBackward&);
-void check(const AttentionForward&);
-void check(const AttentionBackward&);
-void check(const AttentionMerge&);
-void check(const AttentionSink&);
-void check(const AttentionSinkBackward&);
-void check(const Rotary&);
-void check(const LatentHeads&);
-void check(const LatentHeadsBackward&);
-void check(const ShortConvForward&);
-void check(const ShortConvBackward&);
-void check(const GatedDeltaForward&);
-void check(const GatedDeltaBackward&);
-void check(const ActivationForward&);
-void check(const ActivationBackward&);
-void check(const EmbeddingForward&);
-void check(const EmbeddingBackward&);
-void check(const CrossEntropy&);
-void check(const CrossEntropyPart&);
-void check(const CrossEntropyMerge&);
-void check(const SumLosses&);
-void check(const Cast&);
-void check(const ResidualAdd&);
-void check(const DropoutBackward&);
-void check(const AddTo&);
-void check(const Combine&);
-void check(const CopyRows&);
-void check(const FillZero&);
-void check(const ScaleMatrix&);
-void check(const ScaleMatrixBackward&);
-void check(const RowDots&);
-void check(const InverseRoot&);
-void check(const RouterForward&);
-void check(const CountAssignments&);
-void check(const PlaceChoices&);
-void check(const LimitExperts&);
-void check(const RouterBackward&);
-void check(const GroupByExpert&);
-void check(const GroupArrivals&);
-void check(const GatherRows&);
-void check(const SumRows&);
-void check(const ScaleRows&);
-void check(const ScaleRowsBackward&);
-void check(const GroupedLinearForward&);
-void check(const GroupedLinearBackwardInput&);
-void check(const GroupedLinearBackwardWeight&);
-void check(const ExpertBias&);
-void check(const ExpertBiasBackward&);
-void check(const ExpertBiasBackwardWeights&);
-void check(const ExpertBiasUpdate&);
-void check(const BeginStep&);
-void check(const SumSquares&);
-void check(const AddSquares&);
-void check(const PrepareUpdate&);
-void check(const AdamUpdate&);
-void check(const SgdUpdate&);
-void check(const MuonMomentum&);
-void check(const UnitNorm&);
-void check(const MuonUpdate&);
+#define STOA_DECLARE_CHECK(Op) void check(const Op&);
+STOA_FOR_EACH_OP(STOA_DECLARE_CHECK)
+#undef STOA_DECLARE_CHECK
 
 // Floating-point operations of the matrix products in an operation (causal attention counted at half); 0 for
 // the others.

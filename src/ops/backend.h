@@ -28,37 +28,39 @@ class OpInterface {
   virtual std::size_t workspace_bytes(const Op&) const { return 0; }
 };
 
-template <class List>
-class BackendOf;
-template <class... Ops>
-class BackendOf<OpList<Ops...>> : public OpInterface<Ops>... {
+// `Ops`: void, then the operations.
+template <class None, class... Ops>
+class InterfacesOf : public OpInterface<Ops>... {
  public:
   using OpInterface<Ops>::execute...;
   using OpInterface<Ops>::workspace_bytes...;
 };
 
-class Backend : public BackendOf<AllOps> {
+#define STOA_COMMA_AND_OP(Op) , Op
+class Backend : public InterfacesOf<void STOA_FOR_EACH_OP(STOA_COMMA_AND_OP)> {
  public:
   virtual std::string_view name() const = 0;
   // The memory that its tensors must be in.
   virtual DeviceKind device_kind() const = 0;
 };
+#undef STOA_COMMA_AND_OP
 
 // Overrides execute() and workspace_bytes() of every operation by Self::apply(op, resources) and
-// Self::workspace(op).
-template <class Self, class Base, class List>
-class ForwardOps;
-template <class Self, class Base>
-class ForwardOps<Self, Base, OpList<>> : public Base {};
-template <class Self, class Base, class Op, class... Rest>
-class ForwardOps<Self, Base, OpList<Op, Rest...>> : public ForwardOps<Self, Base, OpList<Rest...>> {
+// Self::workspace(op). All in one class: a class per operation is a table of functions per operation, each as
+// long as the list, in every file that makes such a backend. Where several files do, one of them has the
+// explicit instantiation.
+template <class Self>
+class ForwardOps : public Backend {
  public:
-  using ForwardOps<Self, Base, OpList<Rest...>>::execute;
-  using ForwardOps<Self, Base, OpList<Rest...>>::workspace_bytes;
-  void execute(const Op& op, Resources resources) override { static_cast<Self*>(this)->apply(op, resources); }
-  std::size_t workspace_bytes(const Op& op) const override {
-    return static_cast<const Self*>(this)->workspace(op);
+#define STOA_FORWARD(Op)                                     \
+  void execute(const Op& op, Resources resources) override { \
+    static_cast<Self*>(this)->apply(op, resources);          \
+  }                                                          \
+  std::size_t workspace_bytes(const Op& op) const override { \
+    return static_cast<const Self*>(this)->workspace(op);    \
   }
+  STOA_FOR_EACH_OP(STOA_FORWARD)
+#undef STOA_FORWARD
 };
 
 }  // namespace stoa::ops

@@ -15,7 +15,7 @@ constexpr std::int64_t kWindow = 512;  // tokens that are read at once
 
 // Runs everything on another backend, and sums squares of the inputs of linear layers by their matrix, and
 // cosines of the stream in front of a layer and behind it.
-class InputSquares final : public ops::ForwardOps<InputSquares, ops::Backend, ops::AllOps> {
+class InputSquares final : public ops::ForwardOps<InputSquares> {
  public:
   struct Sum {
     std::vector<double> squares;

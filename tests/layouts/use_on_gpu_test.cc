@@ -68,7 +68,7 @@ class GuardedDevice final : public HiddenDevice {
   std::vector<Block> blocks_;
 };
 
-class GuardedBackend final : public ops::ForwardOps<GuardedBackend, ops::Backend, ops::AllOps> {
+class GuardedBackend final : public ops::ForwardOps<GuardedBackend> {
  public:
   GuardedBackend(ops::Backend& inner, GuardedDevice& device) : inner_(inner), device_(device) {}
   std::string_view name() const override { return inner_.name(); }

@@ -36,6 +36,10 @@ Tolerance attention_tolerance(const Op& op, Tolerance base) {
 
 }  // namespace
 
+template class ForwardOps<CheckBackend>;
+
+std::string_view CheckBackend::name() const { return "check"; }
+
 Tolerance tolerance_for(const AttentionForward& op, Tolerance base) { return attention_tolerance(op, base); }
 Tolerance tolerance_for(const AttentionBackward& op, Tolerance base) {
   base.inner_ulps *= 2;

@@ -23,12 +23,12 @@ Tolerance tolerance_for(const SumSquares& op, Tolerance base);         // order 
 
 // `checked` works on the tensors themselves, `trusted` on copies made before. NumericsError on the first
 // difference. Host tensors only. Both backends outlive this one.
-class CheckBackend : public ForwardOps<CheckBackend, Backend, AllOps> {
+class CheckBackend : public ForwardOps<CheckBackend> {
  public:
   CheckBackend(Backend& checked, Backend& trusted, Tolerance tolerance = {})
       : checked_(checked), trusted_(trusted), tolerance_(tolerance) {}
 
-  std::string_view name() const override { return "check"; }
+  std::string_view name() const override;
   DeviceKind device_kind() const override { return checked_.device_kind(); }
   std::int64_t operations() const { return operations_; }
 
@@ -75,5 +75,6 @@ class CheckBackend : public ForwardOps<CheckBackend, Backend, AllOps> {
   const Tolerance tolerance_;
   std::int64_t operations_ = 0;
 };
+extern template class ForwardOps<CheckBackend>;
 
 }  // namespace stoa::ops

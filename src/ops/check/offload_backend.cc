@@ -15,6 +15,10 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kGuard - 1) / kGuard * 
 
 }  // namespace
 
+template class ForwardOps<OffloadBackend>;
+
+std::string_view OffloadBackend::name() const { return inner_->name(); }
+
 OffloadBackend::OffloadBackend(std::unique_ptr<Device> device, std::unique_ptr<Backend> inner)
     : device_(std::move(device)),
       inner_(std::move(inner)),

@@ -11,11 +11,11 @@
 
 namespace stoa::ops {
 
-class OffloadBackend final : public ForwardOps<OffloadBackend, Backend, AllOps> {
+class OffloadBackend final : public ForwardOps<OffloadBackend> {
  public:
   OffloadBackend(std::unique_ptr<Device> device, std::unique_ptr<Backend> inner);
 
-  std::string_view name() const override { return inner_->name(); }
+  std::string_view name() const override;
   DeviceKind device_kind() const override { return DeviceKind::kHost; }
 
   // NumericsError if the operation wrote outside of its tensors' rows.
@@ -54,5 +54,6 @@ class OffloadBackend final : public ForwardOps<OffloadBackend, Backend, AllOps> 
   std::vector<Range> ranges_;
   std::vector<std::byte> guard_, read_;
 };
+extern template class ForwardOps<OffloadBackend>;
 
 }  // namespace stoa::ops

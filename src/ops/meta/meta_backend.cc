@@ -46,6 +46,10 @@ double touched_bytes(const Rotary& op, const char*, const TensorView& tensor) {
   return bytes_of_rows(tensor, op.x.shape[0]);
 }
 
+template class ForwardOps<MetaBackend>;
+
+std::string_view MetaBackend::name() const { return "meta"; }
+
 OpCount MetaBackend::total() const {
   OpCount out;
   for (const auto& [name, count] : counts_) out += count;

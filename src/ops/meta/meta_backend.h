@@ -44,11 +44,11 @@ OpCount count_of(const Op& op) {
 
 // Workspaces are those of `profile`, the backend that will run: asked of the same functions, so the plan is
 // exact.
-class MetaBackend final : public ForwardOps<MetaBackend, Backend, AllOps> {
+class MetaBackend final : public ForwardOps<MetaBackend> {
  public:
   explicit MetaBackend(const Backend& profile) : profile_(profile) {}
 
-  std::string_view name() const override { return "meta"; }
+  std::string_view name() const override;
   DeviceKind device_kind() const override { return DeviceKind::kMeta; }
 
   template <class Op>
@@ -68,5 +68,6 @@ class MetaBackend final : public ForwardOps<MetaBackend, Backend, AllOps> {
   const Backend& profile_;
   std::map<std::string_view, OpCount> counts_;
 };
+extern template class ForwardOps<MetaBackend>;
 
 }  // namespace stoa::ops
