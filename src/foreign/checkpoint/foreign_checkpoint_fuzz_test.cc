@@ -92,10 +92,10 @@ TEST(ForeignCheckpointFuzz, SeedsAndMutations) {
   }
 }
 
-// One file of each run is another than DeepSpeed's.
-TEST(ForeignCheckpointFuzz, FoldersOfDeepSpeed) {
+// One file of each run is another than DeepSpeed's or Megatron's.
+TEST(ForeignCheckpointFuzz, FoldersOfSeveralFiles) {
   const fs::path seeds = test::source_dir() / "tests/fixtures/deepspeed";
-  for (const char* form : {"zero2", "zero3", "universal_zero3"}) {
+  for (const char* form : {"zero2", "zero3", "universal_zero3", "../megatron_training/moe_distrib_optim"}) {
     const TestFolder scratch;
     fs::copy(seeds / form, scratch.path(), fs::copy_options::recursive);
     std::vector<std::pair<fs::path, std::string> > files;
@@ -110,8 +110,10 @@ TEST(ForeignCheckpointFuzz, FoldersOfDeepSpeed) {
       try {
         const ForeignCheckpoint found = open_foreign(scratch.path());
         std::vector<std::byte> elements;
-        for (const ckpt::TensorEntry* entry : found.weights->entries())
-          found.weights->all_elements(*entry, elements);
+        for (const ckpt::TensorSource* source :
+             {found.weights.get(), found.state ? found.state->exp_avg.get() : nullptr})
+          if (source)
+            for (const ckpt::TensorEntry* entry : source->entries()) source->all_elements(*entry, elements);
       } catch (const Error&) {
       }
       write_text(path, seed);

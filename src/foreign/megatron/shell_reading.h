@@ -49,7 +49,7 @@ class ShellReading {
   void submit_option(ScriptStart& start, std::string_view option, std::string_view value);
   std::optional<std::string> find_script(const std::string& path) const;
   void source(const std::string& path);
-  void start_script(const std::string& path, ScriptStart start);
+  void start_script(const std::string& path, ScriptStart start, bool alone);
   ScriptStart environment() const;
 
   // Conditions: shell_conditions.cc. No value where they depend on what the script does not say.
@@ -80,6 +80,7 @@ class ShellReading {
   std::vector<std::string> notes_;
   std::optional<bool> status_;
   bool stopped_ = false, returned_ = false, branching_ = false;
+  bool slurm_ = false;      // it has lines for Slurm
   bool undecided_ = false;  // what follows && or || of a test whose result nobody knows is left out
   int& files_;              // other scripts that may still be read
   ScriptCommand command_;

@@ -89,6 +89,7 @@ void ShellReading::slurm_header(std::string_view text) {
         slurm_option(words[i], words[i + 1]);
   }
   if (!slurm) return;
+  slurm_ = true;
   for (const char* set : {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_NODELIST"})
     variables_.try_emplace(set, Words{open_variable(set)});
 }

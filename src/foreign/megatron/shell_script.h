@@ -21,6 +21,9 @@ bool has_open(std::string_view word);
 std::string shown_word(std::string_view word);
 std::vector<std::string> open_variables(std::string_view word);
 
+// The text of a script; the carriage returns of Windows at the ends of its lines are left out.
+std::string read_script(const std::string& path);
+
 // Whether the path ends as those of shell scripts do.
 bool is_script_path(std::string_view path);
 
@@ -39,13 +42,21 @@ struct ReadScript {
   std::string path;
 };
 
+// The script with the command in it, which another one starts as a command of its own.
+struct StartedScript {
+  std::string path;
+  ScriptStart start;
+  // Nothing else would be lost of those that start it: none asks Slurm for ranks, or starts it by srun.
+  bool alone = true;
+};
+
 struct ScriptCommand {
   // The last command that runs a Python program with arguments of Megatron.
   std::vector<std::string> words;
   std::vector<std::string> notes;              // branches and loops that were not followed
   std::optional<std::int64_t> nodes, devices;  // that Slurm starts: nodes, and tasks on each
   bool of_several = false;                     // other scripts were read for it
-  bool started = false;                        // or started, as a command of their own
+  std::optional<StartedScript> started;        // or started, of which this is the last
   std::vector<ReadScript> sources;             // that were read
 };
 

@@ -169,7 +169,9 @@ TEST_F(MegatronScripts, ReadsWhatItSourcesAndSubmits) {
   const MegatronText text = megatron_text(run);
   EXPECT_EQ(text.nodes, 315);
   EXPECT_EQ(text.devices, 8);
-  EXPECT_FALSE(text.whole);
+  EXPECT_TRUE(text.whole);  // the text of what is submitted, with what it is given
+  EXPECT_THAT(text.text, HasSubstr("#SBATCH --nodes=315\n"));
+  EXPECT_THAT(text.text, HasSubstr("srun -l sh -c"));
   EXPECT_THAT(text.words, AllOf(Contains("--bf16"), Contains("24"), Not(Contains("not-exported"))));
 }
 
@@ -282,14 +284,11 @@ TEST(MegatronScript, BecomesOneTextWithWhatItReads) {
                                HasSubstr("# sizes\n"), HasSubstr("LAYERS=24  # as published\n"),
                                HasSubstr("# the batch\n"), Not(HasSubstr("\n  source"))));
   EXPECT_EQ(megatron_text(MegatronText::Kind::kScript, text.text, "alone.sh").words, text.words);
-  // What asks where it is, or is started as a command of its own, stays apart.
+  // What asks where it is stays apart.
   write_text(folder / "layers.sh", "HERE=${BASH_SOURCE[0]}\nLAYERS=24\n");
   EXPECT_FALSE(megatron_text(run + " 4").whole);
   write_text(folder / "layers.sh", "LAYERS=24\n[ -n \"$LAYERS\" ] && return\n");
   EXPECT_FALSE(megatron_text(run + " 4").whole);
-  write_text(folder / "layers.sh", "LAYERS=24\n");
-  write_text(folder / "start.sh", "bash run.sh 4\n");
-  EXPECT_FALSE(megatron_text((folder / "start.sh").string()).whole);
 }
 
 }  // namespace

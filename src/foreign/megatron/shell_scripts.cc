@@ -20,6 +20,15 @@ bool is_among(std::string_view word, std::initializer_list<std::string_view> lis
 
 }  // namespace
 
+std::string read_script(const std::string& path) {
+  std::string text = read_text(path);
+  std::size_t to = 0;
+  for (std::size_t at = 0; at < text.size(); ++at)
+    if (text[at] != '\r' || (at + 1 < text.size() && text[at + 1] != '\n')) text[to++] = text[at];
+  text.resize(to);
+  return text;
+}
+
 bool ShellReading::other_script(const Words& words, int line) {
   const auto next = std::find_if_not(words.begin(), words.end(),
                                      [](const auto& w) { return assignment_of(w).has_value(); });
@@ -65,13 +74,12 @@ bool ShellReading::other_script(const Words& words, int line) {
     source(*path);
     return true;
   }
-  command_.started = true;
   start.words = Words(script + 1, words.end());
   if (submits)
     for (const char* set : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
       if (const auto it = variables_.find(set); it != variables_.end())
         start.variables[set] = it->second.front();
-  start_script(*path, std::move(start));
+  start_script(*path, std::move(start), !slurm_ && program != "srun");
   return true;
 }
 
@@ -103,7 +111,7 @@ std::optional<std::string> ShellReading::find_script(const std::string& path) co
 }
 
 void ShellReading::source(const std::string& path) {
-  const std::string text = read_text(path);
+  const std::string text = read_script(path);
   const std::string file = std::exchange(file_, path);
   const auto blocks = std::exchange(blocks_, {});
   const auto status = std::exchange(status_, {});
@@ -117,16 +125,18 @@ void ShellReading::source(const std::string& path) {
 }
 
 // A script that sbatch or bash runs has its own variables, and its exit ends nothing else.
-void ShellReading::start_script(const std::string& path, ScriptStart start) {
+void ShellReading::start_script(const std::string& path, ScriptStart start, bool alone) {
   ShellReading other(path, start, files_, depth_ + 1);
   other.command_.nodes = command_.nodes;
   other.command_.devices = command_.devices;
-  other.follow(read_text(path));
+  other.follow(read_script(path));
   if (!other.command_.words.empty()) {
     ScriptCommand found = other.finish();
     for (std::string& note : found.notes) note = fmt::format("{}: {}", path, note);
     found.notes.insert(found.notes.begin(), command_.notes.begin(), command_.notes.end());
-    found.of_several = found.started = true;
+    found.of_several = true;
+    if (!found.started) found.started = StartedScript{path, std::move(start)};
+    found.started->alone = found.started->alone && alone;
     command_ = std::move(found);
     return;
   }
