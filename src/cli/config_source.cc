@@ -114,7 +114,8 @@ FoundConfig from_megatron(const ConfigArguments& a, Purpose purpose, std::option
                         "CONFIG '{}' and --from-megatron are both given: give one", a.config);
     own.insert(own.begin(), a.config);  // the first override
   }
-  return read_megatron_config(foreign::megatron_text(a.from_megatron), a.ignore, own, purpose, ranks);
+  return read_megatron_config(foreign::megatron_text(a.from_megatron), a.ignore, own, purpose, ranks,
+                              a.planned_ranks);
 }
 
 // config.json of a model that CONFIG names, or the .gguf file that it is; none: it is another file, or a
@@ -143,8 +144,10 @@ std::optional<fs::path> huggingface_file(const std::string& config) {
 
 FoundConfig read_megatron_config(const foreign::MegatronText& text, const std::vector<std::string>& ignore,
                                  const std::vector<std::string>& overrides, Purpose purpose,
-                                 std::optional<std::int64_t> ranks) {
-  foreign::MegatronArguments megatron = foreign::read_megatron(text, {ranks, ignore, purpose, overrides});
+                                 std::optional<std::int64_t> ranks,
+                                 std::optional<std::int64_t> planned_ranks) {
+  foreign::MegatronArguments megatron =
+      foreign::read_megatron(text, {ranks, ignore, purpose, overrides, {}, planned_ranks});
   FoundConfig found = from_overrides("name: megatron\n", megatron.overrides, overrides, ranks);
   found.ignored.insert(found.ignored.begin(), megatron.ignored.begin(), megatron.ignored.end());
   found.notes.insert(found.notes.begin(), megatron.notes.begin(), megatron.notes.end());

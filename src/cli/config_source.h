@@ -22,10 +22,12 @@ struct ConfigArguments {
   std::string config;  // empty with from_megatron
   std::vector<std::string> overrides;
   std::vector<std::string> defaults;  // of a command, below the user's overrides; for a model directory
-  std::string output;               // the run directory, of commands that have add_output()
-  std::string from_megatron;        // arguments, or the path of a script or of a YAML file
-  std::vector<std::string> ignore;  // arguments of it that are left out
-  bool list_ignored = false;        // every key that has no effect, not their number
+  std::string output;                 // the run directory, of commands that have add_output()
+  std::string from_megatron;          // arguments, or the path of a script or of a YAML file
+  std::vector<std::string> ignore;    // arguments of it that are left out
+  bool list_ignored = false;          // every key that has no effect, not their number
+  // What a search is for: the batch of a command of Megatron-LM that says neither its batch nor its ranks.
+  std::optional<std::int64_t> planned_ranks = {};
 
   // CONFIG [key=value …], --from-megatron, --ignore, --list-ignored.
   void add_to(CLI::App& command);
@@ -49,7 +51,8 @@ struct FoundConfig {
 // The command of Megatron-LM in a text that is at hand.
 FoundConfig read_megatron_config(const foreign::MegatronText& text, const std::vector<std::string>& ignore,
                                  const std::vector<std::string>& overrides, Purpose purpose,
-                                 std::optional<std::int64_t> ranks);
+                                 std::optional<std::int64_t> ranks,
+                                 std::optional<std::int64_t> planned_ranks = {});
 // A recipe of NeMo 2 that is at hand.
 FoundConfig read_nemo2_config(config::Node root, std::vector<std::string> overrides, Purpose purpose,
                               std::optional<std::int64_t> ranks);

@@ -272,7 +272,9 @@ std::string try_best(const SearchArguments& a, const PlanSubject& s, const plan:
 
 void search(const SearchArguments& a, Context& context) {
   const auto objective = choice<plan::SearchReport::Objective>(a.objective, "--objective");
-  const auto subject = load_plan_subject(a.subject, context.console);
+  PlanSubjectArguments asked = a.subject;
+  if (a.gpus.size() == 1) asked.config.planned_ranks = a.gpus.front();
+  const auto subject = load_plan_subject(asked, context.console);
   PlanSubject& s = *subject;
   const Target target = target_of(a, s);
   require<ConfigError>(a.trials == 0 || !s.estimated, "--trials runs Stoa: {}", lacks(s.config.estimated));
@@ -345,6 +347,11 @@ train::RunConfig with_plan(train::RunConfig config, const plan::Found& found, st
   train::LayoutConfig& l = config.layout;
   l.tensor_model_parallel_size = w.tp;
   l.pipeline_model_parallel_size = w.pp;
+  // Searched layouts keep the kind of context parallelism only with the degree that it was given for.
+  if (l.hierarchical_context_parallel_sizes && l.context_parallel_size != w.cp) {
+    l.hierarchical_context_parallel_sizes.reset();
+    l.cp_comm_type = train::LayoutConfig{}.cp_comm_type;
+  }
   l.context_parallel_size = w.cp;
   l.expert_model_parallel_size = w.ep;
   l.sequence_parallel = layout.sequence_parallel;

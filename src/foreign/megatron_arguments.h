@@ -28,6 +28,7 @@ struct MegatronOptions {
       {};  // key=value that come after the command: what they set is not needed
   std::map<std::string, std::string, std::less<>> shown =
       {};  // of arguments that stand for keys of a recipe: "model.config.num_layers: 32"
+  std::optional<std::int64_t> planned_ranks = {};  // where the command does not say how many start
 };
 
 // `text`: the arguments as a shell would see them; words up to a script (torchrun … pretrain_gpt.py) say how

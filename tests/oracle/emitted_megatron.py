@@ -2,15 +2,17 @@
 """Commands that `stoa plan search --emit megatron` writes, before Megatron-LM's own parse_args and validate_args (no GPU is needed).
 
 Every configuration below is searched on a cluster; the script that Stoa writes is run by bash with a `torchrun` that prints its
-arguments, so that what Megatron sees is what a shell passes to it.
+arguments, so that what Megatron sees is what a shell passes to it. Sizes, batch and precision that Megatron reads there must be those
+of the corpus, which no plan changes.
 
-  python3 tests/oracle/emitted_megatron.py --megatron DIR [--stoa build/release/src/stoa] [--corpus N]
-                       # DIR: a copy of Megatron-LM; needs PyTorch. --corpus: so many command lines of the corpus, too
+  python3 tests/oracle/emitted_megatron.py --megatron DIR [--stoa build/release/src/stoa] [--corpus [N]]
+                       # DIR: a copy of Megatron-LM; needs PyTorch. --corpus: command lines of the corpus, too (all, or the first N)
 """
 import argparse
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -42,33 +44,40 @@ def words_of(script):
     return words[start + 1:]
 
 
+PROGRAMS = {"gpt": "pretrain_gpt.py", "bert": "pretrain_bert.py", "t5": "pretrain_t5.py"}
+KEPT = ("layers", "hidden", "heads", "groups", "ffn", "seq", "experts", "topk", "global", "precision")  # whatever the layout is
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--megatron", metavar="DIR", required=True)
     options.add_argument("--stoa", default="build/release/src/stoa")
-    options.add_argument("--corpus", type=int, default=0)
+    options.add_argument("--corpus", type=int, nargs="?", const=10**6, default=0)
     options = options.parse_args()
     read = megatron_facts.megatron(options.megatron)
-    cases = [(name, devices, [name, *changes]) for name, devices, changes in PRESETS]
+    cases = [(name, "gpt", devices, [name, *changes], {}) for name, devices, changes in PRESETS]
     for entry in json.loads(megatron_facts.CORPUS.read_text())[:options.corpus]:
-        if entry["kind"] == "gpt" and "refused" not in entry:
-            cases.append((entry["path"], entry["ranks"], ["--from-megatron", f"pretrain_gpt.py {entry['arguments']}"]))
+        words = f"{PROGRAMS[entry['kind']]} {entry['arguments']}"
+        cases.append((entry["path"], entry["kind"], entry["ranks"], ["--from-megatron", words], entry["facts"]))
     accepted, refused, failed = 0, [], []
-    for name, devices, source in cases:
+    for name, kind, devices, source, facts in cases:
         emitted = subprocess.run([options.stoa, "plan", "search", *source, "--cluster", "dgx-h100", "--gpus", str(devices), "--top", "1",
                                   "--emit", "megatron"], capture_output=True, text=True)
         if emitted.returncode:
-            refused.append(f"{name}: {emitted.stderr.strip().splitlines()[-1][:200]}")
+            refused.append(f"{name}: {' '.join(emitted.stderr.split())[-300:]}")
             continue
-        import shlex
-        words = words_of(emitted.stdout)
         try:
-            facts = read({"ranks": devices, "kind": "gpt", "arguments": shlex.join(words)})
-        except BaseException as error:
-            failed.append(f"{name}: {str(error)[:200]}")
+            theirs = read({"ranks": devices, "kind": kind, "arguments": shlex.join(words_of(emitted.stdout))})
+        except BaseException as error:  # it asserts, exits and raises
+            failed.append(f"{name}: {str(error)[:300]}")
+            continue
+        differ = {k: (facts[k], theirs.get(k)) for k in KEPT if k in facts and facts[k] != theirs.get(k)}
+        if differ:
+            failed.append(f"{name}: (given, written) {differ}")
             continue
         accepted += 1
-        print(f"{name}: accepted, TP{facts['tp']} PP{facts['pp']} VPP{facts['vpp']} micro {facts['micro']} {facts['recompute']}")
+        print(f"{name}: accepted, TP{theirs['tp']} PP{theirs['pp']} VPP{theirs['vpp']} CP{theirs['cp']} EP{theirs['ep']} "
+              f"micro {theirs['micro']} {theirs['recompute']}", flush=True)
     print(f"{len(cases)} plans: Megatron's own validate_args accepts {accepted}; not written {len(refused)}; rejected {len(failed)}")
     print("\n".join(["  not written: " + r for r in refused] + ["  rejected: " + f for f in failed]))
     return 1 if failed else 0

@@ -135,7 +135,9 @@ def megatron(directory):
             "ffn": a.ffn_hidden_size, "seq": a.seq_length, "tp": a.tensor_model_parallel_size,
             "pp": a.pipeline_model_parallel_size, "vpp": vpp, "cp": a.context_parallel_size,
             "ep": a.expert_model_parallel_size, "micro": a.micro_batch_size, "global": a.global_batch_size,
-            "recompute": a.recompute_granularity or "none", "precision": "bf16" if a.bf16 else "fp16" if a.fp16 else "fp32",
+            # What the model's configuration makes of the older argument.
+            "recompute": a.recompute_granularity or ("selective" if getattr(a, "moe_layer_recompute", False) else "none"),
+            "precision": "bf16" if a.bf16 else "fp16" if a.fp16 else "fp32",
             "experts": a.num_experts or 0,
             "schedule": "interleaved" if vpp > 1 else "1f1b" if a.pipeline_model_parallel_size > 1 else "none",
         }

@@ -100,6 +100,8 @@ MegatronPatch patch_megatron(const std::vector<std::string>& words, const Writte
   for (const WrittenArgument& a : from)
     if (named(to, a.name) == to.end()) note_change(a.name);
   for (const std::string_view name : current.said_anew) note_change(name);
+  // A batch that is left to Megatron would be that of the new layout.
+  if (named(patch.arguments, "global-batch-size") == patch.arguments.end()) note_change("global-batch-size");
 
   for (const WrittenArgument& a : to) {
     if (!changed.contains(a.name)) continue;

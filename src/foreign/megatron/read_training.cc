@@ -48,6 +48,7 @@ void MegatronReading::batch() {
   if (!is_set("model.global_batch_size")) {
     std::optional<std::int64_t> ranks = options_.ranks;
     if (!ranks && command_.devices) ranks = *command_.devices * command_.nodes.value_or(1);
+    if (!ranks) ranks = options_.planned_ranks;
     const std::int64_t copies = std::max<std::int64_t>(1, ranks.value_or(1) / model_parallel()),
                        micro = number("model.micro_batch_size", 1);
     set("model.global_batch_size", std::to_string(micro * copies));
