@@ -2,12 +2,17 @@
 // lives elsewhere.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/console.h"
 #include "base/test_paths.h"
 #include "block_counter.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
 #include "data/whole_rows.h"
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/emulation/matmul.h"
 #include "plan/memory_plan.h"
 #include "train/trainer.h"
 #include "train/training_plan.h"
@@ -127,9 +132,16 @@ data::Batch batch_of(const train::TrainingPlan& plan) {
   });
 }
 
-void expect_exact(const train::RunConfig& config) {
-  const auto plan = train::plan_training(config, 0);
+// The kernels of GPUs, run by the block emulator.
+infer::Machine emulated_gpu() {
   infer::Machine machine = two_threads();
+  machine.backend = std::make_unique<ops::cuda::CudaBackend>(
+      std::make_shared<ops::cuda::emulation::HostMatmul>(), nullptr, DeviceKind::kHost);
+  return machine;
+}
+
+void expect_exact(const train::RunConfig& config, infer::Machine machine = two_threads()) {
+  const auto plan = train::plan_training(config, 0);
   infer::Machine meta = infer::make_meta_machine(machine);
   const auto planned = plan::plan_memory(meta, plan.options);
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
@@ -153,6 +165,29 @@ TEST(ExactMemory, PlannedDeclaredAndTouchedAreEqualByCategory) {
   for (const auto& c : cases()) {
     SCOPED_TRACE(c.name);
     expect_exact(configuration(c.overrides));
+  }
+}
+
+// What `stoa plan memory` counts for a GPU is what its kernels declare and touch. Where there is no GPU to
+// ask, the command takes the workspaces of the CPU's kernels, and everything else is the same.
+TEST(ExactMemory, PlannedDeclaredAndTouchedAreEqualOnAnEmulatedGpu) {
+  for (const char* name : {"fp32", "bf16", "dropout", "full recompute", "8-bit products", "packed documents",
+                           "llama", "offload", "experts"}) {
+    SCOPED_TRACE(name);
+    const auto c = std::find_if(cases().begin(), cases().end(),
+                                [&](const Case& one) { return one.name == std::string_view(name); });
+    ASSERT_NE(c, cases().end());
+    const train::RunConfig config = configuration(c->overrides);
+    expect_exact(config, emulated_gpu());
+    const auto options = train::plan_training(config, 0).options;
+    infer::Machine kernels = emulated_gpu(), of_kernels = infer::make_meta_machine(kernels),
+                   of_command = cli::make_planning_machine({.backend = "cuda", .threads = 2});
+    const auto expected = plan::plan_memory(of_kernels, options),
+               said = plan::plan_memory(of_command, options);
+    for (std::size_t i = 0; i < said.categories.size(); ++i) {
+      if (static_cast<MemoryCategory>(i) == MemoryCategory::kScratch) continue;
+      EXPECT_EQ(said.categories[i], expected.categories[i]) << name_of(static_cast<MemoryCategory>(i));
+    }
   }
 }
 
