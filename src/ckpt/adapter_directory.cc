@@ -54,6 +54,7 @@ std::unique_ptr<TensorSource> open_adapter(const fs::path& directory) {
 std::string adapter_base_text(const AdapterBase& base) {
   nlohmann::ordered_json json{{"path", base.path.string()}, {"tensors", base.checksum}};
   if (!base.labels.empty()) json["labels"] = base.labels;
+  if (base.quantized != "none") json["quantized"] = base.quantized;
   return json.dump(2) + "\n";
 }
 
@@ -66,6 +67,10 @@ std::optional<AdapterBase> read_adapter_base(const fs::path& directory) {
                          json.contains("tensors") && json["tensors"].is_string(),
                      "'{}' is damaged: expected a path and a checksum", path.string());
   AdapterBase out{json["path"].get<std::string>(), json["tensors"].get<std::string>()};
+  if (const auto found = json.find("quantized"); found != json.end()) {
+    require<DataError>(found->is_string(), "'{}' is damaged: expected a text for quantized", path.string());
+    out.quantized = found->get<std::string>();
+  }
   for (const auto& label : json.value("labels", nlohmann::json::array())) {
     require<DataError>(label.is_string(), "'{}' is damaged: expected labels that are texts", path.string());
     out.labels.push_back(label.get<std::string>());

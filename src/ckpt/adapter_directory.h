@@ -29,6 +29,8 @@ struct AdapterBase {
   fs::path path;                         // its directory
   std::string checksum;                  // of its tensors, as tensors_checksum()
   std::vector<std::string> labels = {};  // of the head that the adapter gives it; none: it keeps its own
+  // How the model was held while the adapter was trained: "int8", "nf4", "none".
+  std::string quantized = "none";
 };
 // JSON, for a file kAdapterBase next to the adapter.
 std::string adapter_base_text(const AdapterBase& base);

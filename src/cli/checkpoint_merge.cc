@@ -60,6 +60,7 @@ void merge(const MergeArguments& arguments, Context& context) {
                                              {"worst_tensor", report.worst},
                                              {"worst_rounding_error", report.worst_lost},
                                              {"unchanged_by_rounding", report.vanished},
+                                             {"quantized", report.quantized},
                                              {"tensors", report.files.tensors},
                                              {"bytes", report.files.bytes},
                                              {"files", report.files.shards}});
@@ -71,6 +72,11 @@ void merge(const MergeArguments& arguments, Context& context) {
       stoa::name_of(type), format_bytes(static_cast<double>(report.files.bytes)), report.files.shards,
       report.changed, report.added, stoa::name_of(type), report.lost, report.worst, report.worst_lost);
   print(out);
+  if (report.quantized != "none")
+    context.console.warn(fmt::format(
+        "the adapter was trained on this model in {0}: it is merged into the values of {0}, for which "
+        "it was trained; quantising the result again loses some of it",
+        report.quantized));
   if (report.lost > 0.1)
     context.console.warn(
         fmt::format("the adapter changes the weights by little more than {} can tell: merge with --dtype "

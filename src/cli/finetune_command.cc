@@ -153,7 +153,8 @@ void add_finetune_command(CLI::App& app, Context& context) {
   c->add_option(
        "--method", a->choice.method,
        "lora: low-rank adapters of all linear layers; full: all weights; dora: lora with trained norms "
-       "of rows; ia3: factors of keys, values and feed-forward layers; prompt, p-tuning, prefix: virtual "
+       "of rows; qlora: lora on a model held in 4 bits; ia3: factors of keys, values and feed-forward "
+       "layers; prompt, p-tuning, prefix: virtual "
        "tokens in front of every text; adapter: small networks behind feed-forward layers. All but full "
        "leave "
        "the model as it is and are saved in PEFT's form, adapter in AdapterHub's")

@@ -28,10 +28,10 @@ struct Method {
   const char* scheme;
   double rate;
 };
-constexpr Method kMethods[] = {{"lora", "lora", 10},     {"full", "none", 1},
-                               {"dora", "lora", 10},     {"ia3", "ia3", 50},
-                               {"prompt", "prompt", 50}, {"p-tuning", "ptuning", 5},
-                               {"prefix", "prefix", 50}, {"adapter", "adapter", 10}};
+constexpr Method kMethods[] = {
+    {"lora", "lora", 10},       {"full", "none", 1},      {"dora", "lora", 10},
+    {"qlora", "lora", 10},      {"ia3", "ia3", 50},       {"prompt", "prompt", 50},
+    {"p-tuning", "ptuning", 5}, {"prefix", "prefix", 50}, {"adapter", "adapter", 10}};
 
 const Method& method_of(const std::string& name) {
   return *std::find_if(std::begin(kMethods), std::end(kMethods),
@@ -80,7 +80,8 @@ std::vector<std::string> keys_of_adapter(const FinetuneChoice& choice, const inf
   const infer::AdapterFiles files(adapter, model.model(), model.description().family->type);
   const model::PeftConfig& peft = files.model().config.peft;
   const bool dora = peft.lora.use_dora;
-  require<ConfigError>(peft.is_lora() && choice.method == (dora ? "dora" : "lora"),
+  const bool quantised = choice.method == "qlora" && !dora;
+  require<ConfigError>(peft.is_lora() && (quantised || choice.method == (dora ? "dora" : "lora")),
                        "{} is an adapter of method {}, which is trained further with --method {}{}",
                        choice.model,
                        peft.is_ia3()          ? "ia3"
@@ -172,6 +173,7 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
       fmt::format("model.optim.sched.min_lr={}", rate / 10)};
   if (adapts) out.push_back(fmt::format("model.peft.peft_scheme={}", method.scheme));
   if (choice.method == "dora") out.push_back("model.peft.lora_tuning.use_dora=true");
+  if (choice.method == "qlora") out.push_back("model.peft.quantize_base=nf4");
   if (found.adapter) {
     require<ConfigError>(scores == spec.config.task.regression(),
                          "{} is an adapter of a {}: to train a {} of it, merge the two before (stoa "

@@ -64,7 +64,7 @@ void add_model(List& list) {
   list.add("model", {"rotary_percentage", "rotary_base"}, {positions}, "position_embedding_type rope",
            is_rope);
   const std::string scheme = "model.peft.peft_scheme";
-  list.add("model.peft", {"restore_from_path", "base_model_type"}, {scheme}, "a peft_scheme",
+  list.add("model.peft", {"restore_from_path", "base_model_type", "quantize_base"}, {scheme}, "a peft_scheme",
            [](const RunConfig& c) { return c.model.peft.active(); });
   list.add("model.peft", {"lora_tuning.*"}, {scheme}, "peft_scheme lora",
            [](const RunConfig& c) { return c.model.peft.is_lora(); });

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "base/file.h"
+#include "ckpt/adapter_directory.h"
 #include "ckpt/convert.h"
 #include "model/adapter_plan.h"
+#include "model/chunk.h"
 #include "nn/low_rank.h"
 #include "nn/low_rank_rows.h"
 #include "nn/rescaled.h"
@@ -109,6 +111,31 @@ std::string config_of(const ModelFiles& base, const model::ModelSpec& merged, DT
   return json.dump(2) + "\n";
 }
 
+// The matrices that were packed while the adapter was trained, by canonical name.
+class PackedBase {
+ public:
+  // `format`: of ckpt::AdapterBase.
+  PackedBase(const model::ModelSpec& adapted, const std::string& format) {
+    model::ModelConfig config = adapted.config;
+    config.peft.quantize_base = model::base_format(format);
+    if (config.peft.quantize_base == model::BaseFormat::kNone) return;
+    const auto chunk = model::whole_chunk(model::resolve_model(config, adapted.vocabulary));
+    for (const nn::ParamSpec& spec : chunk.params().specs())
+      for (const ShardPiece& piece : spec.shard.pieces)
+        if (spec.is_packed()) kinds_[piece.name] = {spec.packed, piece.global[1]};
+  }
+
+  // Replaces the numbers of a matrix by those that it had in training.
+  void replace(const std::string& name, std::vector<float>& numbers) const {
+    const auto found = kinds_.find(name);
+    if (found == kinds_.end()) return;
+    quant::pass_through(found->second.first, numbers, found->second.second);
+  }
+
+ private:
+  std::map<std::string, std::pair<quant::PackedKind, std::int64_t>> kinds_;
+};
+
 // The model that is written. A branch of the embedding or of the head changes one of two tied matrices.
 model::ModelSpec merged_model(const ModelFiles& base, const model::AdapterPlan& plan) {
   model::ModelSpec out = base.model();
@@ -154,6 +181,9 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   for (const model::AdaptedModule& module : plan.modules())
     for (const auto& piece : module.linear.pieces) modules[piece.name] = &module;
 
+  const auto recorded = ckpt::read_adapter_base(adapter.directory());
+  const std::string quantized = recorded ? recorded->quantized : "none";
+  const PackedBase packed(adapter.model(), quantized);
   const model::ModelSpec written = merged_model(base, plan);
   const bool untied = base.model().config.ties_head() && !written.config.ties_head();
 
@@ -164,6 +194,7 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
     const std::vector<float>* const replaced = adapter.find(name);
     if (!base.fresh().contains(name))
       values = base.floats(untied && name == "head.weight" ? "embedding.tokens.weight" : name);
+    packed.replace(name, values);
     const std::vector<float> before = replaced && values.empty() ? *replaced : values;
     if (replaced) values = *replaced;
     for (const auto& [matrix, rows] : {std::pair("embedding.tokens.weight", nn::TokenRows::kEmbedding),
@@ -213,7 +244,10 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
                                 });
                               }};
   content.texts = small_files_of(adapter.directory());
-  return losses.report(ckpt::export_content(base.directory(), content, output, max_shard_bytes, progress));
+  MergeReport report =
+      losses.report(ckpt::export_content(base.directory(), content, output, max_shard_bytes, progress));
+  report.quantized = quantized;
+  return report;
 }
 
 }  // namespace stoa::infer

@@ -20,6 +20,8 @@ struct MergeReport {
   std::string worst;         // the tensor that loses most, and how much of what is added to it
   double worst_lost = 0;
   std::int64_t vanished = 0;  // tensors that the adapter changes and rounding does not
+  // As ckpt::AdapterBase says: the adapter is added to the values that the model had in this format.
+  std::string quantized;
 };
 
 // Writes the model with the adapter's matrices added, as a Hugging Face directory of elements of `type`: each

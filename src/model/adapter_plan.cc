@@ -28,6 +28,7 @@ AdapterPlan::AdapterPlan(const ModelSpec& base)
       "freeze, or train biases and modules by peft.lora_tuning.bias and peft.modules_to_save");
   require<ConfigError>(!base.config.mup.use_mup,
                        "use_mup is for models that are trained from scratch: leave it out with model.peft");
+  if (config_.quantize_base != BaseFormat::kNone) check_quantized(base);
   if (config_.has_virtual_tokens()) {
     check_virtual_tokens(base);
     return;
@@ -64,6 +65,31 @@ void AdapterPlan::choose_token_rows(const ModelSpec& base) {
       "peft.trainable_token_indices (the tokens that a chat template adds are among them) trains rows of the "
       "embedding and the head, which have a low-rank branch: leave them out of lora_tuning.target_modules, "
       "or take a template without new tokens");
+}
+
+void AdapterPlan::check_quantized(const ModelSpec& base) const {
+  const ModelConfig& c = base.config;
+  require<ConfigError>(
+      !lora().use_dora,
+      "peft.quantize_base and lora_tuning.use_dora: the norms of rows are those of whole matrices; "
+      "leave out one of them");
+  require<ConfigError>(
+      !c.fp8.fp8, "peft.quantize_base and model.fp8 both choose the bits of products: leave out one of them");
+  require<ConfigError>(
+      !c.latent.multi_latent_attention,
+      "peft.quantize_base is not for latent attention, whose matrices are multiplied by each other");
+}
+
+quant::PackedKind AdapterPlan::base_kind() const {
+  switch (config_.quantize_base) {
+    case BaseFormat::kNone:
+      return quant::PackedKind::kNone;
+    case BaseFormat::kInt8:
+      return quant::PackedKind::kInt8;
+    case BaseFormat::kNf4:
+      return quant::PackedKind::kNf4;
+  }
+  fail<InternalError>("unknown format of a base");
 }
 
 void AdapterPlan::check_virtual_tokens(const ModelSpec& base) const {

@@ -55,10 +55,13 @@ class AdapterPlan final : public nn::AdapterPolicy {
                                                   const parallel::TensorPlace& place) const;
   const std::vector<std::int64_t>& token_rows() const override { return token_rows_; }
   bool head_rows() const override { return config_.trainable_token_head; }
+  quant::PackedKind base_kind() const;
 
  private:
   // ConfigError: a kind of model in which virtual tokens have no place.
   void check_virtual_tokens(const ModelSpec& base) const;
+  // ConfigError: a model whose base cannot be held in fewer bits.
+  void check_quantized(const ModelSpec& base) const;
   // ConfigError: a kind of model in which bottlenecks have no place.
   void check_bottlenecks(const ModelSpec& base) const;
   void choose_modules(const ModelSpec& base);

@@ -46,6 +46,7 @@ Chunk::Chunk(const ModelSpec& spec, ChunkOptions options, nn::ParamList* shared,
     params_->adapt(spec.adapters);
     params_->train_where(
         [plan = spec.adapters](const nn::ParamSpec& parameter) { return plan->trains(parameter); });
+    params_->pack_where([kind = spec.adapters->base_kind()](const nn::ParamSpec&) { return kind; });
   } else if (!spec.config.freeze.empty())
     params_->train_where([freeze = spec.config.freeze](const nn::ParamSpec& parameter) {
       return is_trained(freeze, parameter);

@@ -80,6 +80,14 @@ std::vector<Case> cases() {
     lora.config.peft.modules_to_save = {fused ? "wte" : "embed_tokens"};  // below all layers
     out.push_back(lora);
   }
+  for (const bool fused : {true, false}) {
+    Case packed{fused ? "lora_on_8_bits" : "ia3_on_8_bits", fused ? tiny() : llama()};
+    packed.config.peft.peft_scheme = fused ? PeftScheme::kLora : PeftScheme::kIa3;
+    packed.config.peft.quantize_base = BaseFormat::kInt8;
+    packed.config.peft.lora.adapter_dim = 2;
+    packed.config.peft.modules_to_save = {fused ? "wte" : "embed_tokens"};  // below all layers
+    out.push_back(packed);
+  }
   for (const bool tied : {true, false}) {
     Case tokens{tied ? "lora_of_tokens_tied" : "lora_of_tokens", llama()};
     tokens.config.share_embeddings_and_output_weights = tied;

@@ -54,6 +54,22 @@ std::span<const EnumName<BottleneckType>> enum_names(BottleneckType) {
   return kNames;
 }
 
+std::span<const EnumName<BaseFormat>> enum_names(BaseFormat) {
+  static constexpr std::array<EnumName<BaseFormat>, 3> kNames{
+      {{"none", BaseFormat::kNone}, {"int8", BaseFormat::kInt8}, {"nf4", BaseFormat::kNf4}}};
+  return kNames;
+}
+
+std::string_view name_of(BaseFormat format) {
+  return std::ranges::find(enum_names(format), format, &EnumName<BaseFormat>::value)->name;
+}
+
+BaseFormat base_format(std::string_view name) {
+  for (const auto& [known, format] : enum_names(BaseFormat::kNone))
+    if (name == known) return format;
+  fail<DataError>("an adapter was trained on a model in '{}': expected int8 or nf4", name);
+}
+
 std::span<const EnumName<BottleneckActivation>> enum_names(BottleneckActivation) {
   static constexpr std::array<EnumName<BottleneckActivation>, 6> kNames{
       {{"relu", BottleneckActivation::kRelu},
@@ -239,6 +255,14 @@ void declare_peft(Section<PeftConfig>& s) {
       .help(
           "Modules of the model that are trained in full and saved with the adapter, as in [lm_head, "
           "embed_tokens].");
+  s.field("quantize_base", &C::quantize_base)
+      .help(
+          "How the frozen matrices of linear layers are held in memory and multiplied by: none (as "
+          "trainer.precision has them), int8 (a scale per row), nf4 (4 bits in blocks of 64, doubly "
+          "quantised, "
+          "with the values of bitsandbytes: QLoRA, 2305.14314). Experts, embedding, head, norms and biases "
+          "stay "
+          "as they are.");
   s.field("trainable_token_indices", &C::trainable_token_indices)
       .range(0, 1LL << 31)
       .help(

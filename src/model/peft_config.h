@@ -82,11 +82,19 @@ struct VirtualTokenConfig {
   double init_std = 0.023;
 };
 
+// How the frozen matrices of linear layers are held: in the precision of the training, in 8 bits with a scale
+// per row, in 4 bits (QLoRA, 2305.14314).
+enum class BaseFormat { kNone, kInt8, kNf4 };
+std::span<const config::EnumName<BaseFormat>> enum_names(BaseFormat);
+std::string_view name_of(BaseFormat format);
+BaseFormat base_format(std::string_view name);  // DataError: no such format
+
 struct PeftConfig {
   PeftScheme peft_scheme = PeftScheme::kNone;
   std::optional<std::string> restore_from_path;  // an adapter to start from
   std::optional<std::string> base_model_type;    // of the model's config.json; null: of the family that fits
   std::vector<std::string> modules_to_save;      // trained in full
+  BaseFormat quantize_base = BaseFormat::kNone;
   // Tokens whose rows of the embedding and the head are trained.
   std::vector<std::int64_t> trainable_token_indices;
   // No key: false of adapters of PEFT that have no rows of an untied head.

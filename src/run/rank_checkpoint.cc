@@ -295,6 +295,22 @@ std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTe
   return std::make_unique<StateModel>(rank, texts, special, std::move(directory));
 }
 
+namespace {
+
+void require_same_base_format(const model::PeftConfig& peft, const std::filesystem::path& adapter,
+                              const std::filesystem::path& root) {
+  const auto base = ckpt::read_adapter_base(adapter);
+  if (!base) return;
+  const model::BaseFormat saved = model::base_format(base->quantized);
+  require<ConfigError>(saved == peft.quantize_base,
+                       "'{}' is a checkpoint of an adapter that is trained with peft.quantize_base {}, the "
+                       "configuration has {}: give the same, or a new run that starts from the adapter "
+                       "(peft.restore_from_path)",
+                       root.string(), model::name_of(saved), model::name_of(peft.quantize_base));
+}
+
+}  // namespace
+
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   const ckpt::StateReader reader(found);
   const bool adapted = rank.options().model.adapters != nullptr;
@@ -302,6 +318,7 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
                        "'{}' is a checkpoint of {}, the configuration trains {}: give the same model.peft",
                        found.root.string(), found.adapter ? "an adapter" : "a whole model",
                        adapted ? "an adapter" : "a whole model");
+  if (adapted) require_same_base_format(rank.options().model.config.peft, *found.adapter, found.root);
   require_same_frozen(rank, reader.tensors(), found.root);
   ckpt::require_tensors(state_tensors(rank), reader.tensors());
   const model::TaskConfig& task = rank.options().model.config.task;

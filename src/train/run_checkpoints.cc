@@ -53,7 +53,8 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
   if (rank.options().model.adapters) {
     const fs::path base = fs::absolute(*start_model).lexically_normal();
     parts.seat.apart("computes the checksum of the model", [&] {
-      texts_.base = {base, ckpt::tensors_checksum(base), parts.config.model.task.labels};
+      texts_.base = {base, ckpt::tensors_checksum(base), parts.config.model.task.labels,
+                     std::string(model::name_of(parts.config.model.peft.quantize_base))};
     });
   }
   const model::Traits traits = model::traits(parts.config.model);

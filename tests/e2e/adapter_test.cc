@@ -310,6 +310,43 @@ TEST_F(Adapter, AddsBottlenecks) {
   expect_refused({"generate", "base", "--adapter", "gated", "--prompt", "a"}, "use_gating");
 }
 
+// QLoRA: the model is held in fewer bits while its adapter is trained, and merged in the values that it had.
+TEST_F(Adapter, IsTrainedOnAModelInFewerBits) {
+  const Arguments wide{"model.hidden_size=64", "model.ffn_hidden_size=128"};
+  stoa_ok(train("base", wide + Arguments{"trainer.max_steps=3"}));
+  const Arguments split{"--ranks", "4", "model.tensor_model_parallel_size=1",
+                        "model.pipeline_model_parallel_size=2", "model.zero_stage=1"};
+  for (const char* format : {"nf4", "int8"}) {
+    SCOPED_TRACE(format);
+    const Arguments quantised = wide + Arguments{fmt::format("model.peft.quantize_base={}", format)};
+    const std::string run = format, half = run + "-half", parts = run + "-parts", merged = run + "-merged";
+    stoa_ok(tune(run, quantised));
+    const Json hashes = Json::parse(read_text(path(run + "/base_tensors.json")));
+    EXPECT_EQ(hashes["before"], hashes["after"]);
+    const fs::path adapter = path(run + "/checkpoints/latest/adapter");
+    EXPECT_EQ(Json::parse(read_text(adapter / "base_model.json"))["quantized"], format);
+    stoa_ok(tune(half, quantised + Arguments{"--stop-after", "3"}));
+    stoa_ok(tune(half, quantised));
+    expect_same(run, half);
+    stoa_ok(tune(parts, quantised + split));
+    EXPECT_LT(largest_difference(scores({parts}), scores({run})), 5e-3);
+    // On the model itself, and on the values that the adapter was trained on.
+    const auto outcome = stoa_ok({"checkpoint", "merge", run, "--dtype", "fp32", "--output", merged});
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("was trained on this model in {}", format)));
+    const double difference = largest_difference(scores({merged}), scores({run}));
+    EXPECT_GT(difference, 1e-6);
+    EXPECT_LT(difference, 0.5);
+  }
+  expect_refused(tune("nf4", wide + Arguments{"model.peft.quantize_base=int8"}),
+                 "is trained with peft.quantize_base nf4, the configuration has int8");
+  expect_refused(
+      tune("dora", wide + Arguments{"model.peft.quantize_base=nf4", "model.peft.lora_tuning.use_dora=true"}),
+      "leave out one of them");
+  make_base();
+  expect_refused(tune("narrow", {"model.peft.quantize_base=nf4"}), "expected multiples of 64");
+  expect_refused(tune("typo", {"model.peft.quantize_base=nf3"}), "did you mean 'nf4'");
+}
+
 TEST_F(Adapter, ResumesBitForBitInAnyLayout) {
   make_base();
   const Arguments stopped{"--stop-after", "3"}, two{"--ranks", "2", "model.zero_stage=1"},

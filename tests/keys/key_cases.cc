@@ -178,6 +178,7 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.peft.restore_from_path", "../first", "lora", kRefusal, "is not an adapter");
   set("model.peft.base_model_type", "llama", "lora", kRefusal, "llama");
   set("model.peft.modules_to_save", "[ln_f]", "lora");
+  set("model.peft.quantize_base", "int8", "lora");
   set("model.peft.trainable_token_indices", "[3]", "lora");
   set("model.peft.lora_tuning.adapter_dim", "2", "lora");
   set("model.peft.lora_tuning.alpha", "3", "lora");

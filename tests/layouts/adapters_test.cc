@@ -83,6 +83,18 @@ TestRun with_bottlenecks(TestRun run, model::BottleneckType type) {
   return run;
 }
 
+// Wide enough for whole blocks on two ranks.
+TestRun on_packed_base(TestRun run, model::BaseFormat format) {
+  run = adapted(std::move(run));
+  if (format == model::BaseFormat::kNf4) {
+    run.config.hidden_size = 128;
+    run.config.kv_channels = 64;
+    run.config.ffn_hidden_size = 128;
+  }
+  run.config.peft.quantize_base = format;
+  return run;
+}
+
 std::vector<AdapterCase> adapter_cases() {
   std::vector<AdapterCase> out{
       {"magnitudes of one matrix for q, k and v", with_magnitudes(tiny_run(), 0)},
@@ -93,6 +105,7 @@ std::vector<AdapterCase> adapter_cases() {
       {"factors of chosen layers", rescaled(llama_like())},
       {"one matrix for q, k and v", adapted(tiny_run())},
       {"a branch of each piece", adapted(llama_like())},
+      {"a base in 8 bits", on_packed_base(tiny_run(), model::BaseFormat::kInt8)},
       {"bottlenecks of sums", with_bottlenecks(tiny_run(), model::BottleneckType::kSequential)},
       {"bottlenecks of branches", with_bottlenecks(llama_like(), model::BottleneckType::kDoubleSequential)},
       {"bottlenecks beside the stream", with_bottlenecks(llama_like(), model::BottleneckType::kParallel)},
@@ -165,6 +178,49 @@ TEST(Adapters, RanksThatSplitTensors) {
       }
     const RunResult context = run_layout(c.run, layout_of(2, 2, 1, 1, 1));
     EXPECT_THAT(differences(one, context, kRounding), IsEmpty());
+  }
+}
+
+// Blocks are of whole matrices, whatever part of them a rank holds.
+TEST(Adapters, BaseInFourBits) {
+  const TestRun run = on_packed_base(llama_like(), model::BaseFormat::kNf4);
+  const RunResult one = run_layout(run, data_parallel(1)), two = run_layout(run, data_parallel(2));
+  EXPECT_THAT(one.faults, IsEmpty());
+  EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
+  EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
+  for (int stage = 1; stage <= 3; ++stage) {
+    run::Layout layout = data_parallel(2);
+    layout.zero_stage = stage;
+    EXPECT_THAT(differences(two, run_layout(run, layout), 0), IsEmpty());
+  }
+  for (const bool sequence : {false, true}) {
+    run::Layout layout = layout_of(2, 1, 1, 1, sequence ? 2 : 1);
+    layout.sequence_parallel = sequence;
+    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
+  }
+  TestRun again = run;
+  again.config.recompute.granularity = model::RecomputeGranularity::kFull;
+  again.config.recompute.method = model::RecomputeMethod::kUniform;
+  EXPECT_THAT(differences(one, run_layout(again, data_parallel(1)), 0), IsEmpty());
+  TestRun offloaded = run;
+  offloaded.config.recompute.offload.cpu_offloading = true;
+  EXPECT_THAT(differences(one, run_layout(offloaded, data_parallel(1)), 0), IsEmpty());
+  TestRun plain = run;
+  plain.config.peft.quantize_base = model::BaseFormat::kNone;
+  EXPECT_NE(run_layout(plain, data_parallel(1)).losses, one.losses);
+}
+
+// Other models than decoders with dense layers: what is not a linear layer stays as it is.
+TEST(Adapters, BasesInEightBitsOfFamilies) {
+  for (const char* family : {"gpt-oss", "Qwen3-Next", "BERT", "T5"}) {
+    SCOPED_TRACE(family);
+    TestRun run = on_packed_base(family_run(family), model::BaseFormat::kInt8);
+    run.config.peft.lora.adapter_dropout = 0;
+    if (family == std::string_view("Qwen3-Next")) run.config.peft.lora.exclude_modules = {"q_proj"};
+    const RunResult one = run_layout(run, data_parallel(1));
+    EXPECT_THAT(one.faults, IsEmpty());
+    EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
+    EXPECT_THAT(differences(one, run_layout(run, tensor_parallel(2, true)), kRounding), IsEmpty());
   }
 }
 

@@ -104,6 +104,12 @@ const std::vector<Case>& cases() {
        {"trainer.precision=bf16", "model.peft.peft_scheme=adapter",
         "model.peft.adapter_tuning.type=double_seq_bn", "model.activations_checkpoint_granularity=full",
         "model.activations_checkpoint_method=uniform"}},
+      {"adapters on a model in 4 bits",
+       {"trainer.precision=bf16", "model.peft.peft_scheme=lora", "model.peft.quantize_base=nf4",
+        "model.ffn_hidden_size=128"}},
+      {"adapters on a model in 8 bits, some layers trained",
+       {"trainer.precision=bf16", "model.peft.peft_scheme=ia3", "model.peft.quantize_base=int8",
+        "model.peft.modules_to_save=[ln_f]"}},
       {"sgd", {"model.optim.name=sgd", "trainer.precision=fp32"}},
       {"accumulation", {"model.micro_batch_size=1", "model.global_batch_size=4"}},
   };
