@@ -62,6 +62,10 @@ double matrix_flops(const LinearBackwardInput&);
 template <>
 double matrix_flops(const LinearBackwardWeight&);
 template <>
+double matrix_flops(const PackedLinearForward&);
+template <>
+double matrix_flops(const PackedLinearBackwardInput&);
+template <>
 double matrix_flops(const QuantisedLinear&);
 template <>
 double matrix_flops(const ScaledProduct&);
