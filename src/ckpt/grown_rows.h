@@ -27,6 +27,9 @@ class GrownRows final : public TensorSource {
   std::size_t file_count() const override { return source_->file_count(); }
   std::span<const std::byte> elements(const TensorEntry& tensor, std::int64_t begin, std::int64_t end,
                                       std::vector<std::byte>& scratch) const override;
+  std::optional<Blocks> blocks(const TensorEntry& tensor) const override {
+    return grown_.contains(tensor.name) ? std::nullopt : source_->blocks(tensor);
+  }
   bool check_sums() const override { return source_->check_sums(); }
 
  private:

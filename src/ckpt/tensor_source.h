@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "ckpt/safetensors.h"
+#include "quant/block_format.h"
 
 namespace stoa::ckpt {
 
@@ -34,6 +36,12 @@ class TensorSource {
   std::span<const std::byte> all_elements(const TensorEntry& tensor, std::vector<std::byte>& scratch) const {
     return elements(tensor, 0, tensor.elements(), scratch);
   }
+  // The bytes of a tensor in blocks of a quantised format, as files hold them; none: it is not stored so.
+  struct Blocks {
+    const quant::BlockFormat* format;
+    std::span<const std::byte> bytes;
+  };
+  virtual std::optional<Blocks> blocks(const TensorEntry&) const { return std::nullopt; }
   // Reads everything and compares it with the checksums that the files themselves hold; false: they hold
   // none. DataError names what differs.
   virtual bool check_sums() const { return false; }

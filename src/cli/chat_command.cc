@@ -158,6 +158,7 @@ void add_chat_command(CLI::App& app, Context& context) {
                                    "~/.local/state/stoa/chat_history); from a pipe, each line is a turn. "
                                    "Example: stoa chat runs/shakespeare");
   a->model.add_to(*c);
+  a->model.weights.add_to(*c);
   c->add_option("--system", a->options.system, "System message that begins every conversation");
   c->add_option("--chat-template", a->template_file, "Jinja file (default: the model's own)");
   c->add_option("--variable", a->variables,

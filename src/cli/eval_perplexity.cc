@@ -6,12 +6,15 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/calibration_tokens.h"
 #include "cli/command.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
+#include "eval/divergence.h"
 #include "eval/model_perplexity.h"
+#include "infer/engine/paged_decoder.h"
 
 namespace stoa::cli {
 namespace {
@@ -24,7 +27,7 @@ struct PerplexityArguments {
   TextArguments form;
   std::string text;
   std::optional<std::int64_t> window, stride;
-  std::int64_t pass_tokens = 4096;
+  std::int64_t pass_tokens = 4096, divergence_tokens = 0;
   bool plain = false, json = false;
 };
 
@@ -62,6 +65,23 @@ std::string note_on(const eval::ModelPerplexity& measured, model::ModelKind kind
              : "the tokenizer has no beginning-of-text token: the first token of a document is not counted";
 }
 
+// From the same weights, decoded, in fp32.
+eval::Divergence divergence(const PerplexityArguments& a, const data::TextFile& text, Context& context) {
+  constexpr std::int64_t kWindow = 256;
+  ModelArguments decoded = a.model;
+  decoded.weights.decode = true;
+  decoded.dtype = "fp32";
+  infer::OpenModel original = decoded.open(), model = a.model.open();
+  const std::vector<std::int32_t> ids = calibration_tokens(original, text, a.divergence_tokens + 1);
+  const infer::EngineUse use{.context = kWindow, .sequences = 1, .pass_tokens = 1, .scored = 1};
+  const auto first = infer::load_paged_decoder(original, use), second = infer::load_paged_decoder(model, use);
+  Progress progress(context.console, "compare", static_cast<double>(ids.size() - 1), "tokens");
+  const auto out = eval::measure_divergence(
+      *first, *second, ids, kWindow, [&](std::int64_t done) { progress.update(static_cast<double>(done)); });
+  progress.finish();
+  return out;
+}
+
 void perplexity(const PerplexityArguments& a, Context& context) {
   require<ConfigError>(!a.window || *a.window >= 1, "--window must be at least 1, got {}",
                        a.window.value_or(0));
@@ -77,6 +97,8 @@ void perplexity(const PerplexityArguments& a, Context& context) {
       eval::model_perplexity(model, text, {a.window, a.stride, a.pass_tokens, a.plain},
                              [&](double bytes) { progress.update(bytes); });
   progress.finish();
+  std::optional<eval::Divergence> apart;
+  if (a.divergence_tokens > 0) apart = divergence(a, text, context);
   const eval::PerplexityResult& r = measured.result;
   const double rate = static_cast<double>(r.read_tokens) / std::max(1e-9, measured.model_seconds);
   if (a.json) {
@@ -90,6 +112,10 @@ void perplexity(const PerplexityArguments& a, Context& context) {
     answer["bits_per_byte"] = r.bits_per_byte();
     answer["tokens_read"] = r.read_tokens;
     answer["tokens_per_second"] = rate;
+    if (apart) {
+      answer["kl_divergence"] = apart->kl();
+      answer["top_agreement"] = apart->top_agreement();
+    }
     answer["seconds"] = seconds_since(begin);
     return print_json_line(answer);
   }
@@ -100,6 +126,11 @@ void perplexity(const PerplexityArguments& a, Context& context) {
       r.loss(), r.perplexity(), r.words > 0 ? fmt::format("{:.3f}", r.word_perplexity()) : "none (no words)",
       r.bits_per_byte(), r.tokens, r.words, r.bytes, r.documents, r.documents == 1 ? "" : "s",
       settings_text(measured, kind), r.read_tokens, format_count(rate), note_on(measured, kind)));
+  if (apart)
+    print(
+        fmt::format("from the decoded weights in fp32: KL divergence {:.6f} nats | same first choice {:.2f} "
+                    "% | {} tokens\n",
+                    apart->kl(), 100 * apart->top_agreement(), apart->tokens));
 }
 
 }  // namespace
@@ -114,6 +145,7 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
       "lines of source, tab, target. Example: stoa "
       "eval perplexity runs/shakespeare --text held-out.txt");
   a->model.add_to(*c);
+  a->model.weights.add_to(*c);
   c->add_option("--text", a->text, ".txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--window", a->window,
                 "Window size in tokens (default: the model's positions); not for encoder-decoders")
@@ -124,6 +156,11 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
       ->check(between(1, 1 << 24));
   c->add_option("--pass-tokens", a->pass_tokens, "Windows are packed into passes of this many tokens")
       ->capture_default_str()
+      ->check(between(1, 1 << 24));
+  c->add_option(
+       "--divergence", a->divergence_tokens,
+       "Compare the probabilities of this many tokens with those of the decoded weights in fp32, too "
+       "(decoders)")
       ->check(between(1, 1 << 24));
   a->form.add_to(*c);
   c->add_flag("--plain", a->plain, "Special tokens in the text are encoded as text");

@@ -295,6 +295,7 @@ void add_eval_run(CLI::App& eval, Context& context) {
                                     "stoa eval run runs/shakespeare --tasks lambada_openai,hellaswag --data "
                                     "~/eval-data --output_path results");
   a->model.add_to(*c);
+  a->model.weights.add_to(*c);
   c->add_option("--tasks", a->tasks, "Tasks, groups, tags or YAML files, separated by commas")->required();
   c->add_option(
       "--api", a->api,

@@ -161,6 +161,7 @@ void add_generate_command(CLI::App& app, Context& context) {
                                          "generate runs/shakespeare --prompt 'To be, "
                                          "or' --max-tokens 100");
   arguments->model.add_to(*command);
+  arguments->model.weights.add_to(*command);
   const CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "The text to continue");
   const CLI::Option* prompts =
       command

@@ -13,6 +13,14 @@ void ModelArguments::add_to(CLI::App& command) {
   ComputeArguments::add_to(command);
 }
 
+void WeightArguments::add_to(CLI::App& command) {
+  offered = true;
+  command.add_flag(
+      "--decode-weights", decode,
+      "Decode the weights of a quantised GGUF file to --dtype, instead of multiplying with them as "
+      "they are");
+}
+
 void ComputeArguments::add_to(CLI::App& command) {
   command.add_option("--dtype", dtype, "fp32, bf16 or fp16 (default: as stored)");
   command.add_option(
@@ -36,7 +44,8 @@ infer::OpenModel ModelArguments::open() const {
 }
 
 infer::OpenModel ModelArguments::open(infer::MakeMachine make) const {
-  return {model, type(), std::move(make), adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter)};
+  return {model, type(), std::move(make), adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter),
+          weights.form()};
 }
 
 }  // namespace stoa::cli

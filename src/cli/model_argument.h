@@ -20,9 +20,20 @@ struct ComputeArguments {
   std::optional<DType> type() const;
 };
 
+// What becomes of the weights of quantised files. A command that does not add the option decodes them.
+struct WeightArguments {
+  bool offered = false, decode = false;
+
+  void add_to(CLI::App& command);
+  infer::QuantisedWeights form() const {
+    return offered && !decode ? infer::QuantisedWeights::kStored : infer::QuantisedWeights::kDecoded;
+  }
+};
+
 struct ModelArguments : ComputeArguments {
   std::string model;
   std::string adapter;  // "": none, or that of MODEL
+  WeightArguments weights;
 
   void add_to(CLI::App& command);
   // ConfigError as of type().

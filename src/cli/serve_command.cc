@@ -17,6 +17,7 @@ namespace {
 struct ServeArguments {
   std::vector<std::string> models, adapters;
   ComputeArguments machine;
+  WeightArguments weights;
   std::string key_file, access_log, follow, draft;
   bool prompt_lookup = false;
   std::int64_t max_context = 0, body_megabytes = 32;
@@ -46,6 +47,7 @@ serve::ModelOptions model_options(const ServeArguments& a, const std::string& ar
   out.name = name.empty() ? last_word(path) : name;
   out.aliases = {path, fs::absolute(path).lexically_normal().string()};
   out.dtype = a.machine.type();
+  out.weights = a.weights.form();
   if (a.max_context > 0) out.max_context = a.max_context;
   if (a.cache_gigabytes > 0) out.cache_gigabytes = a.cache_gigabytes;
   out.prompt_lookup = a.prompt_lookup;
@@ -97,6 +99,7 @@ void add_serve_command(CLI::App& app, Context& context) {
   c->add_option("MODEL", a->models,
                 "Model directories, .gguf files, checkpoints or runs; NAME=MODEL gives a name");
   a->machine.add_to(*c);
+  a->weights.add_to(*c);
   c->add_option("--host", a->options.http.host, "Address to listen on; 0.0.0.0: all of this machine")
       ->capture_default_str();
   c->add_option("--port", a->options.http.port, "0: a free port")

@@ -26,7 +26,8 @@ std::unique_ptr<infer::Drafter> SpeculationArguments::open(const ComputeArgument
   MachineOptions machine = compute.machine;
   machine.rows_apart = true;
   return infer::load_draft_model(
-      draft, compute.type(), [machine] { return make_machine(machine); }, model.tokenizer(), limits);
+      draft, compute.type(), [machine] { return make_machine(machine); }, model.tokenizer(), limits,
+      model.weights());
 }
 
 }  // namespace stoa::cli

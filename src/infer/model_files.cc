@@ -238,7 +238,7 @@ HeldParameters HeldParameters::without_adapters(const std::vector<nn::ParamSpec>
 HeldParameters HeldParameters::without_packed(const std::vector<nn::ParamSpec>& specs) const {
   HeldParameters out = *this;
   for (std::size_t p = 0; p < specs.size(); ++p)
-    if (specs[p].is_packed()) out.parts[p].flat = FlatRange{};
+    if (specs[p].holds_bytes()) out.parts[p].flat = FlatRange{};
   return out;
 }
 

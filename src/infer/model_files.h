@@ -26,7 +26,7 @@ struct HeldParameters {
   static HeldParameters whole(const std::vector<nn::ParamSpec>& specs);
   // What is in a model's own files.
   HeldParameters without_adapters(const std::vector<nn::ParamSpec>& specs) const;
-  // What is not packed.
+  // What is held as numbers, not as bytes (ParamSpec::holds_bytes).
   HeldParameters without_packed(const std::vector<nn::ParamSpec>& specs) const;
 };
 
@@ -64,6 +64,10 @@ class ModelFiles {
   // One canonical tensor, dense, as `type`. The file's tensor that holds it is read whole.
   std::vector<std::byte> canonical(const std::string& name, DType type) const;
   std::vector<float> floats(const std::string& name) const;
+  // The matrices that ranks may hold in the numbers of the files (nn::ParamSpec::stored); null: none.
+  std::shared_ptr<const nn::StoredTypes> stored_types() const;
+  // The blocks of each row of one of them, on the map of the file.
+  std::vector<const std::byte*> stored_rows(const std::string& name) const;
   // Fills the memory of what a rank holds. `target(id)`: host memory for the rank's part of a parameter, any
   // floating-point type; asked for when the first tensor of the parameter is due. `filled(id)`: it is
   // complete, padding set to zero, and not used again. The tensors of a file lie together, so that few
@@ -73,6 +77,8 @@ class ModelFiles {
             const std::function<void(nn::ParamId)>& filled) const;
 
  private:
+  // The blocks of the tensor of the files that is wanted_[i], if its rows are those of canonical matrices.
+  std::optional<ckpt::TensorSource::Blocks> blocks_of(std::size_t i) const;
   struct Opened {
     model::huggingface::ModelDescription description;
     std::shared_ptr<const ckpt::TensorSource> tensors;

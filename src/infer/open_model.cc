@@ -23,16 +23,18 @@ ckpt::FoundCheckpoint find_model(const fs::path& model, const std::optional<fs::
 }  // namespace
 
 OpenModel::OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine,
-                     const std::optional<fs::path>& adapter)
-    : OpenModel(find_model(path, adapter), dtype, std::move(make_machine)) {}
+                     const std::optional<fs::path>& adapter, QuantisedWeights weights)
+    : OpenModel(find_model(path, adapter), dtype, std::move(make_machine), weights) {}
 
-OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine)
+OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine,
+                     QuantisedWeights weights)
     : directory_(found.model),
       files_(open_base(directory_, found.adapter)),
       model_(files_->model()),
       model_type_(files_->description().family->type),
       special_(files_->description().special),
       type_(dtype.value_or(files_->stored_type())),
+      weights_(weights),
       make_machine_(std::move(make_machine)) {
   if (!found.adapter) return;
   adapter_directory_ = found.adapter;
@@ -104,11 +106,19 @@ void OpenModel::read_adapter(const AdapterFiles& files, optim::ParameterStore& o
                       [&](nn::ParamId id) { return own.get(id); });
 }
 
+std::shared_ptr<const nn::StoredTypes> OpenModel::stored_types() {
+  const bool numbers = model_.config.peft.is_lora() && model_.config.peft.lora.use_dora;
+  if (weights_ == QuantisedWeights::kDecoded || numbers || !on_host() || type_ == DType::kF64) return nullptr;
+  return files_->stored_types();
+}
+
 void OpenModel::read_weights(optim::ParameterStore& parameters) {
   require<InternalError>(files_.has_value(), "{}: the weights were read before", directory_.string());
   const auto memory = [&](nn::ParamId id) { return parameters.get(id); };
-  const HeldParameters all = HeldParameters::whole(parameters.specs());
-  infer::read_weights(machine(), *files_, all.without_adapters(parameters.specs()), memory);
+  const auto& specs = parameters.specs();
+  const HeldParameters all = HeldParameters::whole(specs);
+  infer::read_weights(machine(), *files_, all.without_adapters(specs).without_packed(specs), memory);
+  read_stored_weights(machine(), *files_, specs, memory);
   if (adapter_) infer::read_weights(machine(), *adapter_, all, memory);
   files_.reset();
   adapter_.reset();

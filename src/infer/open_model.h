@@ -13,6 +13,12 @@
 
 namespace stoa::infer {
 
+// What becomes of matrices that are in blocks of a quantised format in their files.
+enum class QuantisedWeights : std::uint8_t {
+  kDecoded,  // numbers of the model's type
+  kStored    // they stay as they are, where there are products with them (ops/quantised_linear.h)
+};
+
 class OpenModel {
  public:
   // `path`: a Hugging Face directory, an adapter of one, a checkpoint, a run, or a training checkpoint
@@ -21,7 +27,8 @@ class OpenModel {
   // model at `path`; an adapter's directory, a checkpoint or a run. Errors are those of
   // ckpt::find_checkpoint, ModelFiles and AdapterFiles.
   OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine,
-            const std::optional<fs::path>& adapter = std::nullopt);
+            const std::optional<fs::path>& adapter = std::nullopt,
+            QuantisedWeights weights = QuantisedWeights::kDecoded);
 
   const fs::path& directory() const { return directory_; }  // with config.json; of an adapter its base's
   const std::optional<fs::path>& adapter_directory() const { return adapter_directory_; }
@@ -41,21 +48,28 @@ class OpenModel {
 
   // A further adapter of this model, found as the constructor finds one.
   AdapterFiles open_adapter(const fs::path& path) const;
+  QuantisedWeights weights() const { return weights_; }
+  // Decodes all weights: an adapter of this model needs their numbers.
+  void decode_weights() { weights_ = QuantisedWeights::kDecoded; }
   // Writes the adapter's own parameters.
   void read_adapter(const AdapterFiles& files, optim::ParameterStore& own);
 
   // A Rank of `options` with the weights; the model outlives it. Once: the files are closed then.
   template <class Rank, class Options>
-  std::unique_ptr<Rank> load(const Options& options) {
+  std::unique_ptr<Rank> load(Options options) {
+    options.model.stored = stored_types();
     auto rank = make_rank<Rank>(machine(), options);
     read_weights(rank->chunk().parameters());
     return rank;
   }
 
  private:
-  OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine);
+  OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine,
+            QuantisedWeights weights);
   Machine& machine();
   void read_weights(optim::ParameterStore& parameters);
+  // Types of matrices that ranks hold as they are; null: none.
+  std::shared_ptr<const nn::StoredTypes> stored_types();
 
   fs::path directory_;
   std::optional<fs::path> adapter_directory_;
@@ -65,6 +79,7 @@ class OpenModel {
   std::string model_type_;  // of config.json
   model::huggingface::SpecialTokens special_;
   DType type_;
+  QuantisedWeights weights_;
   std::optional<token::Tokenizer> tokenizer_;
   MakeMachine make_machine_;
   std::unique_ptr<Machine> machine_;

@@ -16,6 +16,9 @@ void read_weights(Machine& machine, const ModelFiles& files, const HeldParameter
                   const std::function<TensorView(nn::ParamId)>& memory);
 void read_weights(Machine& machine, const AdapterFiles& files, const HeldParameters& rank,
                   const std::function<TensorView(nn::ParamId)>& memory);
+// Fills what is_stored() of the parameters `specs`.
+void read_stored_weights(Machine& machine, const ModelFiles& files, const std::vector<nn::ParamSpec>& specs,
+                         const std::function<TensorView(nn::ParamId)>& memory);
 // Fills what of a fresh adapter begins as the model is: magnitudes (nn/low_rank.h) with the norms of the rows
 // of the matrices in `files`, rows of tokens (nn/token_rows.h) with those of the embedding and the head.
 void read_start_values(Machine& machine, const ModelFiles& files, const model::AdapterPlan& plan,

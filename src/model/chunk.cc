@@ -42,6 +42,7 @@ Chunk::Chunk(const ModelSpec& spec, ChunkOptions options, nn::ParamList* shared,
   parallel::check_split(o.place, tensor_split(spec, o.tokens));
   const auto parts = make_architecture(spec, o);
   constants_ = parts->constants();
+  params_->set_stored(spec.stored);
   if (spec.adapters) {
     params_->adapt(spec.adapters);
     params_->train_where(

@@ -20,6 +20,8 @@ struct ModelSpec {
   std::int64_t vocabulary = 0;                            // rows of the embedding in files
   std::int64_t padded_vocabulary = 0;                     // rows in memory
   std::shared_ptr<const AdapterPlan> adapters = nullptr;  // of model.peft; null: none
+  // Types of the files' matrices that ranks hold as they are; null: none, all are decoded.
+  std::shared_ptr<const nn::StoredTypes> stored = nullptr;
 };
 
 // `tokenizer_vocabulary`: number of ids of the tokenizer, 0 when there is none (then the configuration must

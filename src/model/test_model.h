@@ -273,7 +273,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
     const nn::Precision precision = options.precision;
     for (const auto& parameter : chunk.params().specs()) {
       const DType type = parameter.is_matrix() ? precision.compute : precision.vectors();
-      values_.push_back(parameter.is_packed() ? new_memory(DType::kU8, {nn::memory_elements(parameter)})
+      values_.push_back(parameter.holds_bytes() ? new_memory(DType::kU8, {nn::memory_elements(parameter)})
                                               : new_memory(type, parameter.shard.local));
     }
     for (const nn::ParamId id : chunk.params().grads())

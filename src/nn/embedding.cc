@@ -4,6 +4,7 @@
 #include "nn/tensor_rows.h"
 #include "ops/elementwise.h"
 #include "ops/muon.h"
+#include "ops/quantised_linear.h"
 
 namespace stoa::nn {
 namespace {
@@ -57,7 +58,10 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
   ParamSpec tokens = vocabulary_matrix("embedding.tokens.weight", o.vocabulary, o.padded_vocabulary, o.hidden,
                                        o.deviation, o.place);
   if (tied_apart) tokens.grad_partial_over.push_back(parallel::Group::kEmbedding);
+  // Positions are added by the lookup in a table of numbers.
+  if (o.positions == 0) params.hold_as_stored(tokens);
   tokens_ = params.add(std::move(tokens));
+  stored_ = params.spec(tokens_.value).stored;
   // Every rank sees all positions, so their gradients are complete; types only for its rows of the stream.
   if (o.positions > 0) positions_ = params.add(whole_table("embedding.positions.weight", o.positions));
   if (o.token_types > 0) {
@@ -106,23 +110,29 @@ TensorView Embedding::target(Pass& pass, GradId id) const {
   return out.tensor;
 }
 
+void Embedding::look_up(Pass& pass, TensorView ids, const ops::Dropout& run, std::int64_t begin,
+                        TensorView y) const {
+  const TensorView table = pass.params.get(tokens_.value);
+  if (stored_.count > 0) {
+    ops::run(pass.ops, ops::QuantisedRows{.tokens = ids, .w = table, .shape = stored_, .y = y});
+    return;
+  }
+  ops::EmbeddingForward op{
+      .tokens = ids, .table = ids_of(table), .positions = {}, .position_table = {}, .dropout = run, .y = y};
+  if (positions_) {
+    op.positions = pass.batch.positions.slice(begin, y.rows());
+    op.position_table = positions_of(pass.params.get(positions_.value));
+  }
+  set_part(op);
+  ops::run(pass.ops, op);
+}
+
 // Exactly one rank holds the row of a token: the sum over the ranks only adds zeros to it.
 void Embedding::add_tables(Pass& pass, TensorView out) const {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView partial = partial_rows(pass, options_.place, out), ids = looked_up(pass);
   dropout(pass).each(partial.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-    ops::EmbeddingForward op{.tokens = ids.slice(begin, count),
-                             .table = ids_of(pass.params.get(tokens_.value)),
-                             .positions = {},
-                             .position_table = {},
-                             .dropout = run,
-                             .y = partial.slice(begin, count)};
-    if (positions_) {
-      op.positions = pass.batch.positions.slice(begin, count);
-      op.position_table = positions_of(pass.params.get(positions_.value));
-    }
-    set_part(op);
-    ops::run(pass.ops, op);
+    look_up(pass, ids.slice(begin, count), run, begin, partial.slice(begin, count));
   });
   if (low_rank_) low_rank_.forward(pass, ids, dropout(pass), partial);
   add_rows(pass, options_.place, partial, out).wait();

@@ -89,6 +89,8 @@ class Embedding {
   void add_beyond(Pass& pass, TensorView ids, TensorView table, TensorView out) const;
   void prompt_backward(Pass& pass, TensorView dstream) const;
   void token_rows_backward(Pass& pass, TensorView ids, TensorView dy) const;
+  // Rows of the tokens with those of their positions; zeros where another rank holds them.
+  void look_up(Pass& pass, TensorView ids, const ops::Dropout& run, std::int64_t begin, TensorView y) const;
   // The sum of token and position embeddings in `out`, this rank's rows of the stream.
   void add_tables(Pass& pass, TensorView out) const;
   // The same with types added in `sum`, and its norm in `normed` (none: not needed).
@@ -111,6 +113,7 @@ class Embedding {
   LowRankRows low_rank_;
   std::int64_t beyond_ = 0;  // ids that follow the vocabulary: of virtual tokens, or of trained rows
   Param tokens_, positions_, types_;
+  quant::MatrixShape stored_;  // ParamSpec::stored of the tokens
 };
 
 }  // namespace stoa::nn

@@ -4,6 +4,7 @@
 #include "nn/packed_weight.h"
 #include "ops/elementwise.h"
 #include "ops/packed_linear.h"
+#include "ops/quantised_linear.h"
 
 namespace stoa::nn {
 
@@ -53,16 +54,19 @@ ParamSpec Linear::spec(bool matrix) const {
 }
 
 void Linear::declare(ParamList& params) {
-  weight_ = params.add(spec(true));
-  if (const ParamSpec& own = params.specs()[static_cast<std::size_t>(weight_.value.index)]; own.is_packed())
-    packed_ = packed_shape(own);
+  ParamSpec matrix = spec(true);
+  params.hold_as_stored(matrix);
+  weight_ = params.add(std::move(matrix));
+  const ParamSpec& held = params.spec(weight_.value);
+  stored_ = held.stored;
+  if (held.is_packed()) packed_ = packed_shape(held);
   if (options_.bias) bias_ = params.add(spec(false));
   low_rank_.declare(params, options_);
   rescaled_.declare(params, options_);
 }
 
 TensorView Linear::whole_matrix(Pass& pass) const {
-  require<InternalError>(!is_packed(), "'{}' is packed", options_.name);
+  require<InternalError>(!is_packed() && stored_.count == 0, "'{}' is held as bytes", options_.name);
   const TensorView own = weight(pass);
   if (!low_rank_ && !rescaled_) return own;
   const TensorView out = pass.ops.scratch.allocate(own.dtype, own.shape);
@@ -99,6 +103,11 @@ void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) c
   if (is_packed()) {
     ops::run(pass.ops,
              ops::PackedLinearForward{.x = x, .w = weight(pass), .shape = packed_, .bias = bias, .y = y});
+    return;
+  }
+  if (stored_.count > 0) {
+    ops::run(pass.ops,
+             ops::QuantisedLinear{.x = x, .w = weight(pass), .shape = stored_, .bias = bias, .y = y});
     return;
   }
   if (!pass.fp8) {

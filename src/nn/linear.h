@@ -40,7 +40,7 @@ class Linear {
 
  private:
   ParamSpec spec(bool matrix) const;
-  // In compute precision, or packed.
+  // In compute precision, or as bytes: packed_.bytes() or stored_.bytes().
   TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
   bool is_packed() const { return packed_.kind != quant::PackedKind::kNone; }
   bool trains() const { return weight_.trained() || bias_.trained(); }
@@ -72,6 +72,7 @@ class Linear {
   std::int64_t outputs_ = 0;
   Param weight_, bias_;
   quant::PackedShape packed_;  // of a matrix that is held packed
+  quant::MatrixShape stored_;  // ParamSpec::stored
   LowRank low_rank_;
   Rescaled rescaled_;
 };

@@ -9,6 +9,7 @@ Param ParamList::add(ParamSpec spec) {
   spec.unit = units() - 1;
   spec.trained = !trains_ || trains_(spec);
   if (spec.packable && !spec.trained && packs_) spec.packed = packs_(spec);
+  if (spec.is_packed() || (trains_ && spec.trained)) spec.stored = {};
   for (const auto& other : specs_)
     require<InternalError>(other.name != spec.name, "parameter '{}' is declared twice", spec.name);
   specs_.push_back(std::move(spec));
@@ -20,6 +21,25 @@ Param ParamList::tie(ParamId id, std::int64_t use) {
   grads_.push_back(id);
   grad_uses_.push_back(use);
   return {id, {static_cast<int>(grads_.size()) - 1}};
+}
+
+void ParamList::hold_as_stored(ParamSpec& spec) const {
+  if (!stored_) return;
+  quant::MatrixShape shape;
+  shape.columns = spec.shard.local[1];
+  for (const ShardPiece& piece : spec.shard.pieces) {
+    const auto found = stored_->find(piece.name);
+    const bool whole = piece.column_count == 0 || piece.column_count == piece.global[1];
+    if (found == stored_->end() || !whole || shape.columns % quant::format_of(found->second).numbers != 0 ||
+        !quant::matrix_layout(found->second) || piece.memory_row != shape.rows() ||
+        shape.count == quant::MatrixShape::kMostParts)
+      return;
+    shape.parts[static_cast<std::size_t>(shape.count++)] = {found->second, piece.count};
+  }
+  if (shape.count == 0) return;
+  // Rows of padding are the last part's.
+  shape.parts[static_cast<std::size_t>(shape.count - 1)].rows += spec.shard.local[0] - shape.rows();
+  spec.stored = shape;
 }
 
 void ParamList::set_scales(ParamId id, std::vector<ParamScale> scales) {

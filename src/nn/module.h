@@ -3,13 +3,19 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "nn/saved.h"
+#include "quant/block_format.h"
 
 namespace stoa::nn {
 
 class AdapterPolicy;
+
+// Types of canonical matrices in a model's files, of those whose blocks a rank may hold as they are.
+using StoredTypes = std::map<std::string, quant::BlockType, std::less<>>;
 
 // Collects the parameters of a model chunk, in order. Names are made from the path of scopes.
 class ParamList {
@@ -33,8 +39,14 @@ class ParamList {
   // Layers that declare their parameters from here on have the adapters of `policy`.
   void adapt(std::shared_ptr<const AdapterPolicy> policy) { adapters_ = std::move(policy); }
   const AdapterPolicy* adapters() const { return adapters_.get(); }  // or null
+  // For inference: matrices from here on may be held in the numbers of the files. `types` may be null.
+  void set_stored(std::shared_ptr<const StoredTypes> types) { stored_ = std::move(types); }
+  // Sets spec.stored, if all pieces are stored in types that there are products with; add() undoes it where
+  // an adapter replaces the matrix. Asked by layers that multiply with such a matrix.
+  void hold_as_stored(ParamSpec& spec) const;
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
+  const ParamSpec& spec(ParamId id) const { return specs_[static_cast<std::size_t>(id.index)]; }
   // Accumulator -> parameter; none is of a frozen one.
   const std::vector<ParamId>& grads() const { return grads_; }
   // Which use of the whole model's an accumulator is of; -1 where that does not matter.
@@ -48,6 +60,7 @@ class ParamList {
   std::function<bool(const ParamSpec&)> trains_;
   std::function<quant::PackedKind(const ParamSpec&)> packs_;
   std::shared_ptr<const AdapterPolicy> adapters_;
+  std::shared_ptr<const StoredTypes> stored_;
 };
 
 // Types in which a model runs.

@@ -7,6 +7,7 @@
 #include "ops/fp8.h"
 #include "ops/loss.h"
 #include "ops/muon.h"
+#include "ops/quantised_linear.h"
 
 namespace stoa::nn {
 
@@ -34,7 +35,14 @@ void OutputLayer::declare_bias(ParamList& params) {
 }
 
 void OutputLayer::declare(ParamList& params, ParamId tied) {
-  weight_ = tied ? params.tie(tied) : params.add(matrix("head.weight"));
+  if (tied) {
+    weight_ = params.tie(tied);
+  } else {
+    ParamSpec own = matrix("head.weight");
+    params.hold_as_stored(own);
+    weight_ = params.add(std::move(own));
+  }
+  stored_ = params.spec(weight_.value).stored;
   declare_bias(params);
   low_rank_.declare(params, linear_options());
   declare_rows(params, static_cast<bool>(tied), false);
@@ -85,8 +93,12 @@ std::int64_t OutputLayer::piece(std::int64_t rows, DType type) const {
 }
 
 void OutputLayer::project_uncapped(Pass& pass, TensorView x, TensorView logits, std::int64_t first) const {
-  ops::run(pass.ops,
-           ops::LinearForward{.x = x, .w = pass.params.get(weight_.value), .bias = bias(pass), .y = logits});
+  const TensorView w = pass.params.get(weight_.value);
+  if (stored_.count > 0)
+    ops::run(pass.ops,
+             ops::QuantisedLinear{.x = x, .w = w, .shape = stored_, .bias = bias(pass), .y = logits});
+  else
+    ops::run(pass.ops, ops::LinearForward{.x = x, .w = w, .bias = bias(pass), .y = logits});
   if (low_rank_) {
     // A branch has logits of its own in scratch: of few rows.
     constexpr std::int64_t kRows = 64;

@@ -80,7 +80,8 @@ class OutputLayer {
   OutputLayerOptions options_;
   VocabularyPart part_;
   Param weight_, bias_;
-  LowRank low_rank_;  // the tied embedding has one of its own, or none
+  quant::MatrixShape stored_;  // ParamSpec::stored of the matrix
+  LowRank low_rank_;           // the tied embedding has one of its own, or none
   std::optional<TokenRows> token_rows_;
 };
 

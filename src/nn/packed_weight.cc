@@ -33,8 +33,8 @@ quant::PackedShape packed_shape(const ParamSpec& spec) {
 }
 
 std::int64_t memory_elements(const ParamSpec& spec) {
-  return spec.is_packed() ? static_cast<std::int64_t>(packed_shape(spec).bytes())
-                          : spec.shard.local.elements();
+  if (spec.is_packed()) return static_cast<std::int64_t>(packed_shape(spec).bytes());
+  return spec.is_stored() ? spec.stored.bytes() : spec.shard.local.elements();
 }
 
 void pack_weight(const ParamSpec& spec, const std::function<std::vector<float>(std::size_t piece)>& numbers,

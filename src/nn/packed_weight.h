@@ -11,7 +11,7 @@ namespace stoa::nn {
 
 // The shape of a parameter that is_packed(). ConfigError: rows that this rank's columns cut within blocks.
 quant::PackedShape packed_shape(const ParamSpec& spec);
-// Elements of the tensor in memory: bytes of a packed one.
+// Elements of the tensor in memory: bytes of one that holds_bytes().
 std::int64_t memory_elements(const ParamSpec& spec);
 
 // Fills the memory of a packed parameter. `numbers(piece)`: of the whole canonical matrix, so that what they

@@ -7,6 +7,7 @@
 
 #include "parallel/parallel_context.h"
 #include "parallel/tensor_place.h"
+#include "quant/matrix_layout.h"
 #include "quant/packed_matrix.h"
 #include "tensor/shard_spec.h"
 #include "tensor/tensor_view.h"
@@ -82,6 +83,11 @@ struct ParamSpec {
   // Decided by ParamList::pack_where when the parameter is added.
   quant::PackedKind packed = quant::PackedKind::kNone;
   bool is_packed() const { return packed != quant::PackedKind::kNone; }
+  // A matrix that is held in the numbers of its file (ParamList::hold_as_stored); without parts: it is not.
+  quant::MatrixShape stored;
+  bool is_stored() const { return stored.count > 0; }
+  // Whether its memory is a tensor of bytes (nn/packed_weight.h, nn/stored_weight.h).
+  bool holds_bytes() const { return is_packed() || is_stored(); }
 
   ParamScale scale(std::size_t piece) const { return scales.empty() ? ParamScale() : scales[piece]; }
 

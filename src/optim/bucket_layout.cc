@@ -24,7 +24,7 @@ BucketLayout::BucketLayout(const nn::ParamList& params, const DataParallel& para
     const nn::ParamSpec& spec = params.specs()[p];
     const bool late = uses[p] > 1 || !spec.grad_partial_over.empty();
     const std::int64_t count = nn::memory_elements(spec);
-    const auto [it, fresh] = open.try_emplace({spec.is_packed(), spec.trained, spec.is_matrix(),
+    const auto [it, fresh] = open.try_emplace({spec.holds_bytes(), spec.trained, spec.is_matrix(),
                                                spec.shard.local.rank() >= 2 && params.is_block(spec.unit),
                                                late, spec.grad_partial_over, spec.copies},
                                               static_cast<int>(buckets_.size()));
@@ -37,12 +37,12 @@ BucketLayout::BucketLayout(const nn::ParamList& params, const DataParallel& para
       FlatBucket& bucket = buckets_.emplace_back();
       bucket.matrices = spec.is_matrix();
       bucket.trained = spec.trained;
-      bucket.packed = spec.is_packed();
+      bucket.packed = spec.holds_bytes();
       bucket.unit = spec.unit;
       bucket.late = late;
       bucket.partial = spec.grad_partial_over;
       bucket.copies = spec.copies;
-      bucket.shards = spec.is_packed() ? 1 : parallel.shards(spec.copies);
+      bucket.shards = spec.holds_bytes() ? 1 : parallel.shards(spec.copies);
     }
     add(buckets_[static_cast<std::size_t>(it->second)], it->second, static_cast<int>(p), count);
   }
@@ -54,7 +54,7 @@ BucketLayout::BucketLayout(const std::vector<nn::ParamSpec>& specs) : places_(sp
     FlatBucket& bucket = buckets_.emplace_back();
     bucket.matrices = specs[p].is_matrix();
     bucket.unit = specs[p].unit;
-    bucket.packed = specs[p].is_packed();
+    bucket.packed = specs[p].holds_bytes();
     add(bucket, static_cast<int>(p), static_cast<int>(p), nn::memory_elements(specs[p]));
     close(bucket);
   }

@@ -68,7 +68,7 @@ TensorView ParameterStore::packed_value(nn::ParamId id) {
 }
 
 TensorView ParameterStore::get(nn::ParamId id) {
-  if (is_packed(id)) return packed_value(id);
+  if (holds_bytes(id)) return packed_value(id);
   const int b = layout_.bucket_of(id.index);
   const int unit = layout_.bucket(b).unit;
   const bool gathered = window_ && layout_.bucket(b).shards > 1;
@@ -86,7 +86,7 @@ TensorView ParameterStore::get(nn::ParamId id) {
 
 FlatRange ParameterStore::held_range(nn::ParamId id) const {
   const FlatMember& member = layout_.member(id.index);
-  if (!sharded() || is_packed(id)) return {0, member.count};
+  if (!sharded() || holds_bytes(id)) return {0, member.count};
   const FlatRange share = own_range(layout_.bucket_of(id.index));
   const std::int64_t begin = std::clamp<std::int64_t>(share.begin - member.begin, 0, member.count);
   return {begin, std::clamp<std::int64_t>(share.end - member.begin, begin, member.count)};
@@ -98,7 +98,7 @@ FlatRange ParameterStore::own_range(int bucket) const {
 
 ShardSpec ParameterStore::held(nn::ParamId id) const {
   ShardSpec shard = (*specs_)[static_cast<std::size_t>(id.index)].shard;
-  if (sharded() && !is_packed(id)) shard.flat = held_range(id);
+  if (sharded() && !holds_bytes(id)) shard.flat = held_range(id);
   return shard;
 }
 
@@ -115,7 +115,7 @@ bool ParameterStore::is_first_copy(nn::ParamId id, const ShardPiece& piece) cons
 ShardSpec ParameterStore::written(nn::ParamId id) const {
   ShardSpec shard = held(id);
   const parallel::Group copies = (*specs_)[static_cast<std::size_t>(id.index)].copies;
-  const bool whole = !sharded() || is_packed(id);
+  const bool whole = !sharded() || holds_bytes(id);
   if (parallel_ && whole && parallel_->shard(copies) > 0) shard.pieces.clear();
   std::erase_if(shard.pieces, [&](const ShardPiece& piece) { return !is_first_copy(id, piece); });
   return shard;
@@ -130,7 +130,7 @@ TensorView ParameterStore::part(TensorView bucket, std::int64_t origin, nn::Para
 }
 
 TensorView ParameterStore::master(nn::ParamId id) {
-  if (is_packed(id)) return packed_value(id);
+  if (holds_bytes(id)) return packed_value(id);
   const int b = layout_.bucket_of(id.index);
   const Arena::Id separate = masters_[static_cast<std::size_t>(b)];
   if (separate) return held_part(arena_->view(separate), id);

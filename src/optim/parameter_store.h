@@ -14,7 +14,7 @@
 
 namespace stoa::optim {
 
-// What is packed (ParamSpec::packed) is a tensor of bytes that every rank holds whole, for get() and
+// What holds_bytes() (nn/param.h) is a tensor of bytes that every rank holds whole, for get() and
 // master(). Matrices are held in compute precision with a separate fp32 master; if the two types are equal,
 // for vectors and for what is frozen, the value is its own master. Masters are sharded from stage 1 on,
 // values in stage 3.
@@ -65,7 +65,9 @@ class ParameterStore final : public nn::ParamAccess {
 
  private:
   void declare(Arena& arena, nn::Precision precision, bool masters);
-  bool is_packed(nn::ParamId id) const { return (*specs_)[static_cast<std::size_t>(id.index)].is_packed(); }
+  bool holds_bytes(nn::ParamId id) const {
+    return (*specs_)[static_cast<std::size_t>(id.index)].holds_bytes();
+  }
   TensorView packed_value(nn::ParamId id);
   TensorView part(TensorView bucket, std::int64_t origin, nn::ParamId id) const;
   FlatRange own_range(int bucket) const;  // this rank's share of the bucket

@@ -4,13 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "base/philox.h"
 #include "base/test_folder.h"
+#include "device/host/host_device.h"
 #include "formats/gguf/gguf_file.h"
+#include "infer/engine/paged_decoder.h"
+#include "infer/engine/single_text.h"
 #include "infer/model_files.h"
 #include "model/same_function.h"
+#include "ops/cpu/cpu_backend.h"
 
 namespace stoa::run {
 namespace {
@@ -28,13 +33,15 @@ std::vector<float> random_weights(const std::string& name, std::int64_t count) {
 }
 
 // A Hugging Face directory with weights by name, without a tokenizer.
-void write_directory(const fs::path& directory, const std::string& config) {
+void write_directory(const fs::path& directory, const std::string& config, float scale = 1) {
   fs::create_directories(directory);
   const hf::ModelDescription description = hf::read_config(config);
   const model::ModelSpec spec = model::resolve_model(description.config);
   std::map<std::string, std::vector<float>> values;
   for (const auto& tensor : model::canonical_tensors(spec))
-    values.emplace(tensor.name, random_weights(tensor.name, tensor.shape.elements()));
+    for (float& x :
+         values.emplace(tensor.name, random_weights(tensor.name, tensor.shape.elements())).first->second)
+      x *= tensor.shape.rank() > 1 ? scale : 1;
   ckpt::ShardedWriter writer(directory, ckpt::kModelStem,
                              infer::model_entries(spec, *description.family, DType::kF32),
                              ckpt::WriteMode::kInPlace);
@@ -173,6 +180,75 @@ TEST(ExportGguf, RefusesWhatGgufCannotSay) {
   EXPECT_THAT(
       [&] { export_gguf(ckpt::find_checkpoint(directory.path() / "a"), "q4", directory.path() / "a.gguf"); },
       ThrowsMessage<ConfigError>(HasSubstr("is no format of GGUF files")));
+}
+
+infer::Machine gguf_machine() {
+  infer::Machine machine;
+  machine.pool = std::make_unique<WorkerPool>(2);
+  machine.device = std::make_unique<HostDevice>();
+  machine.backend =
+      std::make_unique<ops::cpu::CpuBackend>(*machine.pool, ops::cpu::best_instruction_set(), true);
+  machine.stream = machine.device->create_stream();
+  return machine;
+}
+
+// What a use of a file gives: logarithms of the probabilities behind every token, and bytes of its weights.
+struct Use {
+  std::vector<std::vector<double>> logs;
+  std::size_t weight_bytes;
+};
+Use use_of(const fs::path& file, infer::QuantisedWeights weights, std::int64_t vocabulary) {
+  infer::OpenModel model(file, DType::kF32, gguf_machine, std::nullopt, weights);
+  const auto decoder =
+      infer::load_paged_decoder(model, {.context = 64, .sequences = 1, .pass_tokens = 8, .tokenizer = false});
+  Use out{{}, decoder->chunk().arena().declared()[static_cast<std::size_t>(MemoryCategory::kWeights)]};
+  infer::SingleText text(*decoder);
+  for (std::int32_t i = 0; i < 50; ++i) {
+    const std::int32_t token = i * i % 37;
+    const auto logits = text.feed({&token, 1}).first(static_cast<std::size_t>(vocabulary));
+    double sum = 0;
+    for (const float x : logits) sum += std::exp(static_cast<double>(x));
+    std::vector<double>& logs = out.logs.emplace_back();
+    for (const float x : logits) logs.push_back(static_cast<double>(x) - std::log(sum));
+  }
+  return out;
+}
+
+double mean_divergence(const Use& original, const Use& other) {
+  double sum = 0;
+  for (std::size_t t = 0; t < original.logs.size(); ++t)
+    for (std::size_t i = 0; i < original.logs[t].size(); ++i)
+      sum += std::exp(original.logs[t][i]) * (original.logs[t][i] - other.logs[t][i]);
+  return sum / static_cast<double>(original.logs.size());
+}
+
+// Products with a file's weights as they are differ from those with its decoded ones by 8-bit activations
+// alone; and the weights are as large as in the file.
+TEST(ExportGguf, WeightsAreUsedAsTheFileHoldsThem) {
+  const std::string wide = R"("vocab_size": 40, "hidden_size": 256, "intermediate_size": 512,
+       "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128)";
+  std::vector<Case> models = cases();
+  models.push_back({"wide", "{\"model_type\": \"llama\", " + wide + "}", "llama"});
+  for (const Case& each : models)
+    for (const std::string format : {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k_m", "q5_k_m", "q6_k"}) {
+      // Every architecture in three formats; the others need rows of 256, or differ no further.
+      if (format != "q8_0" && format != "q4_1" && format != "q5_0" && std::string_view(each.name) != "wide")
+        continue;
+      SCOPED_TRACE(fmt::format("{} {}", each.name, format));
+      const TestFolder directory;
+      const fs::path from = directory.path() / "model", to = directory.path() / "model.gguf";
+      write_directory(from, each.config, 0.2F);
+      export_gguf(ckpt::find_checkpoint(from), format, to);
+      const Use decoded = use_of(to, infer::QuantisedWeights::kDecoded, 40),
+                stored = use_of(to, infer::QuantisedWeights::kStored, 40);
+      const double divergence = mean_divergence(decoded, stored);
+      EXPECT_LT(divergence, 1e-3);
+      EXPECT_GT(divergence, 1e-12);
+      EXPECT_LT(stored.weight_bytes, decoded.weight_bytes);
+      if (std::string_view(each.name) != "wide") continue;
+      EXPECT_LT(static_cast<double>(stored.weight_bytes),
+                1.02 * static_cast<double>(fs::file_size(to)) + 4e4);
+    }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ std::vector<std::byte> StepDump::copy(TensorView view) {
 void StepDump::begin(optim::ParameterStore& parameters, double loss_scale) {
   loss_scale_ = loss_scale;
   for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
-    if (parameters.specs()[p].is_packed()) continue;
+    if (parameters.specs()[p].holds_bytes()) continue;
     const nn::ParamId id{static_cast<int>(p)};
     add_held(DumpPhase::kWeights, parameters, id, parameters.master(id), 1);
   }

@@ -36,7 +36,7 @@ ServedEngine::ServedEngine(infer::OpenModel& model, const std::vector<infer::Ada
   if (options.prompt_lookup) drafter = std::make_unique<infer::PromptLookup>();
   if (options.draft)
     drafter = infer::load_draft_model(*options.draft, options.dtype, make_machine, model.tokenizer(),
-                                      passes_->limits());
+                                      passes_->limits(), options.weights);
   engine_ = std::make_unique<infer::Engine>(*passes_, std::move(drafter));
   loop_ = std::make_unique<infer::EngineLoop>(*engine_);
 }

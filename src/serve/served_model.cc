@@ -77,8 +77,8 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(const ModelOptions& 
     of.adapters.clear();
     return of;
   };
-  const auto opened =
-      std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter);
+  const auto opened = std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine,
+                                                         options.adapter, options.weights);
   ServedModel& first = add(options, opened);
   first.read_small_files(std::nullopt);
   require<ConfigError>(first.kind() != model::ModelKind::kT5,

@@ -258,7 +258,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
       const nn::ParamId id{static_cast<int>(p)};
       const FlatRange held = rank.parameters().held_range(id);
       const TensorView memory = tensor(id);  // none: the gradient of a frozen parameter
-      if (memory && held.begin < held.end && !rank.params().specs()[p].is_packed())
+      if (memory && held.begin < held.end && !rank.params().specs()[p].holds_bytes())
         collector.add(number, rank.params().specs()[p], held, memory, tensors);
     }
   };

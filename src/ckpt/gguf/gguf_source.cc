@@ -52,4 +52,10 @@ std::span<const std::byte> GgufSource::elements(const TensorEntry& entry, std::i
   return scratch;
 }
 
+std::optional<TensorSource::Blocks> GgufSource::blocks(const TensorEntry& entry) const {
+  const gguf::Tensor& tensor = *file_->find(entry.name);
+  if (is_plain(*tensor.format)) return std::nullopt;
+  return Blocks{tensor.format, tensor.bytes};
+}
+
 }  // namespace stoa::ckpt

@@ -20,6 +20,7 @@ class GgufSource : public TensorSource {
   std::size_t file_count() const override { return file_->parts(); }
   std::span<const std::byte> elements(const TensorEntry& tensor, std::int64_t begin, std::int64_t end,
                                       std::vector<std::byte>& scratch) const override;
+  std::optional<Blocks> blocks(const TensorEntry& tensor) const override;
 
  private:
   std::shared_ptr<const gguf::File> file_;

@@ -99,8 +99,8 @@ void DraftModel::propose(std::span<DraftWish> wishes) {
 
 std::unique_ptr<Drafter> load_draft_model(const fs::path& path, std::optional<DType> dtype,
                                           MakeMachine make_machine, const token::Tokenizer& tokenizer,
-                                          const PassLimits& limits) {
-  auto model = std::make_unique<OpenModel>(path, dtype, std::move(make_machine));
+                                          const PassLimits& limits, QuantisedWeights weights) {
+  auto model = std::make_unique<OpenModel>(path, dtype, std::move(make_machine), std::nullopt, weights);
   require_same_vocabulary(tokenizer, model->tokenizer());
   auto decoder = load_paged_decoder(*model, {.context = limits.context, .sequences = limits.sequences});
   require<ConfigError>(

@@ -34,11 +34,11 @@ class DraftModel final : public Drafter {
   std::map<SequenceId, SequenceId> own_;  // sequences of the engine and of the scheduler here
 };
 
-// A model of files that guesses for one with this tokenizer and these limits; `dtype` as of OpenModel.
-// ConfigError: its vocabulary is another (names the first token that differs), it begins texts with virtual
-// tokens, or keeps a state that cannot be taken back.
+// A model of files that guesses for one with this tokenizer and these limits; `dtype` and `weights` as of
+// OpenModel. ConfigError: its vocabulary is another (names the first token that differs), it begins texts
+// with virtual tokens, or keeps a state that cannot be taken back.
 std::unique_ptr<Drafter> load_draft_model(const fs::path& path, std::optional<DType> dtype,
                                           MakeMachine make_machine, const token::Tokenizer& tokenizer,
-                                          const PassLimits& limits);
+                                          const PassLimits& limits, QuantisedWeights weights);
 
 }  // namespace stoa::infer

@@ -16,13 +16,19 @@ bool keeps_state(const model::ModelConfig& config) {
   return false;
 }
 
+// Adapters use the matrices of the model as it holds them.
+PagedModel::Options with_shared_types(PagedModel::Options options) {
+  for (model::ModelSpec& adapted : options.adapters) adapted.stored = options.model.stored;
+  return options;
+}
+
 }  // namespace
 
 PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
                            std::optional<std::size_t> scratch_bytes)
-    : options_(options),
+    : options_(with_shared_types(options)),
       chunk_(machine, options.model, options.precision, options.limits.pass_tokens, options.limits.context),
-      adapters_(chunk_, options.adapters, options.precision, options.limits.pass_tokens,
+      adapters_(chunk_, options_.adapters, options.precision, options.limits.pass_tokens,
                 options.limits.context),
       model_(chunk_.arena(), options, [this] {
         return PassParts{chunk_.machine(),    chunk_.ops(),        chunk_.parallel(), chunk_.chunk(),
@@ -94,6 +100,8 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
   const std::int64_t positions = usable_positions(model.model().config);
   for (const AdapterFiles& files : adapters) {
     options.adapters.push_back(files.model());
+    const model::PeftConfig& peft = files.model().config.peft;
+    if (peft.is_lora() && peft.lora.use_dora) model.decode_weights();
     const std::int64_t tokens = files.model().config.peft.virtual_count();
     options.limits.adapters.push_back(tokens);
     // A text of use.context tokens has room behind the virtual ones.

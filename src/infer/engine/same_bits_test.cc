@@ -11,12 +11,13 @@
 #include "infer/engine/draft_model.h"
 #include "infer/engine/engine.h"
 #include "infer/engine/paged_decoder.h"
+#include "nn/stored_weight.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
 namespace {
 
-enum BitsKind { kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts };
+enum BitsKind { kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored };
 
 model::ModelConfig bits_config(BitsKind kind) {
   model::ModelConfig c;
@@ -36,6 +37,11 @@ model::ModelConfig bits_config(BitsKind kind) {
   c.activation = model::Activation::kSwiglu;
   c.bias = model::BiasKind::kNone;
   c.num_query_groups = 2;
+  if (kind == kBitsStored) {
+    c.hidden_size = 64;
+    c.num_attention_heads = 4;
+    c.ffn_hidden_size = 256;
+  }
   if (kind == kBitsWindowed) {
     c.window_size = 21;
     c.window_attn_skip_freq = 2;
@@ -121,9 +127,45 @@ void fill_by_formula(TensorView weights, std::int64_t salt) {
   });
 }
 
+// Matrices in the numbers of a file, of several formats.
+std::shared_ptr<const nn::StoredTypes> stored_types(const model::ModelSpec& spec) {
+  auto out = std::make_shared<nn::StoredTypes>();
+  using quant::BlockType;
+  for (const auto& tensor : model::canonical_tensors(spec))
+    if (tensor.shape.rank() == 2)
+      out->emplace(tensor.name, tensor.shape[1] % 256 == 0 ? BlockType::kQ6_K
+                                : out->size() % 3 == 0     ? BlockType::kQ8_0
+                                : out->size() % 3 == 1     ? BlockType::kQ4_1
+                                                           : BlockType::kQ5_0);
+  return out;
+}
+
+void fill_stored(const nn::ParamSpec& spec, std::int64_t salt, TensorView memory) {
+  std::vector<std::vector<std::byte>> blocks;
+  for (std::size_t p = 0; p < spec.shard.pieces.size(); ++p) {
+    const Shape shape = spec.shard.pieces[p].global;
+    const quant::BlockFormat& format = quant::format_of(spec.stored.parts[p].type);
+    std::vector<float> numbers(static_cast<std::size_t>(shape.elements()));
+    fill_by_formula(TensorView(numbers.data(), DType::kF32, shape), salt + static_cast<std::int64_t>(p));
+    blocks.emplace_back(static_cast<std::size_t>(shape[0] * format.row_bytes(shape[1])));
+    quant::encode_numbers(format, numbers.data(), shape.elements(), nullptr, blocks.back().data());
+  }
+  nn::pack_stored(
+      spec,
+      [&](std::size_t piece, std::int64_t row) {
+        const auto& format = quant::format_of(spec.stored.parts[piece].type);
+        return blocks[piece].data() + row * format.row_bytes(spec.stored.columns);
+      },
+      [](std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
+        for (std::int64_t task = 0; task < tasks; ++task) body(task);
+      },
+      static_cast<std::byte*>(memory.data));
+}
+
 Logits logits_of(BitsKind kind, DType type, const Way& way) {
   Machine machine = machine_with_rows_apart(way.threads);
   PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
+  if (kind == kBitsStored) options.model.stored = stored_types(options.model);
   options.limits = {.block_tokens = 16,
                     .blocks = way.blocks,
                     .context = 256,
@@ -134,8 +176,17 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
   const auto load = [&] {
     auto decoder = make_rank<PagedDecoder>(machine, options);
     auto& parameters = decoder->chunk().parameters();
-    for (std::size_t p = 0; p < parameters.specs().size(); ++p)
-      fill_by_formula(parameters.get({static_cast<int>(p)}), static_cast<std::int64_t>(p));
+    std::size_t packed = 0;
+    for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
+      const nn::ParamSpec& spec = parameters.specs()[p];
+      const TensorView memory = parameters.get({static_cast<int>(p)});
+      packed += spec.is_stored();
+      if (spec.is_stored())
+        fill_stored(spec, static_cast<std::int64_t>(p), memory);
+      else
+        fill_by_formula(memory, static_cast<std::int64_t>(p));
+    }
+    EXPECT_EQ(packed, kind == kBitsStored ? 9u : 0u);  // four of a layer and the embedding
     return decoder;
   };
   const auto decoder = load();
@@ -176,7 +227,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
 }
 
 TEST(SameBits, LogitsDoNotDependOnWhatElseIsInThePass) {
-  for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts})
+  for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored})
     for (const DType type : {DType::kF32, DType::kBF16}) {
       const Logits alone = logits_of(kind, type, {.name = "alone", .alone = true});
       ASSERT_GT(alone.size(), 32u * 12u);

@@ -1,0 +1,82 @@
+// Matrices in the numbers of the files (nn::ParamSpec::stored).
+#include <algorithm>
+
+#include "infer/host_window.h"
+#include "infer/model_files.h"
+#include "infer/read_weights.h"
+#include "nn/stored_weight.h"
+
+namespace stoa::infer {
+
+namespace hf = model::huggingface;
+
+std::optional<ckpt::TensorSource::Blocks> ModelFiles::blocks_of(std::size_t i) const {
+  const hf::Tensor& tensor = wanted_[i];
+  const std::string& name = match_.names[i];
+  if (tensor.shape.rank() != 2 || tensor.transposed || tensor.experts > 1 || tensor.zero_centered ||
+      packed_.contains(name))
+    return std::nullopt;
+  auto blocks = tensors_->blocks(tensors_->entry(name));
+  if (!blocks || !quant::matrix_layout(blocks->format->type)) return std::nullopt;
+  return blocks;
+}
+
+std::shared_ptr<const nn::StoredTypes> ModelFiles::stored_types() const {
+  // A matrix of latent attention is read by its columns, too.
+  if (model_.config.latent.multi_latent_attention) return nullptr;
+  auto out = std::make_shared<nn::StoredTypes>();
+  for (std::size_t i = 0; i < wanted_.size(); ++i)
+    if (const auto blocks = blocks_of(i))
+      for (const auto& part : wanted_[i].parts) out->emplace(part.name, blocks->format->type);
+  return out->empty() ? nullptr : out;
+}
+
+std::vector<const std::byte*> ModelFiles::stored_rows(const std::string& name) const {
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const auto& parts = wanted_[i].parts;
+    const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& p) { return p.name == name; });
+    if (part == parts.end()) continue;
+    const auto blocks = blocks_of(i);
+    require<InternalError>(blocks.has_value(), "'{}' is not in blocks", name);
+    // The rows' numbers go the way that rows go.
+    hf::Tensor rows = wanted_[i];
+    rows.shape = Shape{rows.shape[0], 1};
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows.shape[0]));
+    for (std::size_t r = 0; r < numbers.size(); ++r) numbers[r] = static_cast<std::int64_t>(r);
+    std::vector<std::vector<std::int64_t>> scattered;
+    scattered.reserve(rows.parts.size());
+    std::size_t mine = 0;
+    hf::scatter(rows, DType::kI64, reinterpret_cast<const std::byte*>(numbers.data()),
+                [&](const model::CanonicalTensor& to) {
+                  if (to.name == name) mine = scattered.size();
+                  scattered.emplace_back(static_cast<std::size_t>(to.shape[0]));
+                  return reinterpret_cast<std::byte*>(scattered.back().data());
+                });
+    const std::int64_t bytes = blocks->format->row_bytes(wanted_[i].shape[1]);
+    std::vector<const std::byte*> out;
+    for (const std::int64_t row : scattered[mine]) out.push_back(blocks->bytes.data() + row * bytes);
+    return out;
+  }
+  fail<InternalError>("no tensor '{}'", name);
+}
+
+void read_stored_weights(Machine& machine, const ModelFiles& files, const std::vector<nn::ParamSpec>& specs,
+                         const std::function<TensorView(nn::ParamId)>& memory) {
+  for (std::size_t p = 0; p < specs.size(); ++p) {
+    const nn::ParamSpec& spec = specs[p];
+    if (!spec.is_stored()) continue;
+    std::vector<std::vector<const std::byte*>> rows;
+    for (const ShardPiece& piece : spec.shard.pieces) rows.push_back(files.stored_rows(piece.name));
+    write_tensor(machine, memory({static_cast<int>(p)}), [&](TensorView host) {
+      nn::pack_stored(
+          spec,
+          [&](std::size_t piece, std::int64_t row) { return rows[piece][static_cast<std::size_t>(row)]; },
+          [&](std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
+            machine.pool->run(tasks, [&](std::int64_t task, int) { body(task); });
+          },
+          static_cast<std::byte*>(host.data));
+    });
+  }
+}
+
+}  // namespace stoa::infer
