@@ -6,7 +6,8 @@
 #   STOA_ISA        is the namespace of this compilation: portable, avx2, avx512 or avx512bf16
 #   STOA_ISA_LEVEL  is 0, 1, 2 or 3 (ops/cpu/simd.h wraps the vectors)
 # and everything it defines lives in `namespace stoa::ops::cpu::STOA_ISA`. It exports one table of function pointers,
-# declared per instruction set with STOA_FOR_EACH_ISA (ops/cpu/kernel_table.h).
+# declared per instruction set with STOA_FOR_EACH_ISA (ops/cpu/kernel_table.h). A file whose header of the same name
+# declares it with STOA_FOR_EACH_WIDTH is not compiled for avx512bf16.
 #
 # An inline function of a shared header that is not inlined would be emitted here with this file's instructions, and the
 # linker may keep that copy for everybody. So kernel files include nothing but declarations, simd.h and intrinsics, and
@@ -39,10 +40,28 @@ function(stoa_kernels folder)
     set(flags_avx512bf16 ${flags_avx512} -mavx512bf16)
   endif()
 
+  # Those with instructions of their own for products of bf16 numbers.
+  set(kernels_bf16)
+  foreach(kernel ${kernels})
+    cmake_path(REPLACE_EXTENSION kernel h OUTPUT_VARIABLE header)
+    set(by_width)
+    if(EXISTS ${header})
+      file(STRINGS ${header} by_width REGEX "^STOA_FOR_EACH_WIDTH")
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+    endif()
+    if(NOT by_width)
+      list(APPEND kernels_bf16 ${kernel})
+    endif()
+  endforeach()
+
   set(objects)
   foreach(set ${sets})
     set(target stoa_${name}_${set})
-    add_library(${target} OBJECT ${kernels})
+    if(set STREQUAL avx512bf16)
+      add_library(${target} OBJECT ${kernels_bf16})
+    else()
+      add_library(${target} OBJECT ${kernels})
+    endif()
     target_link_libraries(${target} PRIVATE stoa_options)
     # Kernels are optimised in every preset: unoptimised vector code would make the tests of debug builds crawl.
     # -Wno-psabi: vectors are passed between functions of this file only. -Wno-uninitialized: GCC 12 warns of

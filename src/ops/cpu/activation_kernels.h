@@ -31,6 +31,6 @@ struct ActivationKernels {
   void (*backward)(const ActivationArgs& args, std::int64_t begin, std::int64_t end);
 };
 
-STOA_FOR_EACH_ISA(const ActivationKernels& activation_kernels())
+STOA_FOR_EACH_WIDTH(const ActivationKernels&, activation_kernels)
 
 }  // namespace stoa::ops::cpu

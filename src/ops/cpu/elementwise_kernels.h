@@ -28,6 +28,6 @@ struct ElementwiseKernels {
   void (*rotary)(const RotaryArgs& args, std::int64_t begin, std::int64_t end);  // tokens
 };
 
-STOA_FOR_EACH_ISA(const ElementwiseKernels& elementwise_kernels())
+STOA_FOR_EACH_WIDTH(const ElementwiseKernels&, elementwise_kernels)
 
 }  // namespace stoa::ops::cpu

@@ -21,6 +21,6 @@ struct EmbeddingKernels {
   void (*backward)(const EmbeddingArgs& args, std::int64_t tokens, std::int64_t begin, std::int64_t end);
 };
 
-STOA_FOR_EACH_ISA(const EmbeddingKernels& embedding_kernels())
+STOA_FOR_EACH_WIDTH(const EmbeddingKernels&, embedding_kernels)
 
 }  // namespace stoa::ops::cpu

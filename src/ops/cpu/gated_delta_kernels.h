@@ -30,6 +30,6 @@ struct DeltaKernels {
   void (*forward)(const DeltaArgs& args, const DeltaTask& task, float* memory);
   void (*backward)(const DeltaArgs& args, const DeltaTask& task, float* memory);
 };
-STOA_FOR_EACH_ISA(const DeltaKernels& gated_delta_kernels())
+STOA_FOR_EACH_WIDTH(const DeltaKernels&, gated_delta_kernels)
 
 }  // namespace stoa::ops::cpu

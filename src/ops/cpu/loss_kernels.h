@@ -15,6 +15,6 @@ struct LossKernels {
   float (*total)(Element type, const void* row, std::int64_t n);  // sum of the first n elements
 };
 
-STOA_FOR_EACH_ISA(const LossKernels& loss_kernels())
+STOA_FOR_EACH_WIDTH(const LossKernels&, loss_kernels)
 
 }  // namespace stoa::ops::cpu

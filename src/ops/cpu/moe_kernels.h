@@ -21,6 +21,6 @@ struct MoeKernels {
   void (*scale_backward)(const MoeArgs& args, std::int64_t begin, std::int64_t end);  // rows
 };
 
-STOA_FOR_EACH_ISA(const MoeKernels& moe_kernels())
+STOA_FOR_EACH_WIDTH(const MoeKernels&, moe_kernels)
 
 }  // namespace stoa::ops::cpu

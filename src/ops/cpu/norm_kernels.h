@@ -25,6 +25,6 @@ struct NormKernels {
                        std::int64_t begin, std::int64_t end, bool accumulate);
 };
 
-STOA_FOR_EACH_ISA(const NormKernels& norm_kernels())
+STOA_FOR_EACH_WIDTH(const NormKernels&, norm_kernels)
 
 }  // namespace stoa::ops::cpu

@@ -36,6 +36,6 @@ struct OptimizerKernels {
   void (*sgd)(const SgdArgs& args, std::int64_t begin, std::int64_t end);
 };
 
-STOA_FOR_EACH_ISA(const OptimizerKernels& optimizer_kernels())
+STOA_FOR_EACH_WIDTH(const OptimizerKernels&, optimizer_kernels)
 
 }  // namespace stoa::ops::cpu

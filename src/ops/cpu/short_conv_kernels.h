@@ -26,6 +26,6 @@ struct ConvKernels {
   void (*forward)(const ConvArgs& args, const ConvTask& task);
   void (*backward)(const ConvArgs& args, const ConvTask& task);
 };
-STOA_FOR_EACH_ISA(const ConvKernels& short_conv_kernels())
+STOA_FOR_EACH_WIDTH(const ConvKernels&, short_conv_kernels)
 
 }  // namespace stoa::ops::cpu
