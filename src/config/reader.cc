@@ -336,7 +336,7 @@ class Reader {
     if (it == values_.end()) return;
     const Given& given = it->second;
     try {
-      field.read(object_, given.value, field);
+      field.read(object_, given.value);
     } catch (const ValueError& error) {
       problem(given.value.origin, given.name,
               fmt::format("{}; expected {}{}", given.value.summary(), error.expected, error.hint));
@@ -422,7 +422,7 @@ class Reader {
         problem(given.value.origin, given.name, text + "; leave it out");
         continue;
       }
-      field.read(object_, *usual, field);
+      field.read(object_, *usual);
     }
   }
 

@@ -16,9 +16,11 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cstddef>
 #include <functional>
 #include <string>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,17 @@
 #include "config/value.h"
 
 namespace stoa::config {
+
+struct Field;
+
+// What a schema asks of the type of a member. One object per type: a key costs no code of its own.
+struct MemberType {
+  std::string (*name)();
+  std::vector<std::string> (*choices)();
+  void (*read)(void* member, const Node& node, const Field& field);  // throws ValueError
+  Node (*print)(const void* member);
+  void (*numbers)(const void* member, const std::function<void(double)>& visit);  // what ranges look at
+};
 
 // One key of the configuration, for an object of the root type (passed as void*).
 struct Field {
@@ -38,9 +51,43 @@ struct Field {
   using Check =
       std::function<std::string(const void* value)>;  // what is expected, if it rejects the value; else ""
   std::vector<Check> checks;
-  std::function<void(void* object, const Node&, const Field& self)> read;  // throws ValueError
-  std::function<Node(const void* object)> print;
+  const MemberType* member = nullptr;
+  std::ptrdiff_t offset = 0;  // of the member in the object, in bytes
+
+  void check(const void* value) const;              // throws ValueError
+  void read(void* object, const Node& node) const;  // throws ValueError
+  Node print(const void* object) const;
 };
+
+namespace detail {
+
+template <class M>
+void read_member(void* member, const Node& node, const Field& field) {
+  M value = Codec<M>::parse(node);
+  field.check(&value);
+  *static_cast<M*>(member) = std::move(value);
+}
+template <class M>
+Node print_member(const void* member) {
+  return Codec<M>::print(*static_cast<const M*>(member));
+}
+template <class M>
+void numbers_of_member(const void* member, const std::function<void(double)>& visit) {
+  for_each_number(*static_cast<const M*>(member), visit);
+}
+
+template <class M>
+inline constexpr MemberType kMemberType{Codec<M>::type, choices_of<M>, read_member<M>, print_member<M>,
+                                        numbers_of_member<M>};
+
+// A pointer to a member is its distance from the beginning of the object.
+template <class T, class M>
+std::ptrdiff_t offset_of(M T::*member) {
+  static_assert(sizeof(member) == sizeof(std::ptrdiff_t));
+  return std::bit_cast<std::ptrdiff_t>(member);
+}
+
+}  // namespace detail
 
 // A scalar or list at `path` means {key: it}: `model.tokenizer: DIR`.
 struct ShortForm {
@@ -72,40 +119,49 @@ struct Schema {
   std::vector<std::string> paths() const;
   // The values of `object` as a tree of all fields.
   Node print(const void* object) const;
+
+  // For Section: a new field; the declarations of a member that is a struct, below `path`.
+  void add(std::string_view name, const MemberType& member, std::ptrdiff_t offset);
+  void add_all(Schema&& inner, std::string_view path, std::ptrdiff_t offset, std::string_view title);
 };
 
-// Refines the field just declared. M is the member's type.
-template <class M>
-class FieldBuilder {
+// Refines the field just declared, whatever its type.
+class FieldRefinement {
  public:
-  FieldBuilder(Schema& schema, std::string prefix)
-      : schema_(schema), index_(schema.fields.size() - 1), prefix_(std::move(prefix)) {}
+  explicit FieldRefinement(Schema& schema) : schema_(schema), index_(schema.fields.size() - 1) {}
 
-  FieldBuilder& help(std::string text) { return field().help = std::move(text), *this; }
-  FieldBuilder& unit(std::string text) { return field().unit = std::move(text), *this; }
-  FieldBuilder& derived(std::string text) { return field().derived = std::move(text), *this; }
-  FieldBuilder& nemo_default(std::string yaml) { return field().nemo_default = std::move(yaml), *this; }
+ protected:
+  Field& field() { return schema_.fields[index_]; }
+  void add_alias(std::string_view name);
+  void add_range(double low, double high);
+  void add_lowest(double low);
+  void add_above(double low);
+  void add_below(double high);
+
+ private:
+  void add_number_check(std::string words, std::function<bool(double)> inside);
+
+  Schema& schema_;
+  const std::size_t index_;
+};
+
+// M is the member's type.
+template <class M>
+class FieldBuilder : public FieldRefinement {
+ public:
+  using FieldRefinement::FieldRefinement;
+
+  FieldBuilder& help(std::string_view text) { return field().help = text, *this; }
+  FieldBuilder& unit(std::string_view text) { return field().unit = text, *this; }
+  FieldBuilder& derived(std::string_view text) { return field().derived = text, *this; }
+  FieldBuilder& nemo_default(std::string_view yaml) { return field().nemo_default = yaml, *this; }
   // Another name in the same section.
-  FieldBuilder& alias(const std::string& name) {
-    field().aliases.push_back(join_path(prefix_, name));
-    return *this;
-  }
+  FieldBuilder& alias(std::string_view name) { return add_alias(name), *this; }
   // Bounds of the number (of each number of a list), both included.
-  FieldBuilder& range(double low, double high) {
-    constexpr double kNoLimit = 9007199254740992.0;  // 2^53: only keeps integers exact in a double
-    return number_check(
-        high < kNoLimit ? fmt::format("{} to {}", low, high) : fmt::format("at least {}", low),
-        [=](double v) { return v >= low && v <= high; });
-  }
-  FieldBuilder& at_least(double low) {
-    return number_check(fmt::format("at least {}", low), [=](double v) { return v >= low; });
-  }
-  FieldBuilder& above(double low) {
-    return number_check(fmt::format("above {}", low), [=](double v) { return v > low; });
-  }
-  FieldBuilder& below(double high) {
-    return number_check(fmt::format("below {}", high), [=](double v) { return v < high; });
-  }
+  FieldBuilder& range(double low, double high) { return add_range(low, high), *this; }
+  FieldBuilder& at_least(double low) { return add_lowest(low), *this; }
+  FieldBuilder& above(double low) { return add_above(low), *this; }
+  FieldBuilder& below(double high) { return add_below(high), *this; }
   // Number of values of a list (or of an optional list, where given).
   FieldBuilder& length(std::size_t count) {
     const std::string words = fmt::format("{} values", count);
@@ -124,26 +180,12 @@ class FieldBuilder {
         [](const M& v) { return v.empty() ? std::string("something that is not empty") : std::string(); });
   }
   // Any condition on one value: returns what is expected where it does not hold, "" where it does.
-  FieldBuilder& check(std::function<std::string(const M&)> test) {
+  template <class Test>
+  FieldBuilder& check(Test test) {
     field().checks.push_back(
         [test = std::move(test)](const void* v) { return test(*static_cast<const M*>(v)); });
     return *this;
   }
-
- private:
-  Field& field() { return schema_.fields[index_]; }
-  FieldBuilder& number_check(std::string words, std::function<bool(double)> inside) {
-    field().allowed.push_back(words);
-    return check([words, inside = std::move(inside)](const M& value) {
-      bool good = true;
-      for_each_number(value, [&](double v) { good = good && inside(v); });
-      return good ? std::string() : words;
-    });
-  }
-
-  Schema& schema_;
-  const std::size_t index_;
-  const std::string prefix_;
 };
 
 template <class T>
@@ -152,65 +194,18 @@ class Section {
   Section() = default;
 
   template <class M>
-  FieldBuilder<M> field(const std::string& name, M T::*member) {
-    Field field;
-    field.path = name;
-    field.type = Codec<M>::type();
-    field.allowed = choices_of<M>();
-    field.read = [member](void* object, const Node& node, const Field& self) {
-      M value = Codec<M>::parse(node);
-      for (const auto& check : self.checks) {
-        if (std::string expected = check(&value); !expected.empty())
-          throw ValueError{std::move(expected), ""};
-      }
-      static_cast<T*>(object)->*member = std::move(value);
-    };
-    field.print = [member](const void* object) {
-      return Codec<M>::print(static_cast<const T*>(object)->*member);
-    };
-    schema_.fields.push_back(std::move(field));
-    const auto dot = name.rfind('.');
-    return FieldBuilder<M>(schema_, dot == std::string::npos ? std::string() : name.substr(0, dot));
+  FieldBuilder<M> field(std::string_view name, M T::*member) {
+    schema_.add(name, detail::kMemberType<M>, detail::offset_of(member));
+    return FieldBuilder<M>(schema_);
   }
 
   // Adds the fields that another struct declares, below a path ("sched", "model.optim"), or, where it is "",
   // to this section directly.
   template <class M, class Declare>
-  void section(const std::string& path, M T::*member, Declare&& declare_member,
-               const std::string& title = "") {
+  void section(std::string_view path, M T::*member, Declare&& declare_member, std::string_view title = "") {
     Section<M> inner;
     declare_member(inner);
-    Schema& from = inner.schema_;
-    const auto at = [path](const std::string& p) { return join_path(path, p); };
-    const auto all = [&](std::vector<std::string> paths) {
-      for (auto& p : paths) p = at(p);
-      return paths;
-    };
-    if (!title.empty()) schema_.titles.emplace_back(path, title);
-    for (auto& [p, t] : from.titles) schema_.titles.emplace_back(at(p), std::move(t));
-    for (auto& f : from.fields) {
-      f.path = at(f.path);
-      f.aliases = all(std::move(f.aliases));
-      f.read = [member, read = std::move(f.read)](void* object, const Node& node, const Field& self) {
-        read(&(static_cast<T*>(object)->*member), node, self);
-      };
-      f.print = [member, print = std::move(f.print)](const void* object) {
-        return print(&(static_cast<const T*>(object)->*member));
-      };
-      schema_.fields.push_back(std::move(f));
-    }
-    for (auto& s : from.short_forms) schema_.short_forms.push_back({at(s.path), s.key});
-    for (auto& s : from.shared) schema_.shared.push_back({all(std::move(s.paths))});
-    for (auto& r : from.resolves) {
-      schema_.resolves.push_back(
-          [member, r = std::move(r)](void* object) { r(&(static_cast<T*>(object)->*member)); });
-    }
-    for (auto& c : from.checks) {
-      schema_.checks.push_back(
-          {all(std::move(c.paths)), [member, run = std::move(c.run)](const void* object) {
-             run(&(static_cast<const T*>(object)->*member));
-           }});
-    }
+    schema_.add_all(std::move(inner.schema_), path, detail::offset_of(member), title);
   }
 
   // A scalar or list written where the section at `path` ("" is this one) belongs stands for {key: value}.
@@ -220,11 +215,13 @@ class Section {
   // Keys that hold one value. Their fields must have the same type.
   void share(std::vector<std::string> paths) { schema_.shared.push_back({std::move(paths)}); }
   // Fills values that follow from others; runs after reading, before the checks.
-  void resolve(std::function<void(T&)> fill) {
+  template <class Fill>
+  void resolve(Fill fill) {
     schema_.resolves.push_back([fill = std::move(fill)](void* object) { fill(*static_cast<T*>(object)); });
   }
   // A check across fields: throws ConfigError (base/error.h). The places of `paths` are added to its message.
-  void validate(std::vector<std::string> paths, std::function<void(const T&)> check) {
+  template <class Check>
+  void validate(std::vector<std::string> paths, Check check) {
     schema_.checks.push_back({std::move(paths), [check = std::move(check)](const void* object) {
                                 check(*static_cast<const T*>(object));
                               }});
