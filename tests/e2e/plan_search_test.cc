@@ -253,6 +253,19 @@ TEST_F(PlanSearch, AccuracyHasOneNumber) {
   EXPECT_EQ(figure(said, "median "), figure(table.substr(table.find(row) + row.size()), "| "));
 }
 
+// A batch that a command leaves to Megatron-LM is that of the ranks searched, and is written down, for the
+// plan's layout would give another one.
+TEST_F(PlanSearch, ACommandWithoutABatchIsForTheRanksSearched) {
+  const Outcome found = stoa({"plan", "search", "--from-megatron",
+                              "--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 512 "
+                              "--max-position-embeddings 512 "
+                              "--vocab-size 32000 --micro-batch-size 2 --bf16",
+                              "--cluster", "dgx-h100", "--gpus", "8", "--top", "1", "--emit", "megatron"});
+  ASSERT_EQ(found.exit_code, 0) << found.text();
+  EXPECT_THAT(found.err, HasSubstr("16 = micro-batch 2 x 8 data-parallel ranks"));
+  EXPECT_THAT(found.out, HasSubstr("--global-batch-size 16"));
+}
+
 TEST_F(PlanSearch, SizesAndBaseConfigurations) {
   const auto days = json_of({"plan", "size", "--gpus", "1024", "--params", "175B", "--tokens", "300B",
                              "--tflops", "140", "--recompute", "full", "--json"});
