@@ -5,8 +5,9 @@
 
 A llama of 135 million weights with random values (`--layers` makes it smaller), bf16. Samples are prompts with completions, of lengths as
 chats have them (log-normal, median 180 tokens). Per round: `stoa finetune --method lora`, TRL packed (bfd) and padded, `stoa finetune
---method full`, each a process of its own, so that its peak memory is its own. Speed is trained tokens per second, of steps after the first.
-Medians over the rounds. `--python` needs torch, transformers, peft, trl and datasets.
+--method full` and `--method qlora`, each a process of its own, so that its peak memory is its own. Speed is trained tokens per second, of
+steps after the first. Medians over the rounds. `--turns "stoa lora,stoa qlora"` takes some of the turns. `--python` needs torch, transformers,
+peft, trl and datasets; the last three for TRL's turns alone.
 """
 import argparse
 import json
@@ -22,6 +23,7 @@ import tempfile
 import common
 
 LENGTH, ROWS = 1024, 4  # tokens of a row, rows of a step
+HIDDEN, FFN = 576, 1536
 WORDS = "the road stone river answer question number house walks counts every under between seven".split()
 
 
@@ -36,7 +38,7 @@ def make_inputs(folder, args):
             file.write(json.dumps({"prompt": text(tokens // 3), "completion": " " + text(tokens - tokens // 3)}) + "\n")
     common.output(args.python, "-c", f"""
 import transformers
-config = transformers.LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers={args.layers},
+config = transformers.LlamaConfig(vocab_size=49152, hidden_size={HIDDEN}, intermediate_size={FFN}, num_hidden_layers={args.layers},
     num_attention_heads=9, num_key_value_heads=3, max_position_embeddings={LENGTH}, tie_word_embeddings=True, bos_token_id=None,
     eos_token_id=0, pad_token_id=0)
 transformers.LlamaForCausalLM(config).bfloat16().save_pretrained({str(folder / "base")!r})
@@ -59,7 +61,7 @@ def measured(*command):
 
 def stoa_run(folder, args, method, number):
     output = folder / f"run-{method}-{number}"
-    more = ["model.peft.lora_tuning.adapter_dim=16"] if method == "lora" else []
+    more = ["model.peft.lora_tuning.adapter_dim=16"] if method != "full" else []
     _, said, peak = measured(
         args.stoa, "finetune", folder / "base", "--data", folder / "chats.jsonl", "--template", "none", "--method", method, "--length", LENGTH,
         "--epochs", 50, *more, f"model.global_batch_size={ROWS}", "model.micro_batch_size=1", "trainer.precision=bf16",
@@ -71,6 +73,16 @@ def stoa_run(folder, args, method, number):
                if line.get("step", 0) > 1 and "step_seconds" in line]
     step = statistics.median(seconds)
     return {"tokens_per_second": per_step / step, "step_seconds": step, "peak_bytes": peak}
+
+
+def quantised_bytes(folder, args):
+    """Bytes per number of the matrices that nf4 holds, by the exact memory plan."""
+    def weights(*more):
+        plan = json.loads(common.output(args.stoa, "plan", "memory", folder / "base", "model.peft.peft_scheme=lora", "trainer.precision=bf16",
+                                        f"model.encoder_seq_length={LENGTH}", *more, "--json"))
+        return plan["bytes"]["weights"]
+    numbers = args.layers * (2 * HIDDEN * HIDDEN + 2 * HIDDEN * HIDDEN // 3 + 3 * HIDDEN * FFN)
+    return (weights("model.peft.quantize_base=nf4") - weights() + 2 * numbers) / numbers
 
 
 def peer_run(folder, args, mode, number):
@@ -87,10 +99,14 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--layers", type=int, default=30)
     parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--turns", help="comma-separated; all without it")
     parser.add_argument("--json")
     args = parser.parse_args()
     turns = {"stoa lora": lambda *a: stoa_run(*a[:2], "lora", a[2]), "trl packed": lambda *a: peer_run(*a[:2], "packed", a[2]),
-             "trl padded": lambda *a: peer_run(*a[:2], "padded", a[2]), "stoa full": lambda *a: stoa_run(*a[:2], "full", a[2])}
+             "trl padded": lambda *a: peer_run(*a[:2], "padded", a[2]), "stoa full": lambda *a: stoa_run(*a[:2], "full", a[2]),
+             "stoa qlora": lambda *a: stoa_run(*a[:2], "qlora", a[2])}
+    if args.turns:
+        turns = {name.strip(): turns[name.strip()] for name in args.turns.split(",")}
     found = {name: [] for name in turns}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -99,14 +115,18 @@ def main():
             for turn, run in turns.items():
                 found[turn].append(run(folder, args, number))
                 print(f"round {number + 1}, {turn}: {found[turn][-1]}", file=sys.stderr, flush=True)
+        frozen = quantised_bytes(folder, args) if "stoa qlora" in turns else None
     medians = {turn: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for turn, rows in found.items()}
-    ours, packed, padded, full = (medians[turn] for turn in turns)
+    ratios = {"speed_over_trl_packed": ("tokens_per_second", "stoa lora", "trl packed"),
+              "speed_over_trl_padded": ("tokens_per_second", "stoa lora", "trl padded"),
+              "memory_over_trl_packed": ("peak_bytes", "stoa lora", "trl packed"),
+              "lora_step_over_full_step": ("step_seconds", "stoa lora", "stoa full"),
+              "qlora_speed_over_lora": ("tokens_per_second", "stoa qlora", "stoa lora"),
+              "qlora_memory_over_lora": ("peak_bytes", "stoa qlora", "stoa lora")}
     common.save({**common.facts(), "benchmark": "tuning", "layers": args.layers, "sequence": LENGTH, "rows": ROWS, "rounds": args.rounds,
-                 "steps": args.steps, "threads": args.threads, **medians,
-                 "speed_over_trl_packed": ours["tokens_per_second"] / packed["tokens_per_second"],
-                 "speed_over_trl_padded": ours["tokens_per_second"] / padded["tokens_per_second"],
-                 "memory_over_trl_packed": ours["peak_bytes"] / packed["peak_bytes"],
-                 "lora_step_over_full_step": ours["step_seconds"] / full["step_seconds"]}, args.json)
+                 "steps": args.steps, "threads": args.threads, **medians, "nf4_bytes_per_number": frozen,
+                 **{name: medians[ours][key] / medians[theirs][key] for name, (key, ours, theirs) in ratios.items()
+                    if ours in medians and theirs in medians}}, args.json)
 
 
 main()

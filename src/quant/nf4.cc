@@ -6,13 +6,14 @@
 namespace stoa::quant {
 namespace {
 
-// The nearest of ascending values; the lower one of two that are as near.
+// The nearest of ascending values; the lower one of two that are as near. The middle of two is rounded to
+// fp32, as that of bitsandbytes is: numbers next to it get the same code.
 std::uint8_t nearest_of(std::span<const float> values, float x) {
   const auto above = std::lower_bound(values.begin(), values.end(), x);
   if (above == values.begin()) return 0;
   if (above == values.end()) return static_cast<std::uint8_t>(values.size() - 1);
   const auto index = static_cast<std::uint8_t>(above - values.begin());
-  return *above - x < x - *(above - 1) ? index : static_cast<std::uint8_t>(index - 1);
+  return x > (*(above - 1) + *above) / 2 ? index : static_cast<std::uint8_t>(index - 1);
 }
 
 std::array<float, 256> make_dynamic_values() {
