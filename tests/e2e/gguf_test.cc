@@ -1,6 +1,8 @@
 // GGUF files and quantised models through the commands that take a MODEL.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "base/file.h"
 #include "workplace.h"
 
@@ -95,6 +97,39 @@ TEST_F(Gguf, QuantisedModelsStayNearTheOriginal) {
   EXPECT_LT(kl("fp8", "fp8"), 1e-2);
   EXPECT_LT(kl("nf4", "nf4"), 3e-2);
   EXPECT_THAT(scores("nf4"), HasSubstr("logprobs"));
+}
+
+// Products with the file's weights, and with what they are decoded to.
+TEST_F(Gguf, IsMultipliedWithAsItIs) {
+  for (const std::string format : {"q8_0", "q4_1", "q5_0"}) {
+    const std::string file = format + ".gguf";
+    stoa_ok({"checkpoint", "export", "run", "--to", "gguf", "--format", format, "--output", file});
+    const auto divergence = [&](const Arguments& more) {
+      Arguments arguments{"eval",     "perplexity", file,     "--text",       "text.txt",
+                          "--window", "32",         "--json", "--divergence", "64"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return json_of(arguments)["kl_divergence"].get<double>();
+    };
+    const double kept = divergence({}), decoded = divergence({"--decode-weights"});
+    EXPECT_LT(kept, 1e-3);
+    EXPECT_GT(kept, 1e-10);
+    EXPECT_LT(std::abs(decoded), 1e-12);
+    EXPECT_LT(divergence({"--dtype", "bf16"}), 1e-3);
+    EXPECT_NE(divergence({"--backend", "reference"}), 0);
+    stoa_ok({"generate", file, "--prompt", "the", "--max-tokens", "8", "--greedy", "--backend", "check"});
+  }
+  stoa_ok({"train", "q8_0.gguf", "model.data.data_prefix=data", "trainer.max_steps=2",
+           "model.encoder_seq_length=32", "model.global_batch_size=4", "model.micro_batch_size=4",
+           "trainer.precision=32", "model.peft.peft_scheme=lora", "model.optim.lr=0.05",
+           "model.optim.sched.warmup_steps=0", "--output", "adapted"});
+  const auto perplexity = [&](const Arguments& more) {
+    Arguments arguments{"eval", "perplexity", "q8_0.gguf", "--text", "text.txt", "--window", "32", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return json_of(arguments)["perplexity"].get<double>();
+  };
+  const double adapted = perplexity({"--adapter", "adapted"}), plain = perplexity({});
+  EXPECT_NEAR(adapted, perplexity({"--adapter", "adapted", "--decode-weights"}), 2e-3 * adapted);
+  EXPECT_NE(adapted, plain);
 }
 
 TEST_F(Gguf, IsRefusedInOneMessage) {

@@ -42,10 +42,11 @@ class DecontaminateStage final : public Stage {
                                                                                 : 13)) {
     require<ConfigError>(!options.files.empty(),
                          "decontaminate has no file of tests; give `files: [tests.jsonl]`");
+    EnglishWords words;
     for (const std::string& file : options.files) {
       names_.push_back(fs::path(file).filename().string());
       const std::size_t before = index_.size();
-      read_tests(file, [&](const Test& test) { add(test, names_.size() - 1); });
+      read_tests(file, [&](const Test& test) { add(test, names_.size() - 1, words); });
       require<ConfigError>(index_.size() > before,
                            "'{}' has no test that is long enough to be found ({} words)", file,
                            options.rule == Contamination::kDolma ? kParagraphWords : n_);
@@ -57,7 +58,7 @@ class DecontaminateStage final : public Stage {
       case Contamination::kGpt3:
         return cut(document, features, verdict);
       case Contamination::kDatatrove:
-        return find_words(features.text(), verdict);
+        return find_words(features, verdict);
       case Contamination::kDolma:
         return find_paragraphs(features.text(), verdict);
     }
@@ -100,7 +101,7 @@ class DecontaminateStage final : public Stage {
     }
   }
 
-  void add(const Test& test, std::size_t task) {
+  void add(const Test& test, std::size_t task, EnglishWords& words) {
     const auto insert = [&](std::uint64_t hash) { index_.emplace(hash, task); };
     if (options_.rule == Contamination::kDolma) {
       for (const std::string* text : {&test.question, &test.answer})
@@ -112,18 +113,19 @@ class DecontaminateStage final : public Stage {
     }
     if (options_.rule == Contamination::kGpt3) {
       const std::string text = test.question.empty() ? test.answer : test.question + ' ' + test.answer;
-      std::vector<std::string> words;
+      std::vector<std::string> compared;
       for (ComparedWord& piece : compared_words(text))
-        if (!piece.normal.empty()) words.push_back(std::move(piece.normal));
-      each_ngram(words, n_, [&](std::uint64_t hash, std::size_t) {
+        if (!piece.normal.empty()) compared.push_back(std::move(piece.normal));
+      each_ngram(compared, n_, [&](std::uint64_t hash, std::size_t) {
         insert(hash);
         return true;
       });
       return;
     }
-    std::vector<std::string> answer = simple_words(test.answer), question = simple_words(test.question);
-    const auto insert_all = [&](const std::vector<std::string>& words) {
-      each_ngram(words, n_, [&](std::uint64_t hash, std::size_t) {
+    std::vector<std::string> answer = simple_words(test.answer, words),
+                             question = simple_words(test.question, words);
+    const auto insert_all = [&](const std::vector<std::string>& all) {
+      each_ngram(all, n_, [&](std::uint64_t hash, std::size_t) {
         insert(hash);
         return true;
       });
@@ -141,9 +143,8 @@ class DecontaminateStage final : public Stage {
     insert_all(across);
   }
 
-  static std::vector<std::string> simple_words(std::string_view text) {
+  static std::vector<std::string> simple_words(std::string_view text, EnglishWords& words) {
     Simplifier simplify;
-    EnglishWords words;
     std::vector<std::string> out;
     for (const Word& word : words.split(simplify(text))) out.emplace_back(word.text());
     return out;
@@ -161,12 +162,13 @@ class DecontaminateStage final : public Stage {
     }
   }
 
-  void find_words(std::string_view text, Verdict& verdict) const {
+  void find_words(Features& features, Verdict& verdict) const {
     std::optional<std::size_t> task;
-    each_ngram(simple_words(text), n_, [&](std::uint64_t hash, std::size_t) {
-      if (const auto found = index_.find(hash); found != index_.end()) task = found->second;
-      return !task;
-    });
+    each_ngram(simple_words(features.text(), features.other_words()), n_,
+               [&](std::uint64_t hash, std::size_t) {
+                 if (const auto found = index_.find(hash); found != index_.end()) task = found->second;
+                 return !task;
+               });
     if (task) verdict.fails(names_[*task], true);
   }
 

@@ -20,8 +20,8 @@ void measure_stages(const Pipeline& pipeline, Document& document, Features& feat
   }
 }
 
-void append_measures(const Pipeline& pipeline, Document document, const fs::path& source, std::string& out) {
-  Features features;
+void append_measures(const Pipeline& pipeline, Document document, const fs::path& source, Features& features,
+                     std::string& out) {
   features.reset(document.text);
   TagLine line(document.id, out);
   const std::size_t bytes = document.text.size();

@@ -21,7 +21,9 @@ inline constexpr const char* kMeasuresFolder = "measures";
 void measure_stages(const Pipeline& pipeline, Document& document, Features& features, TagLine& line);
 
 // Appends the line of a document from the file `source`; one that a stage fails on has no more rules.
-void append_measures(const Pipeline& pipeline, Document document, const fs::path& source, std::string& out);
+// `features` are memory for those of the document.
+void append_measures(const Pipeline& pipeline, Document document, const fs::path& source, Features& features,
+                     std::string& out);
 
 struct MeasuredDocument {
   std::string id, source, language;  // language: empty where no stage or input names it

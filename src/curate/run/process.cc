@@ -65,11 +65,12 @@ void Processor::tag(ProcessedBlock& out) {
 }
 
 // The document itself stays as it is.
-void Processor::measure(const InputBlock& block, ProcessedBlock& out) const {
+void Processor::measure(const InputBlock& block, ProcessedBlock& out) {
   if (options_.sample_every == 0 ||
       XXH3_64bits(document_.id.data(), document_.id.size()) % options_.sample_every != 0)
     return;
-  append_measures(pipeline_, document_, block.block.input->path, out.tags);
+  append_measures(pipeline_, document_, block.block.input->path, features_, out.tags);
+  features_.reset(document_.text);
 }
 
 void Processor::process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out) {

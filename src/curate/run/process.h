@@ -61,7 +61,7 @@ class Processor {
   static void quarantine_input(const InputBlock& block, ProcessedBlock& out);
   void process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out);
   void tag(ProcessedBlock& out);
-  void measure(const InputBlock& block, ProcessedBlock& out) const;
+  void measure(const InputBlock& block, ProcessedBlock& out);
 
   const Pipeline& pipeline_;
   const ProcessorOptions options_;
