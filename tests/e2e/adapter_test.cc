@@ -342,6 +342,7 @@ TEST_F(Adapter, IsTrainedOnAModelInFewerBits) {
   expect_refused(
       tune("dora", wide + Arguments{"model.peft.quantize_base=nf4", "model.peft.lora_tuning.use_dora=true"}),
       "leave out one of them");
+  fs::remove_all(path("base"));
   make_base();
   expect_refused(tune("narrow", {"model.peft.quantize_base=nf4"}), "expected multiples of 64");
   expect_refused(tune("typo", {"model.peft.quantize_base=nf3"}), "did you mean 'nf4'");
