@@ -1,5 +1,6 @@
 // `stoa eval perplexity MODEL --text FILE`.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -67,17 +68,21 @@ std::string note_on(const eval::ModelPerplexity& measured, model::ModelKind kind
 
 // From the same weights, decoded, in fp32.
 eval::Divergence divergence(const PerplexityArguments& a, const data::TextFile& text, Context& context) {
-  constexpr std::int64_t kWindow = 256;
+  constexpr std::int64_t kLongest = 256;
   ModelArguments decoded = a.model;
-  decoded.weights.decode = true;
+  decoded.weights.stored = false;
   decoded.dtype = "fp32";
   infer::OpenModel original = decoded.open(), model = a.model.open();
   const std::vector<std::int32_t> ids = calibration_tokens(original, text, a.divergence_tokens + 1);
-  const infer::EngineUse use{.context = kWindow, .sequences = 1, .pass_tokens = 1, .scored = 1};
+  const infer::EngineUse use{.context = kLongest, .sequences = 1, .pass_tokens = 1, .scored = 1};
   const auto first = infer::load_paged_decoder(original, use), second = infer::load_paged_decoder(model, use);
+  const auto room = [](const infer::PassModel& m) {
+    return m.limits().longest() - m.limits().virtual_tokens;
+  };
+  const std::int64_t window = std::min({kLongest, room(*first), room(*second)});
   Progress progress(context.console, "compare", static_cast<double>(ids.size() - 1), "tokens");
   const auto out = eval::measure_divergence(
-      *first, *second, ids, kWindow, [&](std::int64_t done) { progress.update(static_cast<double>(done)); });
+      *first, *second, ids, window, [&](std::int64_t done) { progress.update(static_cast<double>(done)); });
   progress.finish();
   return out;
 }

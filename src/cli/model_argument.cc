@@ -14,11 +14,10 @@ void ModelArguments::add_to(CLI::App& command) {
 }
 
 void WeightArguments::add_to(CLI::App& command) {
-  offered = true;
   command.add_flag(
-      "--decode-weights", decode,
-      "Decode the weights of a quantised GGUF file to --dtype, instead of multiplying with them as "
-      "they are");
+      "--stored-weights", stored,
+      "Multiply with the weights of a quantised GGUF file as they are, and with inputs rounded to 8 "
+      "bits, as llama.cpp does: less memory, faster answers, slightly other ones");
 }
 
 void ComputeArguments::add_to(CLI::App& command) {

@@ -20,13 +20,13 @@ struct ComputeArguments {
   std::optional<DType> type() const;
 };
 
-// What becomes of the weights of quantised files. A command that does not add the option decodes them.
+// What becomes of the weights of quantised files; without the option they are decoded.
 struct WeightArguments {
-  bool offered = false, decode = false;
+  bool stored = false;
 
   void add_to(CLI::App& command);
   infer::QuantisedWeights form() const {
-    return offered && !decode ? infer::QuantisedWeights::kStored : infer::QuantisedWeights::kDecoded;
+    return stored ? infer::QuantisedWeights::kStored : infer::QuantisedWeights::kDecoded;
   }
 };
 

@@ -32,7 +32,7 @@ struct ModelOptions {
   std::optional<std::filesystem::path> adapter;  // of an engine of its own
   std::vector<NamedAdapter> adapters;            // served by one engine with the model
   std::optional<DType> dtype;
-  infer::QuantisedWeights weights = infer::QuantisedWeights::kStored;
+  infer::QuantisedWeights weights = infer::QuantisedWeights::kDecoded;
   std::optional<std::int64_t> max_context;     // tokens
   std::optional<double> cache_gigabytes;       // of keys and values
   bool prompt_lookup = false;                  // guesses of tokens from the text itself, or
