@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/half.h"
+#include "base/rounding.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/operands.h"
 #include "ops/cpu/quantised_kernels.h"
@@ -21,10 +22,6 @@ constexpr std::int64_t kLeastStreamElements = 8 << 10;  // of W in a task
 constexpr std::int64_t kMostStreamTasks = 128;
 constexpr std::size_t kPastCaches = 4 << 20;  // of output, from where it is not kept in the caches
 constexpr std::int64_t kTasksPerWorker = 4;   // so that an unlucky worker does not keep the others waiting
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
-std::size_t line_up(std::int64_t bytes) { return static_cast<std::size_t>(round_up(bytes, 64)); }
 
 // How a product is cut. A function of shapes, types, instruction set and number of workers.
 struct Plan {
@@ -77,7 +74,7 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
       (shares_order ? p.m <= k.stream_tokens : kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
   if (p.stream) {
     p.packed_tokens = shares_order;
-    if (p.packed_tokens) p.total = line_up(round_up(p.m, k.panel_tokens) * units * 4);
+    if (p.packed_tokens) p.total = whole_lines(round_up(p.m, k.panel_tokens) * units * 4);
     return p;
   }
 
@@ -112,7 +109,7 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   std::size_t at = 0;
   const auto place = [&at](std::size_t& offset, std::int64_t bytes) {
     offset = at;
-    at += line_up(bytes);
+    at += whole_lines(bytes);
   };
   if (p.ahead) place(p.shared_b, p.slice_units * 4 * p.shared_columns);
   if (!p.ahead) place(p.shared_a, p.slice_units * 4 * p.block_rows);
@@ -461,7 +458,8 @@ std::size_t workspace_bytes_of_any_reduction(const Gemm& gemm, const MatrixKerne
     if (units > k.slice) sums = rows * 4 * columns;
   }
   constexpr std::int64_t kLines = 64 * 3;  // each worker's parts begin on lines of the cache
-  return line_up(shared) + line_up(sums) + line_up(worker + kLines) * static_cast<std::size_t>(workers);
+  return whole_lines(shared) + whole_lines(sums) +
+         whole_lines(worker + kLines) * static_cast<std::size_t>(workers);
 }
 
 void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/operands.h"
 #include "ops/cpu/quantised_kernels.h"
@@ -17,9 +18,6 @@ constexpr std::int64_t kTaskBytes = 32 << 10;     // of weights
 constexpr std::int64_t kTaskElements = 16 << 10;  // of tokens that are encoded
 constexpr std::int64_t kLeastTileTokens = 28;     // from where tiles are faster than vectors
 constexpr std::int64_t kVectorTokens = 8;         // most that vectors take at once
-
-std::int64_t over(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::size_t lines(std::int64_t bytes) { return static_cast<std::size_t>(over(bytes, 64) * 64); }
 
 WeightFormat weight_format(quant::BlockType type) {
   using quant::BlockType;
@@ -60,18 +58,18 @@ TokenPlan plan_of(std::int64_t tokens, const quant::MatrixShape& shape, const Ma
   if (!p.tiles)
     for (p.height = 1; p.height < std::min(tokens, kVectorTokens);) p.height *= 2;
   p.units = shape.columns / quant::kUnitColumns;
-  p.count = over(tokens, p.height);
+  p.count = ceil_div(tokens, p.height);
   const std::int64_t cells = p.count * p.units * p.height;
-  std::size_t at = lines(cells * quant::kUnitColumns);
+  std::size_t at = whole_lines(cells * quant::kUnitColumns);
   const auto place = [&at](std::size_t& offset, std::int64_t bytes) {
     offset = at;
-    at += lines(bytes);
+    at += whole_lines(bytes);
   };
   place(p.scales, cells * 4);
   place(p.half_sums, cells * 8);
   place(p.scaled_sums, cells * 4);
   p.unpacked = at;
-  p.per_worker = p.tiles ? lines(2 * p.units * kUnpackedUnit) : 0;
+  p.per_worker = p.tiles ? whole_lines(2 * p.units * kUnpackedUnit) : 0;
   p.total = at + p.per_worker * static_cast<std::size_t>(workers);
   return p;
 }
@@ -163,7 +161,7 @@ void run(const QuantisedLinear& op, const MatrixKernels& kernels, InstructionSet
   std::int64_t groups = 0;
   for (int p = 0; p < op.shape.count; ++p) groups += op.shape.parts[static_cast<std::size_t>(p)].groups();
   const std::int64_t each = std::max<std::int64_t>(1, kTaskBytes * groups / op.shape.bytes());
-  pool.run(over(groups, each), [&](std::int64_t task, int worker) {
+  pool.run(ceil_div(groups, each), [&](std::int64_t task, int worker) {
     product.multiply(task * each, std::min(groups, (task + 1) * each), worker);
   });
 }
@@ -184,16 +182,18 @@ std::size_t CpuBackend::workspace_bytes(const QuantisedLinear& op) const {
 
 // A row of every worker.
 std::size_t CpuBackend::workspace_bytes(const QuantisedRows& op) const {
-  return op.y.dtype == DType::kF64 ? 0 : lines(op.shape.columns * 4) * static_cast<std::size_t>(pool_.size());
+  return op.y.dtype == DType::kF64
+             ? 0
+             : whole_lines(op.shape.columns * 4) * static_cast<std::size_t>(pool_.size());
 }
 
 void CpuBackend::execute(const QuantisedRows& op, Resources resources) {
   if (op.y.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
   const std::int64_t columns = op.shape.columns, rows = op.shape.rows(), step = rows_per_task(8 * columns);
   const auto* tokens = op.tokens.as<std::int32_t>();
-  pool_.run(over(op.y.rows(), step), [&](std::int64_t task, int worker) {
+  pool_.run(ceil_div(op.y.rows(), step), [&](std::int64_t task, int worker) {
     auto* row = reinterpret_cast<float*>(static_cast<std::byte*>(resources.workspace) +
-                                         lines(columns * 4) * static_cast<std::size_t>(worker));
+                                         whole_lines(columns * 4) * static_cast<std::size_t>(worker));
     for (std::int64_t t = task * step; t < std::min(op.y.rows(), (task + 1) * step); ++t) {
       if (tokens[t] >= 0 && tokens[t] < rows)
         quant::unpack_row(op.shape, static_cast<const std::byte*>(op.w.data), tokens[t], row);

@@ -1,12 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+
+#include "base/rounding.h"
 
 namespace stoa::ops::cuda {
-
-// a / b, rounded up; a >= 0, b > 0.
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 inline constexpr std::size_t kWorkspaceAlignment =
     256;  // bytes; what libraries want of each part of a workspace
