@@ -34,6 +34,16 @@ inline float store_half(std::byte* to, float value) {
 
 inline int byte_at(const std::byte* from, int index) { return std::to_integer<int>(from[index]); }
 
+// Scale and minimum, of 6 bits each, of part j of a block of Q4_K or Q5_K, from its 12 bytes of scales.
+struct PartScale {
+  int scale, minimum;
+};
+inline PartScale part_scale(const std::byte* s, int j) {
+  if (j < 4) return {byte_at(s, j) & 63, byte_at(s, j + 4) & 63};
+  return {(byte_at(s, j + 4) & 15) | (byte_at(s, j - 4) >> 6) << 4,
+          byte_at(s, j + 4) >> 4 | (byte_at(s, j) >> 6) << 4};
+}
+
 // The value with the largest magnitude, its sign kept; 0 of zeros.
 inline float extreme(const float* x, int count) {
   float found = 0;

@@ -4,8 +4,7 @@
 //   Q5_K  half d; half dmin; 12 bytes; 32 bytes fifth bits; 128     likewise
 //
 // 32 bytes hold two parts: part 2c in the low halves, part 2c + 1 in the high ones. Byte l of the fifth bits
-// has that of number l of part p at bit p. Scales s[12] of part j < 4: sc = s[j] & 63, m = s[j + 4] & 63;
-// else sc = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4 and m = s[j + 4] >> 4 | (s[j] >> 6) << 4.
+// has that of number l of part p at bit p. The 12 bytes: part_scale() in block_bytes.h.
 #include <algorithm>
 
 #include "quant/block_bytes.h"
@@ -16,16 +15,6 @@ namespace stoa::quant {
 namespace {
 
 constexpr int kParts = 8, kPart = 32, kSixBits = 63, kScales = 4, kAfterScales = kScales + 12;
-
-struct PartScale {
-  int scale, minimum;
-};
-
-PartScale part_scale(const std::byte* s, int j) {
-  if (j < 4) return {byte_at(s, j) & 63, byte_at(s, j + 4) & 63};
-  return {(byte_at(s, j + 4) & 15) | (byte_at(s, j - 4) >> 6) << 4,
-          byte_at(s, j + 4) >> 4 | (byte_at(s, j) >> 6) << 4};
-}
 
 void store_part_scales(const PartScale* parts, std::byte* s) {
   int bytes[12] = {};

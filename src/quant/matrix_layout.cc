@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "quant/block_bytes.h"
 
 namespace stoa::quant {
@@ -61,10 +62,9 @@ void put_part_scales(const std::byte* block, int row, std::byte* group) {
   for (int w = 0; w < 3; ++w) put_word(block + 4 + 4 * w, row, group + 2 * kHalves + w * kWords);
 }
 Affine part_affine(const std::byte* group, int row, int k) {
-  const std::byte* words = group + 2 * kHalves + 4 * row;
-  const int j = k / 2, byte = j % 4, a = byte_at(words, byte), b = byte_at(words + kWords, byte),
-            c = byte_at(words + 2 * kWords, byte);
-  const int sc = j < 4 ? a & 63 : (c & 15) | (a >> 6) << 4, m = j < 4 ? b & 63 : c >> 4 | (b >> 6) << 4;
+  std::byte scales[12];
+  for (int w = 0; w < 3; ++w) std::memcpy(scales + 4 * w, group + 2 * kHalves + w * kWords + 4 * row, 4);
+  const auto [sc, m] = part_scale(scales, k / 2);
   return {half_at(group, row) * static_cast<float>(sc),
           -(half_at(group + kHalves, row) * static_cast<float>(m))};
 }
@@ -151,8 +151,7 @@ void pack_block(const MatrixLayout& layout, const std::byte* block, int row, std
 }  // namespace
 
 std::int64_t MatrixLayout::group_bytes(std::int64_t columns) const {
-  const std::int64_t bytes = kGroupRows * format().row_bytes(columns);
-  return (bytes + kLine - 1) / kLine * kLine;
+  return round_up(kGroupRows * format().row_bytes(columns), kLine);
 }
 
 const MatrixLayout* matrix_layout(BlockType type) {
@@ -218,14 +217,15 @@ void unpack_row(const MatrixShape& shape, const std::byte* memory, std::int64_t 
     const std::byte *low = group + layout.low_bytes(column),
                     *high = group + at.high + layout.high_bytes(column),
                     *scales = group + at.scales + column / numbers * layout.scale_bytes * kGroupRows;
+    MatrixLayout::Affine affine{};
     for (int c = 0; c < kUnitColumns; ++c) {
+      if (c % 16 == 0) affine = layout.affine(scales, r, static_cast<int>((column + c) % numbers) / 16);
       const CodePlace place = place_of(layout, c, r);
       int code = byte_at(low, place.low) >> place.low_shift;
       if (layout.low_bits == 4) code &= 15;
       if (layout.high_bits > 0)
         code |= ((byte_at(high, place.high) >> place.high_shift) & ((1 << layout.high_bits) - 1)) << 4;
-      const auto [scale, minimum] = layout.affine(scales, r, static_cast<int>((column + c) % numbers) / 16);
-      out[column + c] = scale * static_cast<float>(code - layout.zero) + minimum;
+      out[column + c] = affine.scale * static_cast<float>(code - layout.zero) + affine.minimum;
     }
   }
 }
