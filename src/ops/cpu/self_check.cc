@@ -55,20 +55,25 @@ std::vector<float> product(const Check& c, const MatrixKernels& kernels, std::ve
 
 constexpr std::int64_t kTokens = 45, kRows = 35, kColumns = 256;
 
-// Tokens times a matrix of `type`.
-std::vector<float> quantised_product(quant::BlockType type, const MatrixKernels& kernels, WorkerPool& pool) {
-  const quant::BlockFormat& format = quant::format_of(type);
-  auto x = noise(kTokens * kColumns, 3);
+// A matrix of numbers in the blocks of its only part's format.
+std::vector<std::byte> quantised_matrix(const quant::MatrixShape& shape) {
+  const quant::BlockFormat& format = quant::format_of(shape.parts[0].type);
   const auto w = noise(kRows * kColumns, 4);
   const std::vector<float> numbers(w.begin(), w.end());
   std::vector<std::byte> blocks(static_cast<std::size_t>(kRows * format.row_bytes(kColumns)));
   quant::encode_numbers(format, numbers.data(), kRows * kColumns, nullptr, blocks.data());
-  const quant::MatrixShape shape{kColumns, 1, {{{type, kRows}}}};
   std::vector<std::byte> matrix(static_cast<std::size_t>(shape.bytes()));
   quant::pack_groups(
       shape.parts[0], kColumns,
       [&](std::int64_t r) { return blocks.data() + r * format.row_bytes(kColumns); }, 0,
       shape.parts[0].groups(), matrix.data());
+  return matrix;
+}
+
+// Tokens times the matrix.
+std::vector<float> quantised_product(const quant::MatrixShape& shape, std::vector<std::byte>& matrix,
+                                     const MatrixKernels& kernels, WorkerPool& pool) {
+  auto x = noise(kTokens * kColumns, 3);
   std::vector<float> out(static_cast<std::size_t>(kTokens * kRows));
   const QuantisedLinear op{.x = TensorView(x.data(), DType::kBF16, {kTokens, kColumns}),
                            .w = TensorView(matrix.data(), DType::kU8, {shape.bytes()}),
@@ -85,9 +90,12 @@ std::string quantised_difference(const MatrixKernels& candidate, WorkerPool& poo
   MatrixKernels vectors = candidate;
   vectors.quantised = nullptr;
   for (const quant::BlockType type :
-       {quant::BlockType::kQ8_0, quant::BlockType::kQ4_1, quant::BlockType::kQ4_K})
-    if (quantised_product(type, candidate, pool) != quantised_product(type, vectors, pool))
+       {quant::BlockType::kQ8_0, quant::BlockType::kQ4_1, quant::BlockType::kQ4_K}) {
+    const quant::MatrixShape shape{kColumns, 1, {{{type, kRows}}}};
+    std::vector<std::byte> matrix = quantised_matrix(shape);
+    if (quantised_product(shape, matrix, candidate, pool) != quantised_product(shape, matrix, vectors, pool))
       return fmt::format("products with {} differ from those on vectors", quant::format_of(type).name);
+  }
   return {};
 }
 
