@@ -21,7 +21,9 @@ bool has_open(std::string_view word);
 std::string shown_word(std::string_view word);
 std::vector<std::string> open_variables(std::string_view word);
 
-// The text of a script; the carriage returns of Windows at the ends of its lines are left out.
+// A text without the carriage returns of Windows at the ends of its lines.
+std::string without_carriage_returns(std::string text);
+// The text of a script, without these.
 std::string read_script(const std::string& path);
 
 // Whether the path ends as those of shell scripts do.

@@ -20,14 +20,15 @@ bool is_among(std::string_view word, std::initializer_list<std::string_view> lis
 
 }  // namespace
 
-std::string read_script(const std::string& path) {
-  std::string text = read_text(path);
+std::string without_carriage_returns(std::string text) {
   std::size_t to = 0;
   for (std::size_t at = 0; at < text.size(); ++at)
     if (text[at] != '\r' || (at + 1 < text.size() && text[at + 1] != '\n')) text[to++] = text[at];
   text.resize(to);
   return text;
 }
+
+std::string read_script(const std::string& path) { return without_carriage_returns(read_text(path)); }
 
 bool ShellReading::other_script(const Words& words, int line) {
   const auto next = std::find_if_not(words.begin(), words.end(),

@@ -177,9 +177,10 @@ MegatronText megatron_text(const std::string& source) {
   if (kind == Kind::kArguments) return megatron_text(kind, source, "the arguments");
   std::error_code error;
   require<UsageError>(fs::is_regular_file(path, error), "--from-megatron {}: there is no such file", path);
-  if (kind != Kind::kScript) return text_of(kind, read_text(path), path, start);
-  MegatronText out = text_of(kind, read_script(path), path, start);
-  if (read_text(path).find("\r\n") != std::string::npos)
+  const std::string text = read_text(path);
+  if (kind != Kind::kScript) return text_of(kind, text, path, start);
+  MegatronText out = text_of(kind, without_carriage_returns(text), path, start);
+  if (text.find("\r\n") != std::string::npos)
     out.notes.push_back(fmt::format(
         "{} has the line ends of Windows, with which no shell runs it: it is read without them", path));
   return out;
