@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rounding.h"
 #include "foreign/checkpoint/megatron_names.h"
 #include "model/huggingface/tensor_map.h"
 
@@ -21,7 +22,6 @@ using Sizes = std::vector<std::int64_t>;
 
 constexpr std::string_view kGroup = "optimizer.distributed.dp_group_idx_", kBuffer = ".gbuf_idx_",
                            kBucket = ".bucket_idx_";
-constexpr std::int64_t kAlignment = 64;  // elements; of every parameter in its buffer
 
 // A bucket's tensor of one kind: "param", "exp_avg", "exp_avg_sq".
 struct BucketKey {
@@ -137,7 +137,7 @@ std::optional<std::vector<BucketPlace>> places_in(const std::vector<RankParamete
   std::vector<BucketPlace> out(parameters.size());
   std::size_t bucket = 0;
   std::int64_t filled = 0;
-  const auto aligned = [](std::int64_t at) { return (at + kAlignment - 1) / kAlignment * kAlignment; };
+  const auto aligned = [](std::int64_t at) { return round_up(at, kBucketAlignment); };
   for (std::size_t i = parameters.size(); i-- > 0;) {
     // A bucket that ends before a shared embedding ends where that would have begun.
     if (bucket < buckets.size() && filled > 0 &&

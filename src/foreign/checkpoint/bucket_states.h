@@ -8,6 +8,9 @@
 
 namespace stoa::foreign {
 
+// Elements, at multiples of which every parameter begins in its bucket.
+inline constexpr std::int64_t kBucketAlignment = 64;
+
 // How a training cut its model among ranks.
 struct RankLayout {
   std::int64_t tensor = 1, pipeline = 1, chunks = 1;  // chunks: of the model on every pipeline rank

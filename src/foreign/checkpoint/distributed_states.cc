@@ -8,12 +8,13 @@
 #include <optional>
 #include <string_view>
 
+#include "base/rounding.h"
+#include "foreign/checkpoint/bucket_states.h"
+
 namespace stoa::foreign {
 namespace {
 
 using ckpt::torch::TorchTree, ckpt::torch::ValueKind;
-
-constexpr std::int64_t kBoundary = 64;  // elements, at which every parameter begins in its bucket
 
 // A parameter of a chunk, by its name in the file.
 struct FlatParameter {
@@ -32,7 +33,7 @@ std::optional<std::vector<std::int64_t>> flat_begins(const std::vector<FlatParam
     filled = 0;
   };
   for (std::size_t i = parameters.size(); i-- > 0;) {
-    filled = (filled + kBoundary - 1) / kBoundary * kBoundary;
+    filled = round_up(filled, kBucketAlignment);
     if (parameters[i].shared) end_bucket();
     out[i] = bucket + filled;
     filled += parameters[i].entry->elements();

@@ -274,10 +274,9 @@ ForeignCheckpoint open_rank_trees(const fs::path& directory, const std::vector<R
     if (why.empty()) why = take_fitting_state(out, directory, model.config, std::move(sources));
     if (!why.empty())
       why = fmt::format(
-          "of the distributed optimizer's state (distrib_optim.pt) it is not known which parameter lies "
-          "where, "
-          "for {}: load the checkpoint in Megatron-LM and save it in torch_dist with "
-          "--dist-ckpt-optim-fully-reshardable; the weights are read as they are",
+          "the distributed optimizer's state (distrib_optim.pt) cannot be read, because {}: load the "
+          "checkpoint in Megatron-LM and save it in torch_dist with --dist-ckpt-optim-fully-reshardable; "
+          "the weights are read as they are",
           why);
   }
   read_counters(out, first.file());
