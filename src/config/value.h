@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/error.h"
 #include "config/node.h"
 
 namespace stoa::config {
@@ -38,6 +39,14 @@ template <class E>
 concept NamedEnum = std::is_enum_v<E> && requires(E e) {
   { enum_names(e) } -> std::convertible_to<std::span<const EnumName<E>>>;
 };
+
+// The first name of a value.
+template <NamedEnum E>
+std::string_view enum_name(E value) {
+  for (const auto& known : std::span<const EnumName<E>>(enum_names(value)))
+    if (known.value == value) return known.name;
+  fail<InternalError>("an enumeration has a value without name");
+}
 
 bool looks_like_number(std::string_view text);
 std::optional<std::int64_t> parse_integer(std::string_view text);

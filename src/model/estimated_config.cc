@@ -9,15 +9,7 @@
 #include "base/error.h"
 
 namespace stoa::model {
-namespace {
-
-std::string_view module_name(RecomputedModule module) {
-  for (const auto& name : enum_names(module))
-    if (name.value == module) return name.name;
-  fail<InternalError>("unknown module");
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::span<const config::EnumName<StateType>> enum_names(StateType) {
   static constexpr std::array<config::EnumName<StateType>, 4> kNames{{{"fp32", StateType::kFp32},
@@ -134,7 +126,7 @@ std::vector<std::string> only_estimated(const EstimatedConfig& e) {
   add(e.fp8_blocks != Fp8Blocks::kNone, "FP8 with a scale for each block of a tensor (fp8_blocks)");
   if (!e.recompute_modules.empty()) {
     std::vector<std::string_view> names;
-    for (const RecomputedModule module : e.recompute_modules) names.push_back(module_name(module));
+    for (const RecomputedModule module : e.recompute_modules) names.push_back(config::enum_name(module));
     out.push_back(fmt::format("recomputation of {} alone (recompute_modules)", fmt::join(names, ", ")));
   }
   for (const auto& [type, key] :

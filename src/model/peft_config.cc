@@ -60,9 +60,7 @@ std::span<const EnumName<BaseFormat>> enum_names(BaseFormat) {
   return kNames;
 }
 
-std::string_view name_of(BaseFormat format) {
-  return std::ranges::find(enum_names(format), format, &EnumName<BaseFormat>::value)->name;
-}
+std::string_view name_of(BaseFormat format) { return config::enum_name(format); }
 
 BaseFormat base_format(std::string_view name) {
   for (const auto& [known, format] : enum_names(BaseFormat::kNone))

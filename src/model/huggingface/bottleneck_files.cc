@@ -70,13 +70,6 @@ BottleneckActivation function_of(const std::string& name) {
                     kAdapterConfig, name);
 }
 
-template <class E>
-std::string_view first_name(E value) {
-  for (const auto& known : enum_names(value))
-    if (known.value == value) return known.name;
-  fail<InternalError>("an option of bottlenecks has a value without name");
-}
-
 std::vector<std::int64_t> left_out(const ModelSpec& spec) {
   const auto& selected = spec.config.peft.bottleneck.layer_selection;
   std::vector<std::int64_t> out;
@@ -189,7 +182,7 @@ std::string write_bottleneck_config(const ModelSpec& spec, const std::string& ba
                     {"ln_after", false},
                     {"ln_before", false},
                     {"mh_adapter", both},
-                    {"non_linearity", first_name(c.activation())},
+                    {"non_linearity", config::enum_name(c.activation())},
                     {"original_ln_after", true},
                     {"original_ln_before", !parallel && !both},
                     {"output_adapter", true},
@@ -205,8 +198,8 @@ std::string write_bottleneck_config(const ModelSpec& spec, const std::string& ba
 }
 
 std::string bottleneck_text(const BottleneckConfig& config, std::int64_t hidden) {
-  return fmt::format("{} bottlenecks of width {}, {}, scaling {}", first_name(config.type),
-                     config.width(hidden), first_name(config.activation()), config.scale());
+  return fmt::format("{} bottlenecks of width {}, {}, scaling {}", config::enum_name(config.type),
+                     config.width(hidden), config::enum_name(config.activation()), config.scale());
 }
 
 }  // namespace stoa::model::huggingface

@@ -18,13 +18,6 @@ E from_name(const std::string& text, const char* key) {
 }
 
 template <class E>
-std::string to_name(E value) {
-  for (const auto& entry : enum_names(E()))
-    if (entry.value == value) return std::string(entry.name);
-  fail<InternalError>("an enumeration has a value without name");
-}
-
-template <class E>
 void read_enum(JsonKeys& keys, const char* key, E& field) {
   if (const auto text = keys.text(key)) field = from_name<E>(*text, key);
 }
@@ -53,8 +46,8 @@ void write_encoder(const ModelConfig& c, Json& json) {
   if (b.relative_attention_num_buckets)
     json["relative_attention_num_buckets"] = *b.relative_attention_num_buckets;
   json["classifier_bias"] = b.classifier_bias;
-  json["head_activation"] = to_name(c.masked_head_activation());
-  json["pooler_activation"] = to_name(b.pooler_activation);
+  json["head_activation"] = config::enum_name(c.masked_head_activation());
+  json["pooler_activation"] = config::enum_name(b.pooler_activation);
 }
 
 void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
@@ -188,12 +181,12 @@ void write_stoa_gpt(const ModelSpec& spec, Json& json) {
   json["num_query_groups"] = c.query_groups();
   json["kv_channels"] = c.head_size();
   json["max_position_embeddings"] = c.max_positions();
-  json["position_embedding_type"] = to_name(c.position_embedding_type);
-  json["normalization"] = to_name(c.normalization);
-  json["norm_placement"] = to_name(c.norm_placement);
+  json["position_embedding_type"] = config::enum_name(c.position_embedding_type);
+  json["normalization"] = config::enum_name(c.normalization);
+  json["norm_placement"] = config::enum_name(c.norm_placement);
   json["use_parallel_residual"] = c.use_parallel_residual;
-  json["activation"] = to_name(c.activation);
-  json["bias"] = to_name(c.bias);
+  json["activation"] = config::enum_name(c.activation);
+  json["bias"] = config::enum_name(c.bias);
   json["rotary_percentage"] = c.rotary_percentage;
   json["rotary_base"] = c.rotary_base;
   json["layernorm_epsilon"] = c.layernorm_epsilon;
@@ -236,11 +229,11 @@ void write_stoa_gpt(const ModelSpec& spec, Json& json) {
   json["attention_dropout"] = c.attention_dropout;
   json["embedding_dropout"] = c.embedding_dropout;
   if (c.kind == ModelKind::kBert) {
-    json["kind"] = to_name(c.kind);
+    json["kind"] = config::enum_name(c.kind);
     write_encoder(c, json);
   }
   if (c.kind == ModelKind::kT5) {
-    json["kind"] = to_name(c.kind);
+    json["kind"] = config::enum_name(c.kind);
     json["is_encoder_decoder"] = true;
     json["encoder_layers"] = c.encoder_layers();
     json["relative_attention_num_buckets"] = c.t5.relative_attention_num_buckets;
@@ -279,7 +272,7 @@ void write_stoa_gpt(const ModelSpec& spec, Json& json) {
     for (std::int64_t l = 0; l < c.num_layers; ++l)
       if (!m.has_experts(l)) dense.push_back(l);
     json["moe_dense_layers"] = dense;
-    json["moe_router_score_function"] = to_name(m.moe_router_score_function);
+    json["moe_router_score_function"] = config::enum_name(m.moe_router_score_function);
     json["moe_router_pre_softmax"] = m.moe_router_pre_softmax;
     if (m.moe_router_topk_scaling_factor)
       json["moe_router_topk_scaling_factor"] = *m.moe_router_topk_scaling_factor;
@@ -290,7 +283,7 @@ void write_stoa_gpt(const ModelSpec& spec, Json& json) {
   const RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) return;
   Json rope;
-  rope["type"] = to_name(s.type);
+  rope["type"] = config::enum_name(s.type);
   if (s.factor) rope["factor"] = *s.factor;
   if (s.original_max_position_embeddings)
     rope["original_max_position_embeddings"] = *s.original_max_position_embeddings;
