@@ -17,7 +17,7 @@
 #include "plan/memory_plan.h"
 #include "run/gemm_rate.h"
 #include "train/layout_plan.h"
-#include "train/step_flops.h"
+#include "train/training_plan.h"
 #include "tune/chat_dataset.h"
 #include "tune/objective.h"
 
@@ -93,8 +93,7 @@ void plan_run(const FinetuneArguments& a, const ConfigArguments& config_argument
   infer::Machine counting = make_planning_machine(planning_options(config, a.job.machine));
   print(plan::to_text(plan::plan_memory(counting, plan.options, train::layout_text(plan.options.layout))));
   infer::Machine machine = make_machine(a.job.machine);
-  const double flops = static_cast<double>(plan.batch.samples_after(plan.steps) * plan.options.length) *
-                       train::executed_flops_per_token(plan.options.model, plan.options.length);
+  const double flops = train::executed_flops(plan);
   const double tflops =
       run::measure_gemm_tflops(machine, plan.options.precision.compute, run::quick_shapes(flops));
   const double seconds = flops / (tflops * 1e12);

@@ -8,7 +8,6 @@
 #include "run/gemm_rate.h"
 #include "run/over_ranks.h"
 #include "run/replicas.h"
-#include "train/step_flops.h"
 
 namespace stoa::train {
 
@@ -88,11 +87,9 @@ bool Trainer::set_up() {
   done_ = beginning_.done;
   if (plan_.options.model.adapters) guard_.emplace(*rank_, directory_->path());
   if (!beginning_.resumed_from.empty()) saved_step_ = done_.step;
-  const double flops = static_cast<double>(plan_.batch.samples_after(plan_.steps) * plan_.options.length) *
-                       executed_flops_per_token(plan_.options.model, plan_.options.length);
-  const double gemm_tflops =
-      run::measure_gemm_tflops(*machine_, plan_.options.precision.compute, run::quick_shapes(flops),
-                               &rank_->parallel().along(parallel::Group::kWorld));
+  const double gemm_tflops = run::measure_gemm_tflops(*machine_, plan_.options.precision.compute,
+                                                      run::quick_shapes(executed_flops(plan_)),
+                                                      &rank_->parallel().along(parallel::Group::kWorld));
   checkpoints_.emplace(parts_, *rank_, directory_->path(), beginning_.model);
   if (config_.objective.two_passes()) {
     const data::DatasetTriple& data = parts_.inputs->data.datasets;

@@ -5,6 +5,7 @@
 
 #include "optim/schedule_options.h"
 #include "train/layout_plan.h"
+#include "train/step_flops.h"
 
 namespace stoa::train {
 
@@ -15,6 +16,11 @@ std::optional<std::string> run_directory(const RunConfig& config) {
             config.exp_manager.name.value_or(config.name))
         .string();
   return std::nullopt;
+}
+
+double executed_flops(const TrainingPlan& plan) {
+  return static_cast<double>(plan.batch.samples_after(plan.steps) * plan.options.length) *
+         executed_flops_per_token(plan.options.model, plan.options.length);
 }
 
 nn::Precision precision_of(Precision precision) {

@@ -13,6 +13,9 @@ struct TrainingPlan {
   std::int64_t steps = 0;  // where the schedules end
 };
 
+// Floating-point operations of all steps of a plan (train/step_flops.h).
+double executed_flops(const TrainingPlan& plan);
+
 // Stored and compute types of a precision.
 nn::Precision precision_of(Precision precision);
 
