@@ -5,17 +5,10 @@
 
 #include "base/error.h"
 #include "infer/engine/single_text.h"
+#include "infer/probabilities.h"
 
 namespace stoa::eval {
 namespace {
-
-// ln of the sum of exp.
-double log_sum(std::span<const float> logits) {
-  const double most = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(static_cast<double>(x) - most);
-  return most + std::log(sum);
-}
 
 std::ptrdiff_t top_of(std::span<const float> logits) {
   return std::max_element(logits.begin(), logits.end()) - logits.begin();
@@ -38,7 +31,7 @@ Divergence measure_divergence(infer::PassModel& original, infer::PassModel& othe
       other_text.rewind();
     }
     const auto a = text.feed(ids.subspan(i, 1)), b = other_text.feed(ids.subspan(i, 1));
-    const double sum_a = log_sum(a), sum_b = log_sum(b);
+    const double sum_a = infer::log_of_sum(a), sum_b = infer::log_of_sum(b);
     const auto label = static_cast<std::size_t>(ids[i + 1]);
     out.loss_sum += sum_a - a[label];
     out.other_loss_sum += sum_b - b[label];
