@@ -235,7 +235,7 @@ HeldParameters HeldParameters::without_adapters(const std::vector<nn::ParamSpec>
   return out;
 }
 
-HeldParameters HeldParameters::without_packed(const std::vector<nn::ParamSpec>& specs) const {
+HeldParameters HeldParameters::without_bytes(const std::vector<nn::ParamSpec>& specs) const {
   HeldParameters out = *this;
   for (std::size_t p = 0; p < specs.size(); ++p)
     if (specs[p].holds_bytes()) out.parts[p].flat = FlatRange{};

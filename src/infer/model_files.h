@@ -27,7 +27,7 @@ struct HeldParameters {
   // What is in a model's own files.
   HeldParameters without_adapters(const std::vector<nn::ParamSpec>& specs) const;
   // What is held as numbers, not as bytes (ParamSpec::holds_bytes).
-  HeldParameters without_packed(const std::vector<nn::ParamSpec>& specs) const;
+  HeldParameters without_bytes(const std::vector<nn::ParamSpec>& specs) const;
 };
 
 // A model directory, its configuration read and its tensors checked by name and shape; weights are not read

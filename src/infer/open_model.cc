@@ -117,7 +117,7 @@ void OpenModel::read_weights(optim::ParameterStore& parameters) {
   const auto memory = [&](nn::ParamId id) { return parameters.get(id); };
   const auto& specs = parameters.specs();
   const HeldParameters all = HeldParameters::whole(specs);
-  infer::read_weights(machine(), *files_, all.without_adapters(specs).without_packed(specs), memory);
+  infer::read_weights(machine(), *files_, all.without_adapters(specs).without_bytes(specs), memory);
   read_stored_weights(machine(), *files_, specs, memory);
   if (adapter_) infer::read_weights(machine(), *adapter_, all, memory);
   files_.reset();

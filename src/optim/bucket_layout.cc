@@ -37,7 +37,7 @@ BucketLayout::BucketLayout(const nn::ParamList& params, const DataParallel& para
       FlatBucket& bucket = buckets_.emplace_back();
       bucket.matrices = spec.is_matrix();
       bucket.trained = spec.trained;
-      bucket.packed = spec.holds_bytes();
+      bucket.bytes = spec.holds_bytes();
       bucket.unit = spec.unit;
       bucket.late = late;
       bucket.partial = spec.grad_partial_over;
@@ -54,7 +54,7 @@ BucketLayout::BucketLayout(const std::vector<nn::ParamSpec>& specs) : places_(sp
     FlatBucket& bucket = buckets_.emplace_back();
     bucket.matrices = specs[p].is_matrix();
     bucket.unit = specs[p].unit;
-    bucket.packed = specs[p].holds_bytes();
+    bucket.bytes = specs[p].holds_bytes();
     add(bucket, static_cast<int>(p), static_cast<int>(p), nn::memory_elements(specs[p]));
     close(bucket);
   }

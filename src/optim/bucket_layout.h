@@ -20,7 +20,7 @@ struct FlatBucket {
   std::int64_t elements = 0;        // padding included; a multiple of shards x kAlign
   bool matrices = false;            // values in compute precision, else in the accumulation type
   bool trained = true;              // all members; else none of them has a gradient
-  bool packed = false;              // all members: elements are bytes, and every rank has all of them
+  bool bytes = false;               // all members: elements are bytes, and every rank has all of them
   int unit = 0;                     // of the first member
   // Gradients complete only when the step's last backward is done: parameters that are used twice, or whose
   // gradients are to be summed over further axes.

@@ -10,7 +10,7 @@ namespace stoa::optim {
 namespace {
 
 DType value_type(const FlatBucket& bucket, nn::Precision precision) {
-  if (bucket.packed) return DType::kU8;
+  if (bucket.bytes) return DType::kU8;
   return bucket.matrices ? precision.compute : precision.vectors();
 }
 
@@ -61,14 +61,14 @@ void ParameterStore::declare(Arena& arena, nn::Precision precision, bool masters
   gathers_.resize(layout_.buckets().size());
 }
 
-TensorView ParameterStore::packed_value(nn::ParamId id) {
+TensorView ParameterStore::bytes_of(nn::ParamId id) {
   const FlatMember& member = layout_.member(id.index);
   return part_of(arena_->view(values_[static_cast<std::size_t>(layout_.bucket_of(id.index))]),
                  {member.begin, member.begin + member.count});
 }
 
 TensorView ParameterStore::get(nn::ParamId id) {
-  if (holds_bytes(id)) return packed_value(id);
+  if (holds_bytes(id)) return bytes_of(id);
   const int b = layout_.bucket_of(id.index);
   const int unit = layout_.bucket(b).unit;
   const bool gathered = window_ && layout_.bucket(b).shards > 1;
@@ -130,7 +130,7 @@ TensorView ParameterStore::part(TensorView bucket, std::int64_t origin, nn::Para
 }
 
 TensorView ParameterStore::master(nn::ParamId id) {
-  if (holds_bytes(id)) return packed_value(id);
+  if (holds_bytes(id)) return bytes_of(id);
   const int b = layout_.bucket_of(id.index);
   const Arena::Id separate = masters_[static_cast<std::size_t>(b)];
   if (separate) return held_part(arena_->view(separate), id);

@@ -68,7 +68,7 @@ class ParameterStore final : public nn::ParamAccess {
   bool holds_bytes(nn::ParamId id) const {
     return (*specs_)[static_cast<std::size_t>(id.index)].holds_bytes();
   }
-  TensorView packed_value(nn::ParamId id);
+  TensorView bytes_of(nn::ParamId id);
   TensorView part(TensorView bucket, std::int64_t origin, nn::ParamId id) const;
   FlatRange own_range(int bucket) const;  // this rank's share of the bucket
   void post_gather(int bucket, TensorView own, TensorView whole);

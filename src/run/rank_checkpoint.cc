@@ -377,7 +377,7 @@ void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
   const auto memory = [&](nn::ParamId id) { return rank.parameters().master(id); };
   const auto& specs = rank.parameters().specs();
   infer::read_weights(rank.machine(), files,
-                      held_parameters(rank).without_adapters(specs).without_packed(specs), memory);
+                      held_parameters(rank).without_adapters(specs).without_bytes(specs), memory);
   for (std::size_t p = 0; p < specs.size(); ++p)
     if (specs[p].is_packed())
       infer::write_tensor(rank.machine(), memory({static_cast<int>(p)}), [&](TensorView host) {
