@@ -164,8 +164,8 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
       ->check(between(1, 1 << 24));
   c->add_option(
        "--divergence", a->divergence_tokens,
-       "Compare the probabilities of this many tokens with those of the decoded weights in fp32, too "
-       "(decoders)")
+       "For decoders: also compare the probabilities of this many tokens with those of the same weights "
+       "decoded to fp32")
       ->check(between(1, 1 << 24));
   a->form.add_to(*c);
   c->add_flag("--plain", a->plain, "Special tokens in the text are encoded as text");

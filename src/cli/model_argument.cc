@@ -16,8 +16,8 @@ void ModelArguments::add_to(CLI::App& command) {
 void WeightArguments::add_to(CLI::App& command) {
   command.add_flag(
       "--stored-weights", stored,
-      "Multiply with the weights of a quantised GGUF file as they are, and with inputs rounded to 8 "
-      "bits, as llama.cpp does: less memory, faster answers, slightly other ones");
+      "Do not decode the weights of a quantised GGUF file; multiply with them by inputs rounded to 8 bits, "
+      "as llama.cpp does. This takes less memory and time, and answers differ slightly");
 }
 
 void ComputeArguments::add_to(CLI::App& command) {
