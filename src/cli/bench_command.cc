@@ -13,6 +13,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   add_bench_ops(*bench, context);
   add_bench_train(*bench, context);
   add_bench_decode(*bench, context);
+  add_bench_serve(*bench, context);
   add_bench_masks(*bench, context);
   add_bench_pipeline(*bench, context);
   add_bench_collectives(*bench, context);

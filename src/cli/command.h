@@ -45,6 +45,7 @@ void add_bench_gemm(CLI::App& bench, Context& context);
 void add_bench_ops(CLI::App& bench, Context& context);
 void add_bench_masks(CLI::App& bench, Context& context);
 void add_bench_pipeline(CLI::App& bench, Context& context);
+void add_bench_serve(CLI::App& bench, Context& context);
 void add_bench_train(CLI::App& bench, Context& context);
 
 void add_data_command(CLI::App& app, Context& context);

@@ -12,6 +12,7 @@
 #include "base/shipped_files.h"
 #include "base/timing.h"
 #include "cli/app.h"
+#include "cli/api_key.h"
 #include "cli/command.h"
 #include "cli/eval_task_options.h"
 #include "cli/model_argument.h"
@@ -199,18 +200,11 @@ Json model_arguments(const EvalArguments& a, const eval::Evaluation& evaluation)
   return {{"pretrained", a.model.model}, {"dtype", evaluation.dtype}};
 }
 
-// The first line of a file; "": none is given.
-std::string key_of(const std::string& file) {
-  if (file.empty()) return "";
-  const std::string text = read_text(file);
-  return std::string(eval::strip(text.substr(0, text.find('\n'))));
-}
-
 eval::Evaluation evaluate_server(const EvalArguments& a, const eval::Selection& selection,
                                  const eval::EvaluationOptions& options, Console& console) {
   const serve::http::Address address = serve::http::parse_address(a.api);
   serve::http::Headers headers;
-  if (const std::string key = key_of(a.api_key_file); !key.empty())
+  if (const std::string key = api_key(a.api_key_file); !key.empty())
     headers.emplace_back("authorization", "Bearer " + key);
   eval::ApiOptions api{a.api, a.model.model, a.api_chat, static_cast<int>(a.api_requests)};
   std::optional<token::Tokenizer> tokenizer;

@@ -49,9 +49,9 @@ struct Client::Connection {
 
   // Starts an operation and waits for its end.
   template <class Start>
-  boost::system::error_code wait(std::chrono::milliseconds timeout, Start&& start) {
+  boost::system::error_code wait(std::chrono::steady_clock::time_point deadline, Start&& start) {
     boost::system::error_code result = asio::error::operation_aborted;
-    stream->tcp().expires_after(timeout);
+    stream->tcp().expires_at(deadline);
     start([&result](boost::system::error_code error, auto&&...) { result = error; });
     loop.restart();
     loop.run();
@@ -85,30 +85,40 @@ Client::Client(Address address, std::chrono::milliseconds timeout)
     : address_(std::move(address)), timeout_(timeout) {}
 Client::~Client() = default;
 
-Reply Client::get(const std::string& path, const Headers& headers) { return ask("GET", path, "", headers); }
+Reply Client::get(const std::string& path, const Headers& headers) { return ask({"GET", path, {}, headers}); }
 Reply Client::post(const std::string& path, const std::string& json, const Headers& headers) {
-  return ask("POST", path, json, headers);
+  return ask({"POST", path, json, headers});
+}
+Reply Client::stream(const std::string& path, const std::string& json, const Headers& headers,
+                     const Piece& piece) {
+  try {
+    return ask({"POST", path, json, headers, &piece});
+  } catch (...) {
+    connection_.reset();
+    throw;
+  }
 }
 
-Reply Client::ask(const std::string& method, const std::string& path, const std::string& body,
-                  const Headers& headers) {
+Reply Client::ask(const Question& question) {
   const bool kept = connection_ != nullptr;
+  bool begun = false;
   try {
-    return exchange(method, path, body, headers);
+    return exchange(question, begun);
   } catch (const IoError&) {
     connection_.reset();
-    if (!kept) throw;
+    if (!kept || begun) throw;
   }
-  return exchange(method, path, body, headers);  // the server had closed the connection that was kept
+  return exchange(question, begun);  // the server had closed the connection that was kept
 }
 
-Reply Client::exchange(const std::string& method, const std::string& path, const std::string& body,
-                       const Headers& headers) {
+Reply Client::exchange(const Question& question, bool& begun) {
+  const auto& [method, path, body, headers, piece] = question;
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
   const auto check = [&](const boost::system::error_code& error) {
     if (!error) return;
     connection_.reset();
     fail<IoError>("{}://{}:{}{}{}: {}", address_.encrypted ? "https" : "http", address_.host, address_.port,
-                  address_.path, path, error.message());
+                  address_.path, question.path, error.message());
   };
   if (!connection_) {
     connection_ = std::make_unique<Connection>(address_.encrypted);
@@ -118,11 +128,11 @@ Reply Client::exchange(const std::string& method, const std::string& path, const
     check(error);
     Transport& stream = *connection_->stream;
     check(
-        connection_->wait(timeout_, [&](auto done) { stream.tcp().async_connect(places, std::move(done)); }));
+        connection_->wait(deadline, [&](auto done) { stream.tcp().async_connect(places, std::move(done)); }));
     stream.tcp().socket().set_option(asio::ip::tcp::no_delay(true), error);
     if (address_.encrypted) {
       if (!stream.expect_host(address_.host)) check(asio::error::invalid_argument);
-      error = connection_->wait(timeout_, [&](auto done) {
+      error = connection_->wait(deadline, [&](auto done) {
         stream.async_handshake(asio::ssl::stream_base::client, std::move(done));
       });
       require_trust(address_, error);
@@ -137,12 +147,23 @@ Reply Client::exchange(const std::string& method, const std::string& path, const
   request.body() = body;
   request.prepare_payload();
   check(connection_->wait(
-      timeout_, [&](auto done) { message::async_write(*connection_->stream, request, std::move(done)); }));
+      deadline, [&](auto done) { message::async_write(*connection_->stream, request, std::move(done)); }));
   message::response_parser<message::string_body> parser;
   parser.body_limit(std::uint64_t{1} << 30);
-  check(connection_->wait(timeout_, [&](auto done) {
-    message::async_read(*connection_->stream, connection_->buffer, parser, std::move(done));
-  }));
+  const auto read = [&](auto start) {
+    check(connection_->wait(deadline, [&](auto done) {
+      start(*connection_->stream, connection_->buffer, parser, std::move(done));
+    }));
+  };
+  read([](auto&&... parts) { message::async_read_header(std::forward<decltype(parts)>(parts)...); });
+  begun = true;
+  const bool in_pieces = piece != nullptr && parser.get().result_int() == 200;
+  while (in_pieces && !parser.is_done()) {
+    read([](auto&&... parts) { message::async_read_some(std::forward<decltype(parts)>(parts)...); });
+    (*piece)(parser.get().body());
+    parser.get().body().clear();
+  }
+  if (!in_pieces) read([](auto&&... parts) { message::async_read(std::forward<decltype(parts)>(parts)...); });
   const auto& answer = parser.get();
   Reply out;
   out.status = static_cast<int>(answer.result_int());

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "serve/http/message.h"
 
@@ -29,13 +31,21 @@ class Client {
   // or to a server whose certificate no authority of this machine vouches for.
   Reply get(const std::string& path, const Headers& headers = {});
   Reply post(const std::string& path, const std::string& json, const Headers& headers = {});
+  // Its pieces as they come, if the status is 200; the reply has no body then. What `piece` throws ends the
+  // connection.
+  using Piece = std::function<void(std::string_view)>;
+  Reply stream(const std::string& path, const std::string& json, const Headers& headers, const Piece& piece);
 
  private:
   struct Connection;
-  Reply ask(const std::string& method, const std::string& path, const std::string& body,
-            const Headers& headers);
-  Reply exchange(const std::string& method, const std::string& path, const std::string& body,
-                 const Headers& headers);
+  struct Question {
+    const char* method;
+    const std::string &path, &body;
+    const Headers& headers;
+    const Piece* piece = nullptr;  // none: the reply has the body
+  };
+  Reply ask(const Question& question);
+  Reply exchange(const Question& question, bool& begun);  // begun: some of the answer has come
 
   const Address address_;
   const std::chrono::milliseconds timeout_;
