@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
-"""LoRA of all linear layers (rank 16) on a CPU beside PEFT + TRL, packed and padded, in turns, on the same samples.
+"""Tuning on a CPU beside PEFT + TRL, in turns, on the same samples.
 
-  python bench/tuning.py [--python PYTHON] [--rounds 2] [--steps 4] [--layers 30] [--json bench/results/tuning.json]
+  python bench/tuning.py [--python PYTHON] [--base DIR] [--turns "stoa lora,trl packed"] [--rounds 2] [--steps 4] [--json FILE]
 
-A llama of 135 million weights with random values (`--layers` makes it smaller), bf16. Samples are prompts with completions, of lengths as
-chats have them (log-normal, median 180 tokens). Per round: `stoa finetune --method lora`, TRL packed (bfd) and padded, `stoa finetune
---method full` and `--method qlora`, each a process of its own, so that its peak memory is its own. Speed is trained tokens per second, of
-steps after the first. Medians over the rounds. `--turns "stoa lora,stoa qlora"` takes some of the turns. `--python` needs torch, transformers,
-peft, trl and datasets; the last three for TRL's turns alone.
+Without --base the model is a llama of 135 million weights with random values (`--layers` makes it smaller), bf16. Samples are prompts
+with completions, of lengths as chats have them (log-normal, median 180 tokens). Adapters are LoRA of all linear layers, rank 16. Per
+round each turn is a process of its own, so that its peak memory is its own:
+
+  stoa lora, stoa full, stoa qlora   `stoa finetune --method …`, packed
+  trl packed, trl padded             PEFT + TRL, packed (bfd) or padded
+  torch full                         all weights by TRL, packed, with torch.compile
+  stoa pairs, stoa dpo               LoRA on both answers of preference pairs as plain samples, and as pairs with `--objective dpo`
+  stoa start                         `stoa finetune` on 10,000 chats, one step: seconds until it begins
+
+Speed is trained tokens per second, of steps after the first; medians over the rounds. `--python` needs torch, transformers, peft, trl and
+datasets; the last three for the peers' turns alone.
 """
 import argparse
 import json
@@ -19,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import common
 
@@ -30,12 +38,25 @@ WORDS = "the road stone river answer question number house walks counts every un
 def make_inputs(folder, args):
     rng = random.Random(3)
     text = lambda words: " ".join(rng.choice(WORDS) for _ in range(max(2, words)))
+
+    def samples(count):
+        for _ in range(count):
+            tokens = min(900, int(rng.lognormvariate(5.2, 0.7)))
+            yield text(tokens // 3), " " + text(tokens - tokens // 3)
+
+    def write(name, records):
+        (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    write("chats.jsonl", ({"prompt": p, "completion": c} for p, c in samples(args.samples)))
+    pairs = [(p, c, " " + text(len(c.split()))) for p, c in samples(args.samples // 2)]
+    write("pairs.jsonl", ({"prompt": p, "chosen": c, "rejected": r} for p, c, r in pairs))
+    write("answers.jsonl", ({"prompt": p, "completion": x} for p, c, r in pairs for x in (c, r)))
+    write("many.jsonl", ({"prompt": p, "completion": c} for p, c in samples(10000)))
+    if args.base:
+        (folder / "base").symlink_to(pathlib.Path(args.base).resolve())
+        return
     (folder / "text.txt").write_text("\n\n".join(text(40) for _ in range(400)))
     common.output(args.stoa, "tokenizer", "train", folder / "text.txt", "--vocab-size", 400, "--output", folder / "tok")
-    with open(folder / "chats.jsonl", "w", encoding="utf-8") as file:
-        for _ in range(args.samples):
-            tokens = min(900, int(rng.lognormvariate(5.2, 0.7)))
-            file.write(json.dumps({"prompt": text(tokens // 3), "completion": " " + text(tokens - tokens // 3)}) + "\n")
     common.output(args.python, "-c", f"""
 import transformers
 config = transformers.LlamaConfig(vocab_size=49152, hidden_size={HIDDEN}, intermediate_size={FFN}, num_hidden_layers={args.layers},
@@ -59,20 +80,33 @@ def measured(*command):
     return *texts, usage.ru_maxrss * 1024
 
 
-def stoa_run(folder, args, method, number):
-    output = folder / f"run-{method}-{number}"
-    more = ["model.peft.lora_tuning.adapter_dim=16"] if method != "full" else []
-    _, said, peak = measured(
-        args.stoa, "finetune", folder / "base", "--data", folder / "chats.jsonl", "--template", "none", "--method", method, "--length", LENGTH,
-        "--epochs", 50, *more, f"model.global_batch_size={ROWS}", "model.micro_batch_size=1", "trainer.precision=bf16",
-        "trainer.val_check_interval=0", "trainer.log_every_n_steps=1", f"trainer.num_threads={args.threads}", "--stop-after", args.steps,
-        "--output", output)
+def finetune(folder, args, output, method, data, *more):
+    if method != "full": more += ("model.peft.lora_tuning.adapter_dim=16",)
+    return measured(
+        args.stoa, "finetune", folder / "base", "--data", folder / data, "--template", "none", "--method", method, "--length", LENGTH,
+        "--epochs", 50, f"model.global_batch_size={ROWS}", "model.micro_batch_size=1", "trainer.precision=bf16",
+        "trainer.val_check_interval=0", "trainer.log_every_n_steps=1", f"trainer.num_threads={args.threads}", *more, "--output", output)
+
+
+def stoa_run(folder, args, number, method, data="chats.jsonl", *more):
+    output = folder / f"run-{method}-{data}-{len(more)}-{number}"
+    _, said, peak = finetune(folder, args, output, method, data, "--stop-after", args.steps, *more)
     rows, trained, unit = re.search(r"samples in (\d+) rows .*; ([\d.]+)\s*([kKM]?) tokens trained per epoch", said).groups()
     per_step = float(trained) * {"": 1, "k": 1e3, "K": 1e3, "M": 1e6}[unit] / int(rows) * ROWS
     seconds = [line["step_seconds"] for line in map(json.loads, open(output / "metrics.jsonl", encoding="utf-8"))
                if line.get("step", 0) > 1 and "step_seconds" in line]
     step = statistics.median(seconds)
     return {"tokens_per_second": per_step / step, "step_seconds": step, "peak_bytes": peak}
+
+
+def stoa_start(folder, args, number):
+    """Seconds from the call until the first step begins."""
+    output = folder / f"run-start-{number}"
+    began = time.time()
+    finetune(folder, args, output, "lora", "many.jsonl", "--stop-after", 1)
+    line = next(line for line in map(json.loads, open(output / "metrics.jsonl", encoding="utf-8")) if line.get("step") == 1)
+    logged = (output / "metrics.jsonl").stat().st_mtime
+    return {"seconds_to_step": logged - line["step_seconds"] - began, "step_seconds": line["step_seconds"]}
 
 
 def quantised_bytes(folder, args):
@@ -85,7 +119,7 @@ def quantised_bytes(folder, args):
     return (weights("model.peft.quantize_base=nf4") - weights() + 2 * numbers) / numbers
 
 
-def peer_run(folder, args, mode, number):
+def peer_run(folder, args, number, mode):
     out, _, peak = measured(args.python, pathlib.Path(__file__).with_name("tuning_peer.py"), folder, mode, args.threads, args.steps, LENGTH, ROWS)
     return {**json.loads(out.strip().splitlines()[-1]), "peak_bytes": peak}
 
@@ -99,12 +133,15 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--layers", type=int, default=30)
     parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--base", help="a model directory in place of random weights, such as SmolLM2-135M")
     parser.add_argument("--turns", help="comma-separated; all without it")
     parser.add_argument("--json")
     args = parser.parse_args()
-    turns = {"stoa lora": lambda *a: stoa_run(*a[:2], "lora", a[2]), "trl packed": lambda *a: peer_run(*a[:2], "packed", a[2]),
-             "trl padded": lambda *a: peer_run(*a[:2], "padded", a[2]), "stoa full": lambda *a: stoa_run(*a[:2], "full", a[2]),
-             "stoa qlora": lambda *a: stoa_run(*a[:2], "qlora", a[2])}
+    turns = {"stoa lora": lambda *a: stoa_run(*a, "lora"), "trl packed": lambda *a: peer_run(*a, "packed"),
+             "trl padded": lambda *a: peer_run(*a, "padded"), "stoa full": lambda *a: stoa_run(*a, "full"),
+             "torch full": lambda *a: peer_run(*a, "full"), "stoa qlora": lambda *a: stoa_run(*a, "qlora"),
+             "stoa pairs": lambda *a: stoa_run(*a, "lora", "answers.jsonl"),
+             "stoa dpo": lambda *a: stoa_run(*a, "lora", "pairs.jsonl", "--objective", "dpo"), "stoa start": stoa_start}
     if args.turns:
         turns = {name.strip(): turns[name.strip()] for name in args.turns.split(",")}
     found = {name: [] for name in turns}
@@ -121,6 +158,8 @@ def main():
               "speed_over_trl_padded": ("tokens_per_second", "stoa lora", "trl padded"),
               "memory_over_trl_packed": ("peak_bytes", "stoa lora", "trl packed"),
               "lora_step_over_full_step": ("step_seconds", "stoa lora", "stoa full"),
+              "full_speed_over_torch": ("tokens_per_second", "stoa full", "torch full"),
+              "seconds_per_token_dpo_over_sft": ("tokens_per_second", "stoa pairs", "stoa dpo"),
               "qlora_speed_over_lora": ("tokens_per_second", "stoa qlora", "stoa lora"),
               "qlora_memory_over_lora": ("peak_bytes", "stoa qlora", "stoa lora")}
     common.save({**common.facts(), "benchmark": "tuning", "layers": args.layers, "sequence": LENGTH, "rows": ROWS, "rounds": args.rounds,

@@ -1,4 +1,5 @@
-"""LoRA by PEFT + TRL, as a user would run it; called by tuning.py. FOLDER packed|padded THREADS STEPS LENGTH ROWS -> one JSON line."""
+"""LoRA by PEFT + TRL, or all weights by TRL with torch.compile, as a user would run it; called by tuning.py.
+FOLDER packed|padded|full THREADS STEPS LENGTH ROWS -> one JSON line."""
 import json
 import sys
 import time
@@ -32,12 +33,12 @@ class Counting(trl.SFTTrainer):
         return super().compute_loss(model, inputs, *more, **named)
 
 
-packed = mode == "packed"
+packed = mode != "padded"
 arguments = trl.SFTConfig(output_dir=f"{folder}/trl-{mode}", max_length=length, packing=packed, per_device_train_batch_size=1 if packed else rows,
                           gradient_accumulation_steps=rows if packed else 1, max_steps=steps, learning_rate=2e-4, use_cpu=True, bf16=True,
-                          save_strategy="no", report_to=[], gradient_checkpointing=False)
-Counting(model, args=arguments, train_dataset=data, processing_class=tokenizer, callbacks=[Watch()],
-         peft_config=peft.LoraConfig(r=16, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")).train()
+                          save_strategy="no", report_to=[], gradient_checkpointing=False, torch_compile=mode == "full")
+adapter = peft.LoraConfig(r=16, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM") if mode != "full" else None
+Counting(model, args=arguments, train_dataset=data, processing_class=tokenizer, callbacks=[Watch()], peft_config=adapter).train()
 per_step = len(trained) // len(seconds)
 speeds = sorted(sum(trained[i * per_step:(i + 1) * per_step]) / seconds[i] for i in range(1, len(seconds)))
 print(json.dumps({"tokens_per_second": speeds[len(speeds) // 2], "step_seconds": sorted(seconds[1:])[len(seconds[1:]) // 2]}))

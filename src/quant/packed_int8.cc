@@ -50,19 +50,34 @@ std::unique_ptr<PackedMatrix> pack_int8(std::span<const float> numbers, std::int
 }
 
 template <class T>
-void unpack_int8(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
-                 std::int64_t stride) {
-  const auto* codes = reinterpret_cast<const std::int8_t*>(memory);
-  const auto* scales = reinterpret_cast<const float*>(memory + int8_scales_at(shape));
-  for (std::int64_t i = 0; i < range.rows; ++i) {
-    const float scale = scales[range.row + i];
-    const std::int8_t* from = codes + (range.row + i) * shape.columns + range.column;
-    for (std::int64_t j = 0; j < range.columns; ++j)
-      out[i * stride + j] = T(static_cast<float>(from[j]) * scale);
-  }
+void unpack_int8_plainly(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
+                         std::int64_t stride) {
+  unpack_int8(shape, memory, range, {out, kRowTypeOf<T>, stride}, plain_row_kernels());
 }
 
 }  // namespace
+
+template <class T>
+void plain_int8_row(const Int8Row& row, void* out) {
+  for (std::int64_t j = 0; j < row.count; ++j)
+    static_cast<T*>(out)[j] = T(static_cast<float>(row.codes[j]) * row.scale);
+}
+
+template void plain_int8_row<float>(const Int8Row&, void*);
+template void plain_int8_row<bf16>(const Int8Row&, void*);
+template void plain_int8_row<f16>(const Int8Row&, void*);
+
+void unpack_int8(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
+                 const RowTarget& to, const RowKernels& kernels) {
+  const auto* codes = reinterpret_cast<const std::int8_t*>(memory);
+  const auto* scales = reinterpret_cast<const float*>(memory + int8_scales_at(shape));
+  const auto kernel = kernels.int8[static_cast<int>(to.type)];
+  for (std::int64_t i = 0; i < range.rows; ++i)
+    kernel({.codes = codes + (range.row + i) * shape.columns + range.column,
+            .scale = scales[range.row + i],
+            .count = range.columns},
+           to.row(i));
+}
 
 constinit const PackedFormat kPackedInt8{.kind = PackedKind::kInt8,
                                          .name = "int8",
@@ -70,8 +85,8 @@ constinit const PackedFormat kPackedInt8{.kind = PackedKind::kInt8,
                                          .groups = no_groups,
                                          .bytes = int8_bytes,
                                          .pack = pack_int8,
-                                         .unpack_f32 = unpack_int8<float>,
-                                         .unpack_bf16 = unpack_int8<bf16>,
-                                         .unpack_f16 = unpack_int8<f16>};
+                                         .unpack_f32 = unpack_int8_plainly<float>,
+                                         .unpack_bf16 = unpack_int8_plainly<bf16>,
+                                         .unpack_f16 = unpack_int8_plainly<f16>};
 
 }  // namespace stoa::quant

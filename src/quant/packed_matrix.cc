@@ -41,6 +41,20 @@ template void unpack(const PackedShape&, const std::byte*, const PackedRange&, f
 template void unpack(const PackedShape&, const std::byte*, const PackedRange&, bf16*, std::int64_t);
 template void unpack(const PackedShape&, const std::byte*, const PackedRange&, f16*, std::int64_t);
 
+void unpack_rows(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
+                 const RowKernels& kernels, RowType type, void* out, std::int64_t stride) {
+  const auto& unpack = shape.kind == PackedKind::kInt8 ? unpack_int8 : unpack_nf4;
+  unpack(shape, memory, range, {out, type, stride}, kernels);
+}
+
+const RowKernels& plain_row_kernels() {
+  static constexpr RowKernels kPlain{
+      {plain_int8_row<float>, plain_int8_row<bf16>, plain_int8_row<f16>},
+      {plain_nf4_row<float>, plain_nf4_row<bf16>, plain_nf4_row<f16>},
+  };
+  return kPlain;
+}
+
 void pass_through(PackedKind kind, std::span<float> numbers, std::int64_t columns) {
   const auto rows = static_cast<std::int64_t>(numbers.size()) / columns;
   const PackedShape shape = whole_shape(kind, rows, columns);

@@ -89,39 +89,51 @@ std::unique_ptr<PackedMatrix> pack_nf4(std::span<const float> numbers, std::int6
 }
 
 template <class T>
-void unpack_nf4(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
-                std::int64_t stride) {
+void unpack_nf4_plainly(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
+                        std::int64_t stride) {
+  unpack_nf4(shape, memory, range, {out, kRowTypeOf<T>, stride}, plain_row_kernels());
+}
+
+}  // namespace
+
+template <class T>
+void plain_nf4_row(const Nf4Row& row, void* out) {
+  auto* to = static_cast<T*>(out);
+  const std::int64_t end = row.begin + row.count;
+  for (std::int64_t j = row.begin; j < end;) {
+    const std::int64_t block = j / kNf4Block, block_end = std::min(end, (block + 1) * kNf4Block);
+    const float* group = row.groups + (row.first + block) / kNf4Group * 2;
+    const float magnitude = row.dynamic[row.magnitudes[block]] * group[0] + group[1];
+    std::array<T, 16> numbers;
+    for (std::size_t c = 0; c < 16; ++c) numbers[c] = T(row.values[c] * magnitude);
+    for (; j < block_end; ++j) *to++ = numbers[j % 2 == 0 ? row.pairs[j / 2] >> 4 : row.pairs[j / 2] & 15];
+  }
+}
+
+template void plain_nf4_row<float>(const Nf4Row&, void*);
+template void plain_nf4_row<bf16>(const Nf4Row&, void*);
+template void plain_nf4_row<f16>(const Nf4Row&, void*);
+
+void unpack_nf4(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
+                const RowTarget& to, const RowKernels& kernels) {
   const Nf4Places at(shape);
   const auto* codes = reinterpret_cast<const std::uint8_t*>(memory);
   const auto* magnitudes = reinterpret_cast<const std::uint8_t*>(memory + at.magnitudes);
   const auto* first = reinterpret_cast<const std::int32_t*>(memory + at.first);
-  const auto* groups = reinterpret_cast<const float*>(memory + at.groups);
-  const auto& values = nf4_values();
-  const auto& dynamic = dynamic_values();
-  const std::int64_t end = range.column + range.columns;
+  const auto kernel = kernels.nf4[static_cast<int>(to.type)];
   for (std::int64_t i = 0; i < range.rows; ++i) {
     const std::int64_t row = range.row + i;
-    const std::uint8_t* pairs = codes + row * shape.columns / 2;
-    T* to = out + i * stride;
-    for (std::int64_t j = range.column; j < end;) {
-      const std::int64_t block = j / kNf4Block, block_end = std::min(end, (block + 1) * kNf4Block);
-      const float* group = groups + (first[row] + block) / kNf4Group * 2;
-      const float magnitude =
-          dynamic[magnitudes[row * (shape.columns / kNf4Block) + block]] * group[0] + group[1];
-      std::array<T, 16> numbers;
-      for (std::size_t c = 0; c < 16; ++c) numbers[c] = T(values[c] * magnitude);
-      if (j % 2 == 1) *to++ = numbers[pairs[j++ / 2] & 15];
-      for (; j + 1 < block_end; j += 2, to += 2) {
-        const std::uint8_t pair = pairs[j / 2];
-        to[0] = numbers[pair >> 4];
-        to[1] = numbers[pair & 15];
-      }
-      if (j < block_end) *to++ = numbers[pairs[j++ / 2] >> 4];
-    }
+    kernel({.pairs = codes + row * shape.columns / 2,
+            .magnitudes = magnitudes + row * (shape.columns / kNf4Block),
+            .groups = reinterpret_cast<const float*>(memory + at.groups),
+            .first = first[row],
+            .values = nf4_values().data(),
+            .dynamic = dynamic_values().data(),
+            .begin = range.column,
+            .count = range.columns},
+           to.row(i));
   }
 }
-
-}  // namespace
 
 constinit const PackedFormat kPackedNf4{.kind = PackedKind::kNf4,
                                         .name = "nf4",
@@ -129,8 +141,8 @@ constinit const PackedFormat kPackedNf4{.kind = PackedKind::kNf4,
                                         .groups = nf4_groups,
                                         .bytes = nf4_bytes,
                                         .pack = pack_nf4,
-                                        .unpack_f32 = unpack_nf4<float>,
-                                        .unpack_bf16 = unpack_nf4<bf16>,
-                                        .unpack_f16 = unpack_nf4<f16>};
+                                        .unpack_f32 = unpack_nf4_plainly<float>,
+                                        .unpack_bf16 = unpack_nf4_plainly<bf16>,
+                                        .unpack_f16 = unpack_nf4_plainly<f16>};
 
 }  // namespace stoa::quant

@@ -4,6 +4,7 @@ compares with Stoa's.  Needs torch, transformers, trl, peft, datasets.
 
     tests/oracle/make_tuning_fixtures.py [OUT]
     tests/oracle/make_tuning_fixtures.py --adapters     # only those of PEFT, on the model that is there
+    tests/oracle/make_tuning_fixtures.py --orpo         # only ORPO, on the model that is there
 
 Every step sees all records, so that the order of samples plays no part. fp32, AdamW without decay, constant rate, norm capped at 1.
 """
@@ -21,10 +22,11 @@ from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ADAPTERS_ALONE = "--adapters" in sys.argv
-out = Path(sys.argv[1]) if len(sys.argv) > 1 and not ADAPTERS_ALONE else ROOT / "tests/fixtures/tuning"
+ADAPTERS_ALONE, ORPO_ALONE = "--adapters" in sys.argv, "--orpo" in sys.argv
+out = Path(sys.argv[1]) if len(sys.argv) > 1 and not ADAPTERS_ALONE and not ORPO_ALONE else ROOT / "tests/fixtures/tuning"
 STEPS, RATE, RECORDS = 50, 2e-3, 8
 WORDS = "stone sea wind bread road roof light word home morning".split()
 
@@ -127,6 +129,20 @@ def virtual_tokens(completions, tok):
     return found
 
 
+class AnswersTrainer(ORPOTrainer):
+    """The cross entropy of ORPO's paper is of answers, per token of each. TRL's counts prompts, too, and all tokens of a batch alike."""
+
+    def concatenated_forward(self, model, batch):
+        chosen, *others, _ = super().concatenated_forward(model, batch)
+        return chosen, *others, -chosen.mean()
+
+
+def orpo(pairs, tok):
+    trainer = AnswersTrainer(model=fresh(out), args=ORPOConfig(**common("orpo", dict(beta=0.1, max_length=128))),
+                             train_dataset=Dataset.from_list(pairs), processing_class=tok)
+    return {"orpo": losses(trainer)}
+
+
 def write_losses(found):
     (out / "losses.json").write_text(json.dumps({"steps": STEPS, "rate": RATE, "losses": found}, indent=1) + "\n")
     for name, values in found.items():
@@ -134,6 +150,9 @@ def write_losses(found):
 
 
 def main():
+    if ORPO_ALONE:
+        pairs = [json.loads(line) for line in (out / "pairs.jsonl").read_text().splitlines()]
+        return write_losses(json.loads((out / "losses.json").read_text())["losses"] | orpo(pairs, tokenizer()))
     if ADAPTERS_ALONE:
         completions = [json.loads(line) for line in (out / "completions.jsonl").read_text().splitlines()]
         found = json.loads((out / "losses.json").read_text())["losses"]
@@ -166,7 +185,7 @@ def main():
                      args=KTOConfig(**common("kto", dict(beta=0.1, max_length=128, train_sampling_strategy="sequential"))),
                      train_dataset=Dataset.from_list(judged), processing_class=tok)
     found["kto"] = losses(kto)
-    write_losses(found | adapters(completions, tok) | virtual_tokens(completions, tok))
+    write_losses(found | orpo(pairs, tok) | adapters(completions, tok) | virtual_tokens(completions, tok))
 
 
 main()

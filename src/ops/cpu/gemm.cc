@@ -8,6 +8,7 @@
 #include "base/rounding.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/operands.h"
+#include "ops/cpu/packed_kernels.h"
 #include "ops/cpu/quantised_kernels.h"
 
 namespace stoa::ops::cpu {
@@ -158,11 +159,18 @@ bool passes_caches(const Gemm& g) {
          reinterpret_cast<std::uintptr_t>(g.out.data) % 64 == 0;
 }
 
+quant::RowType row_type_of(DType type) {
+  return type == DType::kBF16  ? quant::RowType::kBF16
+         : type == DType::kF16 ? quant::RowType::kF16
+                               : quant::RowType::kF32;
+}
+
 // One product under way.
 struct Run {
   const Gemm& g;
   const Plan& p;
   const ProductKernels& k;
+  const quant::RowKernels& row_kernels;
   std::byte* const memory;
   const int workers;
   const bool past_caches;
@@ -201,25 +209,13 @@ struct Run {
       void* const to = memory + p.worker_numbers + p.per_worker * static_cast<std::size_t>(worker);
       const auto* const from = static_cast<const std::byte*>(g.b.matrix.data);
       const std::int64_t rows = job.end - job.first;
-      const auto unpack = [&]<class T>(T* numbers) {
-        if (g.b.transposed)
-          quant::unpack(*g.b.packed, from, {job.begin, job.count, job.first, rows}, numbers, rows);
-        else
-          quant::unpack(*g.b.packed, from, {job.first, rows, job.begin, job.count}, numbers, job.count);
-      };
-      switch (g.b.matrix.dtype) {
-        case DType::kBF16:
-          unpack(static_cast<bf16*>(to));
-          break;
-        case DType::kF16:
-          unpack(static_cast<f16*>(to));
-          break;
-        default:
-          unpack(static_cast<float*>(to));
-          break;
-      }
+      const quant::PackedRange range = g.b.transposed
+                                           ? quant::PackedRange{job.begin, job.count, job.first, rows}
+                                           : quant::PackedRange{job.first, rows, job.begin, job.count};
+      quant::unpack_rows(*g.b.packed, from, range, row_kernels, row_type_of(g.b.matrix.dtype), to,
+                         range.columns);
       job.source = to;
-      job.stride = g.b.transposed ? rows : job.count;
+      job.stride = range.columns;
       job.end = rows;
       job.first = job.begin = 0;
     }
@@ -409,7 +405,8 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
 
 MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart) {
   const GemmKernels& vectors = STOA_KERNELS(isa, gemm_kernels);
-  MatrixKernels kernels{&vectors, vectors.pairs.tiles ? &vectors.pairs : nullptr, rows_apart, nullptr};
+  MatrixKernels kernels{&vectors, vectors.pairs.tiles ? &vectors.pairs : nullptr, rows_apart, nullptr,
+                        &STOA_KERNELS(isa, packed_kernels)};
 #if defined(__x86_64__)
   if (isa == InstructionSet::kAmxBf16) {
     kernels.bf16 = &avx512bf16::tile_products();
@@ -466,7 +463,13 @@ void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void*
   if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return;
   const Plan p = plan_of(gemm, kernels, pool.size());
   if (p.stream) return run_stream(gemm, p, *kernels.vectors, pool, workspace);
-  Run job{gemm, p, *p.kernels, static_cast<std::byte*>(workspace), pool.size(), passes_caches(gemm)};
+  Run job{gemm,
+          p,
+          *p.kernels,
+          *kernels.rows,
+          static_cast<std::byte*>(workspace),
+          pool.size(),
+          passes_caches(gemm)};
   if (p.ahead) job.forget_blocks();
   for (job.column0 = 0; job.column0 < p.n; job.column0 += p.shared_columns) {
     job.columns = std::min(p.shared_columns, p.n - job.column0);

@@ -8,7 +8,7 @@
 
 #include "base/worker_pool.h"
 #include "ops/cpu/instruction_set.h"
-#include "quant/packed_matrix.h"
+#include "quant/unpack_rows.h"
 #include "tensor/tensor_view.h"
 
 namespace stoa::ops::cpu {
@@ -25,6 +25,7 @@ struct MatrixKernels {
   // streamed, or sums have one order in all kernels (ProductKernels::stream).
   bool rows_apart = false;
   const QuantisedTiles* quantised = nullptr;  // products with quantised matrices on tiles; null: on vectors
+  const quant::RowKernels* rows = &quant::plain_row_kernels();  // unpack packed matrices
 };
 MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart = false);
 
