@@ -87,6 +87,7 @@ def main():
         (here / "prompts.jsonl").write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts))
 
         def answers(*model):
+            (here / "answers.jsonl").unlink(missing_ok=True)
             stoa("generate", *model, "--prompts", here / "prompts.jsonl", "--greedy", "--max-tokens", 80, "--dtype", "fp32", "--output",
                  here / "answers.jsonl")
             return [json.loads(line)["text"].strip() for line in (here / "answers.jsonl").read_text().splitlines()]
