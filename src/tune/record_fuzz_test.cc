@@ -1,6 +1,6 @@
 // Fuzz target of tuning files: any bytes are records that can be encoded, or are refused with DataError. As a
-// test it runs over records of every form and mutations of them for a second; tests/slow/fuzz.sh runs it with
-// libFuzzer.
+// test it runs over records of every form and mutations of them for a second, or STOA_FUZZ_SECONDS;
+// tests/slow/fuzz.sh runs it with libFuzzer.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -39,6 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 
 namespace stoa::tune {
 namespace {
@@ -60,7 +62,8 @@ TEST(FuzzTuningFiles, RecordsAndMutations) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return n == 0 ? 0 : static_cast<std::size_t>(state >> 33) % n;
   };
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  const char* const seconds = std::getenv("STOA_FUZZ_SECONDS");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds ? std::stoi(seconds) : 1);
   int runs = 0;
   while (runs < 50 || std::chrono::steady_clock::now() < end) {
     std::string input = seeds[below(seeds.size())];
@@ -84,6 +87,7 @@ TEST(FuzzTuningFiles, RecordsAndMutations) {
     ++runs;
   }
   EXPECT_GE(runs, 50);
+  std::printf("%d inputs\n", runs);
 }
 
 }  // namespace
