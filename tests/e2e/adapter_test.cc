@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -385,6 +386,12 @@ TEST_F(Adapter, RefusesWhatDoesNotBelongTogether) {
   copy_adapter("tuned", "peft");
   stoa_ok({"generate", "other", "--adapter", "peft", "--prompt", "a", "--max-tokens", "1"});
   expect_refused({"generate", "wide", "--adapter", "peft", "--prompt", "a"}, "instead of [4, 64]");
+  // Of another family: files of a llama.
+  expect_refused({"generate", "base", "--adapter",
+                  (test::source_dir() / "tests/fixtures/tuning/lora").string(), "--prompt", "a"},
+                 "is no adapter of this model (gpt2, 2 layers of width 32)");
+  expect_refused(tune("zero", {"model.peft.lora_tuning.adapter_dim=0"}), "adapter_dim: 0; expected 1 to");
+  expect_refused(tune("zero", {"model.peft.lora_tuning.alpha=0"}), "alpha: 0; expected above 0");
   expect_refused(train("tuned", {"restore_from_path=base", "trainer.max_steps=6"}),
                  "is an adapter, the configuration trains");
   expect_refused(train("no base", {"model.peft.peft_scheme=lora"}), "give restore_from_path");

@@ -30,9 +30,11 @@ class Identity : public Workplace {
       const char* text = std::getenv(name);
       return text ? std::atoi(text) : otherwise;
     };
+    constexpr int kEvery = 7;
     const int kills = setting("STOA_KILLS", 4), steps = setting("STOA_KILL_STEPS", 150);
     const Arguments more = of_run + Arguments{"trainer.max_steps=" + std::to_string(steps),
-                                              "exp_manager.checkpoint_callback_params.every_n_train_steps=7",
+                                              "exp_manager.checkpoint_callback_params.every_n_train_steps=" +
+                                                  std::to_string(kEvery),
                                               "trainer.precision=bf16", "model.hidden_dropout=0.1"};
     using Clock = std::chrono::steady_clock;
     using Seconds = std::chrono::duration<double>;
@@ -44,9 +46,9 @@ class Identity : public Workplace {
     stoa_ok(train("done", more));  // has nothing to do but to start
     const double start = Seconds(Clock::now() - begin).count();
     // Long enough to reach the steps. However fast the machine has become, no kill waits for more than so
-    // many steps: all together leave some of the run undone.
+    // many steps, with a checkpoint among them: all together leave some of the run undone.
     const double longest = start + 1.5 * std::max(0.0, whole - start) / (kills + 1);
-    const int most_steps = steps / (2 * kills);
+    const int most_steps = std::max(steps / (2 * kills), 2 * kEvery + 1);
     const auto last_step = [&] {
       const fs::path file = path("killed/metrics.jsonl");
       const std::string text = fs::exists(file) ? read_text(file) : "", key = "\"step\":";
@@ -71,6 +73,7 @@ class Identity : public Workplace {
     }
     EXPECT_EQ(during, kills) << "kills that met a running process";
     const std::int64_t reached = newest_step("killed");
+    EXPECT_GT(reached, 0) << "no run came to a checkpoint before it was killed";
     stoa_ok(train("killed", more));
     expect_same("straight", "killed");
     EXPECT_EQ(metrics("killed").size(), static_cast<std::size_t>(steps));
