@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the parsers of untrusted bytes under libFuzzer with address and undefined-behaviour sanitizers: safetensors and
 # manifests, files of torch.save, .idx, tokenizer.json, .tiktoken and tekken.json, vocab.txt, YAML, chat templates,
-# shell scripts and arguments of Megatron-LM, files of NeMo, tuning data, evaluation tasks.
+# shell scripts and arguments of Megatron-LM, files of NeMo, tuning data, evaluation tasks; of the data factory archives, pages, Wikipedia's dumps, Parquet files,
+# classifiers of fastText and ARPA files.
 #
 #   tests/slow/fuzz.sh [seconds per target] [target…]      default: 300 seconds, all targets
 #
@@ -11,7 +12,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-300}; shift || true
 targets=("$@")
-[ $# -gt 0 ] || targets=(safetensors torch_file idx tokenizer_json ranked_tokens vocab_txt yaml chat_template foreign nemo record task)
+[ $# -gt 0 ] || targets=(safetensors torch_file idx tokenizer_json ranked_tokens vocab_txt yaml chat_template foreign nemo record task
+  warc html wiki parquet fasttext arpa)
 command -v clang++ >/dev/null || { echo "clang++ is missing: apt install clang libclang-rt-dev" >&2; exit 1; }
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target "${targets[@]/#/fuzz_}" >&2

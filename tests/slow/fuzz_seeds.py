@@ -113,6 +113,21 @@ write("record", [json.dumps(r) for r in (
       ['"messages"', '"role"', '"content"', '"tool_calls"', '"function"', '"arguments"', '"weight"', '"conversations"', '"from"', '"value"',
        '"chosen"', '"rejected"', '"label"', '"type"', '"text"', "[", "]", "{", "}", "null", "\\ud83d", "<|im_end|>"])
 
+warc = (b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/\r\nWARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
+        b"Content-Type: application/http; msgtype=response\r\nContent-Length: 200\r\n\r\n")
+answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n5;x=1\r\n<p>a\n\r\n0\r\n\r\n"
+write("warc", [warc + answer, answer, answer.replace(b"Transfer-Encoding: chunked", b"Content-Encoding: deflate")],
+      ["WARC/1.1", "WARC-Type: revisit", "Content-Length: ", "Transfer-Encoding: chunked", "Content-Encoding: gzip", "Content-Encoding: br", "\r\n\r\n", "\r\n ", "ffffffffffffffff"])
+write("html", [json.loads(line)["html"] for line in (fixtures / "curate/justext.jsonl").read_text().splitlines()][:40],
+      ["<div>", "</div>", "<table>", "<tr>", "<td ", "<p", "<script>", "</script>", "<style>", "<!--", "-->", "<![CDATA[", "&amp;", "&#x", "&notin;", "class='nav'", "<title>", "<pre>", "<textarea>",
+       "<svg>", "<select>", "<template>", "charset=", "hidden"])
+write("wiki", [p.read_bytes() for p in sorted((fixtures / "curate/wiki").rglob("*")) if p.is_file() and p.stat().st_size < 16384],
+      ["{{", "}}", "{|", "|}", "[[", "]]", "<ref", "</ref>", "<nowiki>", "''", "==", "-{", "}-", "|-", "[[File:", "<page>", "</page>", "<ns>", "<text", "<!--"])
+write("parquet", [p.read_bytes() for p in sorted((fixtures / "parquet").glob("*.parquet")) if p.stat().st_size < 16384], ["PAR1"])
+write("fasttext", [p.read_bytes() for p in sorted((fixtures / "curate/fasttext").iterdir()) if p.suffix in (".bin", ".ftz") and p.stat().st_size < 16384], ["__label__", "</s>"])
+write("arpa", ["\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t-0.3\n-1\t</s>\n-0.5\tthe\t-0.2\n\n\\2-grams:\n-0.1\t<s> the\n\n\\end\\\n"],
+      ["\\data\\", "ngram 2=", "\\1-grams:", "\\2-grams:", "\\end\\", "<s>", "</s>", "<unk>", "-99", "nan", "inf", "1e999"])
+
 write("chat_template", json.loads((fixtures / "chat" / "templates.json").read_text())["templates"],
       ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "for ", " in ", "endfor", "if ", "elif ", "else", "endif", "set ",
        "endset", "macro ", "endmacro", "call", "filter ", "loop.index0", "loop.first", "loop.last", "namespace(", "messages",
