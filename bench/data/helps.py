@@ -4,7 +4,7 @@
   python bench/data/helps.py STOA [DOCUMENTS.jsonl] [--steps N] [--limit N] [--output RESULT.json]
 
 DOCUMENTS.jsonl holds texts (`tests/slow/curate_oracle.py --collect` makes such a file; without it, the documentation and manual pages of this machine, in all its
-languages, are collected). They are clean here: long enough, no two alike; a tenth is held out. Raw text is the rest as a crawl has it: menus and footers around
+languages, are collected). They count as clean once near-duplicates are gone, which would be in the training and in what is held out; a tenth is held out. Raw text is the rest as a crawl has it: menus and footers around
 documents, copies and near-copies, pages of noise (symbols, lists of words, lines that repeat). `stoa data run` cleans that; it is not told which is which.
 Losses are per token of one tokenizer, trained on the raw text. Needs Python alone.
 """
@@ -20,7 +20,7 @@ PIPELINE = """stages:
   - gopher_repetition
   - gopher_quality: {min_stop_words: 0, max_non_alpha_words_ratio: 0.6}
 deduplicate: [exact, minhash]
-cut: [{lines: {min_characters: 15}}]
+cut: [{lines: {min_characters: 15, copies: 5}}]
 """
 MODEL = ["tiny", "model.num_layers=3", "model.hidden_size=96", "model.num_attention_heads=4", "model.encoder_seq_length=128", "model.micro_batch_size=8",
          "model.global_batch_size=8", "model.optim.lr=2e-3", "model.optim.sched.warmup_steps=50", "trainer.val_check_interval=0"]
@@ -77,13 +77,18 @@ def main():
             documents = folder / "documents.jsonl"
             oracle = pathlib.Path(__file__).resolve().parent.parent.parent / "tests/slow/curate_oracle.py"
             subprocess.run(["python3", oracle, documents, "--collect"], check=True)
-        texts = list(dict.fromkeys(t for line in open(documents, encoding="utf-8") if 400 <= len(t := json.loads(line)["text"]) <= 6000))
-        random.Random(1).shuffle(texts)
-        texts = texts[:a.limit]
-        held_out, clean = texts[:len(texts) // 10], texts[len(texts) // 10:]
 
         def run(*words):
             return subprocess.run([stoa, *map(str, words)], check=True, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+        def kept(output):
+            return [json.loads(line)["text"] for part in sorted((folder / output / "kept").glob("*.jsonl")) for line in open(part, encoding="utf-8")]
+        texts = [t for line in open(documents, encoding="utf-8") if 400 <= len(t := json.loads(line)["text"]) <= 6000]
+        random.Random(1).shuffle(texts)
+        write(folder / "all.jsonl", texts[:3 * a.limit])
+        run("data", "dedup", "all.jsonl", "--method", "minhash", "--output", "unique")
+        texts = kept("unique")[:a.limit]
+        held_out, clean = texts[:len(texts) // 10], texts[len(texts) // 10:]
 
         raw = raw_of(clean, random.Random(2))
         write(folder / "raw.jsonl", raw)
