@@ -15,9 +15,10 @@ class LanguageFilterStage final : public Stage {
  public:
   explicit LanguageFilterStage(const LanguageFilter& options)
       : options_(options),
-        identifier_(options.model == "cld2"   ? make_cld2()
-                    : options.model == "stoa" ? make_cld2_with_classifier()
-                                              : make_fasttext_identifier(options.model)) {}
+        identifier_(options.model == "cld2" ? make_cld2(static_cast<std::size_t>(options.cld2_bytes))
+                    : options.model == "stoa"
+                        ? make_cld2_with_classifier(static_cast<std::size_t>(options.cld2_bytes))
+                        : make_fasttext_identifier(options.model)) {}
 
   // As datatrove: with a list, any language of it above the threshold keeps a document.
   void apply(Document& document, Features& features, Verdict& verdict) const override {
@@ -56,6 +57,11 @@ void declare(config::Section<LanguageFilter>& s) {
   s.field("threshold", &LanguageFilter::threshold)
       .range(0, 1)
       .help("Smallest score of the language; 0 drops nothing.");
+  s.field("cld2_bytes", &LanguageFilter::cld2_bytes)
+      .range(0, 1'000'000'000)
+      .help(
+          "With model cld2 or stoa: how much of a long text is judged, from its beginning, in bytes; 0: the "
+          "whole text. Models of fastText judge the whole text.");
   s.field("label_only", &LanguageFilter::label_only)
       .help("Write `language` and `language_score` into the document, and drop nothing.");
 }

@@ -12,9 +12,18 @@
 namespace stoa::curate {
 namespace {
 
+// Not more than `most` bytes of a text, without a part of a character; 0: all of it.
+std::string_view beginning(std::string_view text, std::size_t most) {
+  if (most == 0 || text.size() <= most) return text;
+  while (most > 0 && (text[most] & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 class Cld2 final : public LanguageIdentifier {
  public:
-  std::vector<std::pair<std::string, double>> identify(std::string_view text) const override {
+  explicit Cld2(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  std::vector<std::pair<std::string, double>> identify(std::string_view whole) const override {
+    const std::string_view text = beginning(whole, most_bytes_);
     CLD2::Language languages[3];
     int percents[3], text_bytes = 0;
     double scores[3];
@@ -30,6 +39,9 @@ class Cld2 final : public LanguageIdentifier {
         found.emplace_back(CLD2::LanguageCode(languages[i]), percents[i] / 100.0);
     return found;
   }
+
+ private:
+  const std::size_t most_bytes_;
 };
 
 class FastTextIdentifier final : public LanguageIdentifier {
@@ -52,26 +64,30 @@ class FastTextIdentifier final : public LanguageIdentifier {
 
 class Cld2WithClassifier final : public LanguageIdentifier {
  public:
+  explicit Cld2WithClassifier(std::size_t most_bytes) : most_bytes_(most_bytes), cld2_(most_bytes) {}
   std::vector<std::pair<std::string, double>> identify(std::string_view text) const override {
     auto found = cld2_.identify(text);
     if (!found.empty()) return found;
-    found = classifier_.identify(text);
+    found = classifier_.identify(beginning(text, most_bytes_));
     if (found.empty() || found.front().second < kLeastProbability) return {};
     return found;
   }
 
  private:
   static constexpr double kLeastProbability = 0.5;
+  const std::size_t most_bytes_;
   const Cld2 cld2_;
   const FastTextIdentifier classifier_{shipped_file("language/languages.ftz").string()};
 };
 
 }  // namespace
 
-std::unique_ptr<LanguageIdentifier> make_cld2_with_classifier() {
-  return std::make_unique<Cld2WithClassifier>();
+std::unique_ptr<LanguageIdentifier> make_cld2_with_classifier(std::size_t most_bytes) {
+  return std::make_unique<Cld2WithClassifier>(most_bytes);
 }
-std::unique_ptr<LanguageIdentifier> make_cld2() { return std::make_unique<Cld2>(); }
+std::unique_ptr<LanguageIdentifier> make_cld2(std::size_t most_bytes) {
+  return std::make_unique<Cld2>(most_bytes);
+}
 std::unique_ptr<LanguageIdentifier> make_fasttext_identifier(const std::string& path) {
   return std::make_unique<FastTextIdentifier>(path);
 }

@@ -28,5 +28,19 @@ TEST(Languages, TheClassifierNamesWhatCld2DoesNotKnow) {
   EXPECT_EQ(best(*both, ""), "");
 }
 
+TEST(Languages, OfLongTextsTheBeginningIsJudged) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "Das Boot liegt am Ufer, und über dem Fluß ist es noch früh. ";
+  const std::size_t german = text.size();
+  for (int i = 0; i < 100; ++i)
+    text += "The harbour was quiet in the morning, and the boats lay at the quay. ";
+  EXPECT_EQ(best(*make_cld2(), text), "en");
+  // Also where the limit lies within a character.
+  for (std::size_t bytes = german - 61; bytes < german; ++bytes) {
+    EXPECT_EQ(best(*make_cld2(bytes), text), "de");
+    EXPECT_EQ(best(*make_cld2_with_classifier(bytes), text), "de");
+  }
+}
+
 }  // namespace
 }  // namespace stoa::curate
