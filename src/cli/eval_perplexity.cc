@@ -70,7 +70,7 @@ std::string note_on(const eval::ModelPerplexity& measured, model::ModelKind kind
 eval::Divergence divergence(const PerplexityArguments& a, const data::TextFile& text, Context& context) {
   constexpr std::int64_t kLongest = 256;
   ModelArguments decoded = a.model;
-  decoded.weights.stored = false;
+  decoded.weights.form = infer::QuantisedWeights::kDecoded;
   decoded.dtype = "fp32";
   infer::OpenModel original = decoded.open(), model = a.model.open();
   const std::vector<std::int32_t> ids = calibration_tokens(original, text, a.divergence_tokens + 1);

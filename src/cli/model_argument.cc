@@ -14,10 +14,19 @@ void ModelArguments::add_to(CLI::App& command) {
 }
 
 void WeightArguments::add_to(CLI::App& command) {
-  command.add_flag(
-      "--stored-weights", stored,
-      "Do not decode the weights of a quantised GGUF file; multiply with them by inputs rounded to 8 bits, "
-      "as llama.cpp does. This takes less memory and time, and answers differ slightly");
+  form = infer::QuantisedWeights::kStored;
+  const auto flag = [&](const char* name, infer::QuantisedWeights chosen, const char* help) {
+    return command.add_flag_callback(
+        name, [this, chosen] { form = chosen; }, help);
+  };
+  CLI::Option* const stored =
+      flag("--stored-weights", infer::QuantisedWeights::kStored,
+           "Multiply with the weights of a quantised GGUF file as the file holds them, by inputs rounded to "
+           "15 bits (default, on the CPU)");
+  flag("--decoded-weights", infer::QuantisedWeights::kDecoded,
+       "Decode the weights of a quantised GGUF file to --dtype when they are read: this takes more memory "
+       "and, for most formats, more time")
+      ->excludes(stored);
 }
 
 void ComputeArguments::add_to(CLI::App& command) {
@@ -44,7 +53,7 @@ infer::OpenModel ModelArguments::open() const {
 
 infer::OpenModel ModelArguments::open(infer::MakeMachine make) const {
   return {model, type(), std::move(make), adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter),
-          weights.form()};
+          weights.form};
 }
 
 }  // namespace stoa::cli

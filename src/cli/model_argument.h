@@ -20,14 +20,12 @@ struct ComputeArguments {
   std::optional<DType> type() const;
 };
 
-// What becomes of the weights of quantised files; without the option they are decoded.
+// What becomes of the weights of quantised files. A command without these options decodes them; one with them
+// does so if asked to.
 struct WeightArguments {
-  bool stored = false;
+  infer::QuantisedWeights form = infer::QuantisedWeights::kDecoded;
 
   void add_to(CLI::App& command);
-  infer::QuantisedWeights form() const {
-    return stored ? infer::QuantisedWeights::kStored : infer::QuantisedWeights::kDecoded;
-  }
 };
 
 struct ModelArguments : ComputeArguments {

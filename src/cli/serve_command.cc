@@ -47,7 +47,7 @@ serve::ModelOptions model_options(const ServeArguments& a, const std::string& ar
   out.name = name.empty() ? last_word(path) : name;
   out.aliases = {path, fs::absolute(path).lexically_normal().string()};
   out.dtype = a.machine.type();
-  out.weights = a.weights.form();
+  out.weights = a.weights.form;
   if (a.max_context > 0) out.max_context = a.max_context;
   if (a.cache_gigabytes > 0) out.cache_gigabytes = a.cache_gigabytes;
   out.prompt_lookup = a.prompt_lookup;

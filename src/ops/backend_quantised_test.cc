@@ -80,6 +80,32 @@ TEST_P(BackendTest, QuantisedLinearOfATokenDoesNotDependOnOthers) {
   }
 }
 
+// One input is much larger than its neighbours, the other unit's are too small to be scaled.
+TEST_P(BackendTest, QuantisedLinearRoundsInputsToFifteenBits) {
+  if (backend().name() == "cuda") GTEST_SKIP();
+  for (const BlockType type : {BlockType::kQ8_0, BlockType::kQ4_1, BlockType::kQ5_0}) {
+    SCOPED_TRACE(quant::format_of(type).name);
+    Tensors t;
+    const quant::MatrixShape shape{64, 1, {{{type, 20}}}};
+    const TensorView w = quantised(t, shape), x = t.random(DType::kF32, {1, 64}),
+                     y = t.empty(DType::kF32, {1, 20});
+    x.as<float>()[3] = 1000;
+    for (int k = 32; k < 64; ++k) x.as<float>()[k] *= 1e-39F;
+    run_on(backend(), QuantisedLinear{x, w, shape, {}, y});
+    for (int n = 0; n < 20; ++n) {
+      float row[64];
+      quant::unpack_row(shape, static_cast<const std::byte*>(w.data), n, row);
+      double product = 0, magnitudes = 0;
+      for (int k = 0; k < 32; ++k) {
+        product += static_cast<double>(x.as<float>()[k]) * static_cast<double>(row[k]);
+        magnitudes += static_cast<double>(std::abs(row[k]));
+      }
+      // Half of a step for every weight, and what sums in fp32 lose.
+      EXPECT_NEAR(static_cast<double>(y.as<float>()[n]), product, 0.52 * magnitudes * 1000 / 16256) << n;
+    }
+  }
+}
+
 TEST_P(BackendTest, QuantisedLinearOfWhatIsNoNumberIsNone) {
   if (backend().name() == "cuda") GTEST_SKIP();
   Tensors t;

@@ -1,10 +1,10 @@
 // Linear layers whose matrix is in the numbers of a quantised file (quant/matrix_layout.h), for inference:
 // there is no backward pass.
 //
-// The input is rounded to 8 bits first: every 32 neighbours of a row have a scale, their largest magnitude /
-// 127, and codes that are rounded to the nearest, halves to even. Products of codes are exact integers; the
-// sums of the 32 (16 where these have a scale each) are scaled and added in fp32 in the order of the
-// columns: a row of y has the same bits whatever other rows there are.
+// The input is rounded to 15 bits first: 32 neighbours of a row have a scale and codes of two parts, coarse
+// and fine (ops/quantised_codes.h). Products of codes are exact integers; the sums of the 32 (16 where these
+// have a scale each) are scaled and added in fp32 in the order of the columns: a row of y has the same bits
+// whatever other rows there are.
 #pragma once
 
 #include "ops/access.h"

@@ -71,14 +71,17 @@ STOA_INLINE void encode_unit(const void* x, std::int64_t at, std::int8_t* codes,
   const std::uint32_t bits = largest_bits(most);
   float largest;
   std::memcpy(&largest, &bits, 4);
-  scale = largest / 127.0f;
-  const float inverse = bits == 0 ? 0.0f : 127.0f / largest;
+  scale = largest / (kCoarseCode * kFineCodes);
+  const float inverse = largest <= kLeastRounded ? 0.0f : kCoarseCode / largest;
   std::int32_t sums[2] = {};
 #pragma GCC unroll 8
   for (int i = 0; i < kVectors; ++i) {
-    const I q = nearest(v[i] * splat(inverse));
-    store_bytes(codes + i * kLanes, q);
-    sums[i * kLanes / 16] += lanes_sum(q);
+    const F exact = v[i] * splat(inverse);
+    const I coarse = nearest(exact),
+            fine = nearest((exact - __builtin_convertvector(coarse, F)) * splat(kFineCodes));
+    store_bytes(codes + i * kLanes, coarse);
+    store_bytes(codes + kUnit + i * kLanes, fine);
+    sums[i * kLanes / 16] += lanes_sum(whole_code(coarse, fine));
   }
   half_sums[0] = sums[0];
   half_sums[stride] = sums[1];
@@ -95,14 +98,14 @@ void encode(const EncodeJob& job) {
             const std::int64_t token = tile * height + t;
             for (std::int64_t u = 0; u < to.units; ++u) {
               const std::int64_t unit = tile * to.units + u, at = unit * height + t;
-              std::int8_t* codes = to.codes + at * kUnit;
+              std::int8_t* codes = to.codes + at * kTokenUnit;
               std::int32_t* half_sums = to.half_sums + 2 * unit * height + t;
               if (token < job.tokens) {
                 encode_unit<E>(job.x, token * job.stride + u * kUnit, codes, to.scales[at], half_sums, height,
                                to.scaled_sums[at]);
                 continue;
               }
-              std::memset(codes, 0, kUnit);
+              std::memset(codes, 0, kTokenUnit);
               to.scales[at] = to.scaled_sums[at] = 0;
               half_sums[0] = half_sums[height] = 0;
             }
@@ -166,7 +169,7 @@ void rows_of_group(const WeightsJob& job, const std::byte* group, int row, std::
   const TokenCodes& x = job.x;
   const std::int64_t height = x.height;
   const std::int64_t first = tile * x.units * height + token;
-  const std::int8_t* codes = x.codes + first * kUnit;
+  const std::int8_t* codes = x.codes + first * kTokenUnit;
   const float *scales = x.scales + first, *scaled_sums = x.scaled_sums + first;
   const std::int32_t* half_sums = x.half_sums + 2 * tile * x.units * height + token;
   F sums[kTokens] = {};
@@ -178,7 +181,8 @@ void rows_of_group(const WeightsJob& job, const std::byte* group, int row, std::
       reader.read(u, j, unit);
 #pragma GCC unroll 8
       for (int t = 0; t < kTokens; ++t) {
-        I products[kTraits.parts];
+        const std::int8_t* const token_codes = codes + t * kTokenUnit;
+        I coarse[kTraits.parts], fine[kTraits.parts];
 #pragma GCC unroll 2
         for (int part = 0; part < kTraits.parts; ++part) {
           std::int32_t code_sum = 0;
@@ -186,19 +190,22 @@ void rows_of_group(const WeightsJob& job, const std::byte* group, int row, std::
             code_sum = half_sums[part * height + t];
             if constexpr (kTraits.parts == 1) code_sum += half_sums[height + t];
           }
-          products[part] = I{} - kZero<kFormat> * code_sum;
+          coarse[part] = I{};
+          fine[part] = I{} - kZero<kFormat> * code_sum;
         }
 #pragma GCC unroll 8
-        for (int g = 0; g < kUnitWords; ++g)
-          products[g / kWords] =
-              add_products<kFormat>(products[g / kWords], unit.codes[g], codes + t * kUnit + 4 * g);
+        for (int g = 0; g < kUnitWords; ++g) {
+          I &c = coarse[g / kWords], &f = fine[g / kWords];
+          c = add_products<kFormat>(c, unit.codes[g], token_codes + 4 * g);
+          f = add_products<kFormat>(f, unit.codes[g], token_codes + kUnit + 4 * g);
+        }
 #pragma GCC unroll 2
         for (int part = 0; part < kTraits.parts; ++part)
-          sums[t] =
-              fma(__builtin_convertvector(products[part], F), unit.scales[part] * splat(scales[t]), sums[t]);
+          sums[t] = fma(__builtin_convertvector(whole_code(coarse[part], fine[part]), F),
+                        unit.scales[part] * splat(scales[t]), sums[t]);
         if constexpr (kTraits.minimum) sums[t] = fma(unit.minimum, splat(scaled_sums[t]), sums[t]);
       }
-      codes += height * kUnit;
+      codes += height * kTokenUnit;
       scales += height, scaled_sums += height;
       half_sums += 2 * height;
     }

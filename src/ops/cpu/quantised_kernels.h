@@ -12,11 +12,11 @@ namespace stoa::ops::cpu {
 
 enum class WeightFormat : std::uint8_t { kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
 
-// Tokens in codes of 8 bits (ops/quantised_linear.h). Tiles of `height` tokens, in each of them units of 32
-// columns, in each of these the tokens; tokens that do not exist are zero.
+// Tokens in codes (ops/quantised_linear.h). Tiles of `height` tokens, in each of them units of 32 columns, in
+// each of these the tokens; tokens that do not exist are zero.
 struct TokenCodes {
   std::int64_t height, units;
-  std::int8_t* codes;       // [tiles, units, height, 32]
+  std::int8_t* codes;       // coarse and fine: [tiles, units, height, 2, 32]
   float* scales;            // [tiles, units, height]
   std::int32_t* half_sums;  // of the codes of 16 columns: [tiles, units, 2, height]
   float* scaled_sums;       // of all 32, times the scale: [tiles, units, height]

@@ -60,7 +60,7 @@ TokenPlan plan_of(std::int64_t tokens, const quant::MatrixShape& shape, const Ma
   p.units = shape.columns / quant::kUnitColumns;
   p.count = ceil_div(tokens, p.height);
   const std::int64_t cells = p.count * p.units * p.height;
-  std::size_t at = whole_lines(cells * quant::kUnitColumns);
+  std::size_t at = whole_lines(cells * 2 * quant::kUnitColumns);
   const auto place = [&at](std::size_t& offset, std::int64_t bytes) {
     offset = at;
     at += whole_lines(bytes);

@@ -2,9 +2,9 @@
 // (tile_semantics.h).
 //
 // A group of 16 rows is unpacked once, into signed codes: eight rows of a tile are the words of 32 columns.
-// A tile of 16 tokens times that gives 16 x 16 integers, which are scaled and added as the vectors' kernel
-// adds them, while the next products are under way. Two groups and two tiles of tokens at a time: each is
-// loaded once for two products.
+// Tiles of the coarse and of the fine codes of 16 tokens times that give 16 x 16 integers, which are scaled
+// and added as the vectors' kernel adds them, while the next products are under way. Two groups and two tiles
+// of tokens at a time: each is loaded once for two products.
 #pragma once
 
 #include "ops/cpu/quantised_store.h"
@@ -95,25 +95,34 @@ class TileProducts {
  private:
   static constexpr FormatTraits kTraits = traits_of(kFormat);
 
+  // Sums of one unit, of which tile 2 g + t is as in run().
+  struct Products {
+    std::int32_t coarse[4][kProducts], fine[4][kProducts];
+  };
+
+  // The coarse codes, behind which the fine ones are.
   const std::int8_t* tokens(std::int64_t unit, int t) const {
-    return x_.codes + ((tile_ + t) * x_.units + unit) * kTileTokens * kUnit;
+    return x_.codes + ((tile_ + t) * x_.units + unit) * kTileTokens * kTokenUnit;
   }
   const std::int8_t* codes(std::int64_t unit, int g) const {
     return groups_[g].codes + unit * kGroup * kUnit;
   }
 
-  [[gnu::always_inline]] void multiply(std::int64_t unit, std::int32_t (&to)[4][kProducts]) {
-    tiles_.template load<4>(tokens(unit, 0), kUnit);
+  [[gnu::always_inline]] void multiply(std::int64_t unit, Products& to) {
     tiles_.template load<6>(codes(unit, 0), 64);
+    if constexpr (kGroups == 2) tiles_.template load<7>(codes(unit, 1), 64);
+    multiply_tokens(unit, 0, to.coarse);
+    multiply_tokens(unit, kUnit, to.fine);
+  }
+  // With the codes that begin `at` bytes into a token's.
+  [[gnu::always_inline]] void multiply_tokens(std::int64_t unit, int at, std::int32_t (&to)[4][kProducts]) {
+    tiles_.template load<4>(tokens(unit, 0) + at, kTokenUnit);
     multiply_one<0, 4, 6>();
     if constexpr (kTiles == 2) {
-      tiles_.template load<5>(tokens(unit, 1), kUnit);
+      tiles_.template load<5>(tokens(unit, 1) + at, kTokenUnit);
       multiply_one<1, 5, 6>();
     }
-    if constexpr (kGroups == 2) {
-      tiles_.template load<7>(codes(unit, 1), 64);
-      multiply_one<2, 4, 7>();
-    }
+    if constexpr (kGroups == 2) multiply_one<2, 4, 7>();
     if constexpr (kGroups == 2 && kTiles == 2) multiply_one<3, 5, 7>();
     tiles_.template store<0>(to[0], 64);
     if constexpr (kTiles == 2) tiles_.template store<1>(to[1], 64);
@@ -126,7 +135,7 @@ class TileProducts {
     tiles_.template multiply_add_bytes<kSums, kTokens, kCodes>();
   }
 
-  [[gnu::always_inline]] void add(std::int64_t unit, const std::int32_t (&from)[4][kProducts]) {
+  [[gnu::always_inline]] void add(std::int64_t unit, const Products& from) {
 #pragma GCC unroll 2
     for (int g = 0; g < kGroups; ++g) {
       const float* floats = groups_[g].floats + unit * 2 * kGroup;
@@ -138,10 +147,11 @@ class TileProducts {
         float* sums = sums_[2 * g + t];
 #pragma GCC unroll 16
         for (int i = 0; i < kTileTokens; ++i) {
-          I integers;
-          std::memcpy(&integers, from[2 * g + t] + i * kGroup, sizeof integers);
-          F sum =
-              fma(__builtin_convertvector(integers, F), scale * splat(scales[i]), load(sums + i * kGroup));
+          I coarse, fine;
+          std::memcpy(&coarse, from.coarse[2 * g + t] + i * kGroup, sizeof coarse);
+          std::memcpy(&fine, from.fine[2 * g + t] + i * kGroup, sizeof fine);
+          F sum = fma(__builtin_convertvector(whole_code(coarse, fine), F), scale * splat(scales[i]),
+                      load(sums + i * kGroup));
           if constexpr (kTraits.minimum) sum = fma(minimum, splat(scaled_sums[i]), sum);
           cpu::STOA_ISA::store(sums + i * kGroup, sum);
         }
@@ -153,7 +163,7 @@ class TileProducts {
   const UnpackedGroup* groups_;
   const std::int64_t tile_;
   Tiles& tiles_;
-  alignas(64) std::int32_t products_[2][4][kProducts];
+  alignas(64) Products products_[2];
   alignas(64) float sums_[4][kProducts];
 };
 

@@ -6,10 +6,12 @@
 
 #include "ops/cpu/quantised_kernels.h"
 #include "ops/cpu/simd.h"
+#include "ops/quantised_codes.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 
 constexpr int kGroup = 16, kUnitWords = 8, kUnit = 32;  // rows, words of a row and columns of a unit
+constexpr int kTokenUnit = 2 * kUnit;                   // bytes of a token: coarse codes, then fine ones
 
 struct FormatTraits {
   int low_bits, high_bits;
@@ -39,6 +41,9 @@ constexpr FormatTraits traits_of(WeightFormat format) {
       return {4, 2, 32, 8, 18, 2, false};
   }
 }
+
+// A code, or a sum of products, from those of its two parts.
+STOA_INLINE I whole_code(I coarse, I fine) { return coarse * kFineCodes + fine; }
 
 STOA_INLINE U load_words(const std::byte* p) {
   U x;

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/quantised_codes.h"
 #include "ops/reference/reference_backend.h"
 #include "ops/reference/values.h"
 
 namespace stoa::ops {
 namespace {
 
-// A row as codes of 8 bits and their scales stand for it.
+// A row as its codes and scales stand for it.
 void round_to_codes(double* x, std::int64_t count) {
   for (std::int64_t begin = 0; begin < count; begin += quant::kUnitColumns) {
     double* const unit = x + begin;
@@ -18,10 +19,13 @@ void round_to_codes(double* x, std::int64_t count) {
       const float magnitude = std::abs(static_cast<float>(unit[i]));
       largest = std::isnan(magnitude) ? magnitude : std::max(largest, magnitude);
     }
-    const float scale = largest / 127, inverse = largest == 0 ? 0 : 127 / largest;
-    for (int i = 0; i < quant::kUnitColumns; ++i)
-      unit[i] = static_cast<double>(scale) *
-                static_cast<double>(std::nearbyint(static_cast<float>(unit[i]) * inverse));
+    const float scale = largest / (kCoarseCode * kFineCodes),
+                inverse = largest <= kLeastRounded ? 0 : kCoarseCode / largest;
+    for (int i = 0; i < quant::kUnitColumns; ++i) {
+      const float exact = static_cast<float>(unit[i]) * inverse, coarse = std::nearbyint(exact),
+                  fine = std::nearbyint((exact - coarse) * kFineCodes);
+      unit[i] = static_cast<double>(scale) * static_cast<double>(kFineCodes * coarse + fine);
+    }
   }
 }
 
