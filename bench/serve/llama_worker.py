@@ -1,9 +1,10 @@
 """The part of bench/serve/decode.py that runs llama.cpp: reads lines of JSON, each a job, and answers with the seconds that it took.
 
-  python bench/serve/llama_worker.py FILE.gguf THREADS SEQUENCES CONTEXT
+  python bench/serve/llama_worker.py FILE.gguf THREADS SEQUENCES CONTEXT [--as-stored]
 
 A job: {"prompts": [[ids…], …], "answer": tokens}. The prompts are read in batches of 512 tokens, then every sequence gets its most likely token, one of
-each per pass, as llama-batched-bench does it; the end of text is not obeyed. Needs: pip install llama-cpp-python
+each per pass, as llama-batched-bench does it; the end of text is not obeyed. With --as-stored, weights are not arranged for the processor when they are read
+(use_extra_bufts). Needs: pip install llama-cpp-python
 """
 import json
 import sys
@@ -16,11 +17,13 @@ BATCH = 512
 
 
 def main():
-    path, threads, sequences, context = sys.argv[1], *map(int, sys.argv[2:])
+    path, threads, sequences, context = sys.argv[1], *map(int, sys.argv[2:5])
     quiet = llama.llama_log_callback(lambda *_: None)  # must outlive the library's use of it
     llama.llama_log_set(quiet, None)
     llama.llama_backend_init()
-    model = llama.llama_model_load_from_file(path.encode(), llama.llama_model_default_params())
+    reading = llama.llama_model_default_params()
+    reading.use_extra_bufts = "--as-stored" not in sys.argv
+    model = llama.llama_model_load_from_file(path.encode(), reading)
     options = llama.llama_context_default_params()
     options.n_ctx, options.n_seq_max = context * sequences, sequences
     options.n_batch = options.n_ubatch = BATCH
