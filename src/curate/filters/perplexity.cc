@@ -30,7 +30,7 @@ class PerplexityStage final : public Stage {
     // Beyond any limit where there is no word: nothing is known of such a text.
     const double perplexity =
         all.words == 0 ? 1e100 : std::pow(10, -all.log10 / static_cast<double>(all.words));
-    set_member("perplexity", fmt::format("{:.4f}", perplexity), document.metadata);
+    set_member("perplexity", fmt::format("{:.9g}", perplexity), document.metadata);
     if (verdict.above("perplexity", perplexity, options_.max_perplexity)) return;
     verdict.below("low_perplexity", perplexity, options_.min_perplexity);
   }

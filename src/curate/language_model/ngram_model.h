@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "data/byte_source.h"
@@ -22,8 +21,10 @@ class NgramModel {
   explicit NgramModel(const fs::path& path);
   NgramModel(data::ByteSource& source, const std::string& name);
 
-  int order() const { return static_cast<int>(orders_.size()); }
-  std::size_t size(int order) const { return orders_[static_cast<std::size_t>(order - 1)].used; }
+  int order() const { return 1 + static_cast<int>(longer_.size()); }
+  std::size_t size(int order) const {
+    return order == 1 ? unigrams_.size() : longer_[static_cast<std::size_t>(order - 2)].used();
+  }
 
   struct Score {
     double log10 = 0;          // of the probability of the words and of the sentence's end
@@ -36,33 +37,46 @@ class NgramModel {
   std::vector<double> logarithms(const std::vector<std::string_view>& words) const;
 
  private:
-  struct Entry {
-    std::uint64_t key = 0;  // 0: free
+  struct Values {
     float log10 = 0, back_off = 0;
   };
-  // Open addressing; keys are hashes of word ids, the last word first.
-  struct Table {
-    std::vector<Entry> entries;
-    std::size_t used = 0;
-    const Entry* find(std::uint64_t key) const;
-    bool insert(const Entry& entry);  // false: the key was there
-  };
-  // The words before, the last one first, as far as the model knows them together.
-  struct State {
-    int words = 0;
-    std::array<std::uint32_t, kHighestOrder> ids{};
-    std::array<float, kHighestOrder> back_offs{};  // of the last word, the last two, …
+  // Hashes and what belongs to them, with open addressing.
+  template <class Value>
+  class Table {
+   public:
+    const Value* find(std::uint64_t key) const;
+    bool insert(std::uint64_t key, const Value& value);  // false: the key was there
+    // The memory where find() and insert() will look.
+    void prefetch(std::uint64_t key) const {
+      if (!places_.empty()) __builtin_prefetch(&places_[key & (places_.size() - 1)]);
+    }
+    std::size_t used() const { return used_; }
+    void expect(std::uint64_t entries) { expected_ = entries; }
+
+   private:
+    struct Place {
+      std::uint64_t key = 0;  // 0: free
+      Value value{};
+    };
+    void grow();
+
+    std::vector<Place> places_;
+    std::size_t used_ = 0;
+    std::uint64_t expected_ = 0;
   };
 
   void read(data::ByteSource& source, const std::string& name);
-  double advance(std::uint32_t word, State& state) const;
+  template <class Next>  // next(line): false at the end of the file
+  void read_ngrams(std::size_t order, std::uint64_t count, const Next& next, std::string_view& line,
+                   std::int64_t& number);
   template <class Visit>  // visit(id, log10)
   void each_word(const std::vector<std::string_view>& words, Visit&& visit) const;
   static std::uint64_t extend(std::uint64_t key, std::uint32_t word);
 
-  std::unordered_map<std::string, std::uint32_t> ids_;
+  Table<std::uint32_t> ids_;           // of words, by their hashes
+  std::vector<Values> unigrams_;       // by id
+  std::vector<Table<Values>> longer_;  // bigrams, trigrams …, by hashes of their ids, the last word first
   std::uint32_t begin_ = 0, end_ = 0, unknown_ = 0;
-  std::vector<Table> orders_;
 };
 
 }  // namespace stoa::curate
