@@ -29,7 +29,7 @@ import yaml
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
 import check_gguf
 
-CHATS, ASKED = 200, 40
+CHATS, ASKED = 200, 20
 
 
 def chats_of(corpus):
