@@ -76,7 +76,11 @@ void add_plan_inference_command(CLI::App& plan, Context& context) {
   command->add_option("--batch", r.batches, "Batch sizes")->delimiter(',')->check(CLI::Range(1, 1 << 20));
   command->add_option("--tp", r.tensor, "Tensor-parallel sizes")->delimiter(',')->check(CLI::Range(1, 1024));
   command->add_option("--pp", r.pipeline, "Pipeline sizes")->delimiter(',')->check(CLI::Range(1, 1024));
-  command->add_option("--dtype", a->types, "Type of weights and cache: bf16, fp16, fp32, fp8, int8 (weights)")
+  command
+      ->add_option("--dtype", a->types,
+                   "Type of weights and cache: bf16, fp16, fp32, fp8; of weights: int8, and those of GGUF "
+                   "files: q8_0, "
+                   "q6_k, q5_k, q5_1, q5_0, q4_k, q4_1, q4_0")
       ->delimiter(',');
   command->add_option("--max-latency", a->most_latency_ms, "Milliseconds per answer")
       ->check(between(1e-6, 1e12));

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "plan/csv.h"
 #include "plan/workload.h"
+#include "quant/block_format.h"
 
 namespace stoa::plan {
 namespace {
@@ -108,16 +109,45 @@ std::string row(const InferenceAnswer& a) {
 }  // namespace
 
 std::span<const config::EnumName<InferenceType>> enum_names(InferenceType) {
-  static constexpr std::array<config::EnumName<InferenceType>, 5> kNames{{{"bf16", InferenceType::kBf16},
-                                                                          {"fp16", InferenceType::kFp16},
-                                                                          {"fp32", InferenceType::kFp32},
-                                                                          {"fp8", InferenceType::kFp8},
-                                                                          {"int8", InferenceType::kInt8}}};
+  static constexpr std::array<config::EnumName<InferenceType>, 13> kNames{{{"bf16", InferenceType::kBf16},
+                                                                           {"fp16", InferenceType::kFp16},
+                                                                           {"fp32", InferenceType::kFp32},
+                                                                           {"fp8", InferenceType::kFp8},
+                                                                           {"int8", InferenceType::kInt8},
+                                                                           {"q8_0", InferenceType::kQ8_0},
+                                                                           {"q6_k", InferenceType::kQ6_K},
+                                                                           {"q5_k", InferenceType::kQ5_K},
+                                                                           {"q5_1", InferenceType::kQ5_1},
+                                                                           {"q5_0", InferenceType::kQ5_0},
+                                                                           {"q4_k", InferenceType::kQ4_K},
+                                                                           {"q4_1", InferenceType::kQ4_1},
+                                                                           {"q4_0", InferenceType::kQ4_0}}};
   return kNames;
 }
 
 double bytes_of(InferenceType type) {
+  using quant::BlockType;
+  const auto of_block = [](BlockType block) {
+    const quant::BlockFormat& format = quant::format_of(block);
+    return static_cast<double>(format.bytes) / static_cast<double>(format.numbers);
+  };
   switch (type) {
+    case InferenceType::kQ8_0:
+      return of_block(BlockType::kQ8_0);
+    case InferenceType::kQ6_K:
+      return of_block(BlockType::kQ6_K);
+    case InferenceType::kQ5_K:
+      return of_block(BlockType::kQ5_K);
+    case InferenceType::kQ5_1:
+      return of_block(BlockType::kQ5_1);
+    case InferenceType::kQ5_0:
+      return of_block(BlockType::kQ5_0);
+    case InferenceType::kQ4_K:
+      return of_block(BlockType::kQ4_K);
+    case InferenceType::kQ4_1:
+      return of_block(BlockType::kQ4_1);
+    case InferenceType::kQ4_0:
+      return of_block(BlockType::kQ4_0);
     case InferenceType::kFp32:
       return 4;
     case InferenceType::kBf16:

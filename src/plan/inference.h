@@ -26,8 +26,22 @@ struct InferenceConstants {
   double sampled_bytes = 300;    // moved per logit: sorting and drawing
 };
 
-// Bytes of a weight and of a key or value.
-enum class InferenceType { kFp32, kBf16, kFp16, kFp8, kInt8 };
+// Bytes of a weight and of a key or value. Those of GGUF files (quant/block_format.h) count their scales.
+enum class InferenceType {
+  kFp32,
+  kBf16,
+  kFp16,
+  kFp8,
+  kInt8,
+  kQ8_0,
+  kQ6_K,
+  kQ5_K,
+  kQ5_1,
+  kQ5_0,
+  kQ4_K,
+  kQ4_1,
+  kQ4_0
+};
 std::span<const config::EnumName<InferenceType>> enum_names(InferenceType);
 double bytes_of(InferenceType type);
 

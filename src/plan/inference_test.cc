@@ -96,6 +96,17 @@ TEST(Inference, WeightsThatDoNotFitSaySo) {
   EXPECT_NEAR(a.cache_bytes, 2.0 * 96 * 12288 * 2 * 80, 1);
 }
 
+TEST(Inference, CountsTheScalesOfQuantisedFiles) {
+  const auto bytes = [](InferenceType type) {
+    return predict_inference(decoder_of(24, 4096, 32), 60, 20, {1, 1, 1, type}, dgx_a100(), 80e9)
+        .weight_bytes;
+  };
+  const double weights = bytes(InferenceType::kBf16) / 2;
+  EXPECT_DOUBLE_EQ(bytes(InferenceType::kQ8_0), weights * 34 / 32);
+  EXPECT_DOUBLE_EQ(bytes(InferenceType::kQ4_K), weights * 144 / 256);
+  EXPECT_DOUBLE_EQ(bytes(InferenceType::kQ6_K), weights * 210 / 256);
+}
+
 TEST(Inference, RefusesDegreesThatDoNotDivide) {
   EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 60, 20, {3, 1, 1}, dgx_a100(), 80e9), ConfigError);
   EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 60, 20, {1, 25, 1}, dgx_a100(), 80e9),
