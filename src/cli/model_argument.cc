@@ -23,9 +23,10 @@ void WeightArguments::add_to(CLI::App& command) {
       flag("--stored-weights", infer::QuantisedWeights::kStored,
            "Multiply with the weights of a quantised GGUF file as the file holds them, by inputs rounded to "
            "15 bits (default, on the CPU)");
-  flag("--decoded-weights", infer::QuantisedWeights::kDecoded,
-       "Decode the weights of a quantised GGUF file to --dtype when they are read: this takes more memory "
-       "and, for most formats, more time")
+  flag(
+      "--decoded-weights", infer::QuantisedWeights::kDecoded,
+      "Decode the weights of a quantised GGUF file to --dtype when they are read: this takes more memory and "
+      "more time for one text at a time, but less for many at once and for long prompts")
       ->excludes(stored);
 }
 
