@@ -93,7 +93,7 @@ bool BlockReader::open_next() {
 bool BlockReader::fill(std::size_t target) {
   while (!at_end_ && rest_.size() < target) {
     require<DataError>(
-        rest_.size() <= kLongestDocument,
+        options_.longest_document > 0 || rest_.size() <= kLongestDocument,
         "'{}' line {}: a document of more than {} bytes; split it (plain text: by paragraph or line)",
         inputs_[opened_ - 1].path.string(), line_, kLongestDocument);
     rest_.reserve(std::max(target, kBlockBytes));
@@ -114,6 +114,39 @@ void BlockReader::finish(Block& block, std::size_t cut, std::int64_t lines) {
   rest_.assign(block.text.view().substr(cut));
   block.text.set_size(cut);
   block.text.pad();
+}
+
+// Whether the document that begins there, and has no end yet, is.
+bool BlockReader::is_too_long(std::size_t begin) const {
+  return options_.longest_document > 0 && rest_.size() - begin > options_.longest_document;
+}
+
+// `end`: what a document ends with; empty: the file's end.
+void BlockReader::hand_out_beginning(Block& block, std::size_t begin, std::string_view end) {
+  const std::size_t size = options_.longest_document + 1;
+  const auto forget = [&](std::size_t bytes) {
+    const std::string_view gone = rest_.view().substr(0, bytes);
+    line_ += std::count(gone.begin(), gone.end(), '\n');
+    rest_.assign(rest_.view().substr(bytes));
+  };
+  forget(begin);
+  block.input = &inputs_[opened_ - 1];
+  block.first_line = line_;
+  block.text.assign(rest_.view().substr(0, size));
+  block.text.pad();
+  block.documents.assign(1, {0, size});
+  for (bool more = true;;) {
+    const std::size_t found = end.empty() ? std::string_view::npos : rest_.view().find(end);
+    if (found != std::string_view::npos) {
+      forget(found + end.size());
+      break;
+    }
+    // What may be the beginning of its end stays.
+    forget(more ? rest_.size() - std::min(rest_.size(), end.size()) : rest_.size());
+    if (!more) break;
+    more = fill(rest_.size() + kBlockBytes);
+  }
+  block.position = position_ + source_->position();
 }
 
 bool BlockReader::next(Block& block) {
@@ -145,6 +178,10 @@ bool BlockReader::salvage(Block& block) {
 bool BlockReader::next_json(Block& block) {
   std::size_t cut = 0, searched = 0;
   while (cut == 0) {
+    if (is_too_long(0)) {  // what is there has no end of a line
+      hand_out_beginning(block, 0, "\n");
+      return true;
+    }
     const bool more = fill(std::max(kBlockBytes, rest_.size() + kBlockBytes / 2));
     if (!more) {
       cut = rest_.size();
@@ -167,6 +204,9 @@ bool BlockReader::next_json(Block& block) {
 
 bool BlockReader::next_whole(Block& block) {
   while (fill(rest_.size() + std::max(kBlockBytes, rest_.size()))) {
+    if (!is_too_long(0)) continue;
+    hand_out_beginning(block, 0, {});
+    return true;
   }
   const std::size_t size = rest_.size();
   if (size == 0) return false;
@@ -188,6 +228,11 @@ bool BlockReader::next_cut(Block& block) {
     begin = end;
     lines_at_begin = lines;
   };
+  // Whether the line whose end is missing begins another document.
+  const auto begins_another = [&] {
+    return at > begin && at - begin >= options_.text_min_bytes &&
+           (options_.text_split == TextSplit::kLine || after_blank) && !blank(rest_.view().substr(at));
+  };
   for (bool more = true; more;) {
     more = fill(std::max(kBlockBytes, rest_.size() + kBlockBytes / 2));
     for (;;) {
@@ -200,17 +245,20 @@ bool BlockReader::next_cut(Block& block) {
       at = newline + 1;
       ++lines;
     }
-    if (more && begin >= kBlockBytes / 2 && !block.documents.empty()) {
+    if (is_too_long(begin) && begins_another()) close(at);
+    const bool too_long = is_too_long(begin);
+    if (too_long && block.documents.empty()) {
+      hand_out_beginning(block, begin, options_.text_split == TextSplit::kLine ? "\n" : "\n\n");
+      return true;
+    }
+    if ((too_long || (more && begin >= kBlockBytes / 2)) && !block.documents.empty()) {
       auto documents = std::move(block.documents);
       finish(block, begin, lines_at_begin);
       block.documents = std::move(documents);
       return true;
     }
   }
-  const bool last_blank = blank(rest_.view().substr(at));  // the last line has no newline
-  if (!last_blank && at > begin && at - begin >= options_.text_min_bytes &&
-      (options_.text_split == TextSplit::kLine || after_blank))
-    close(at);
+  if (begins_another()) close(at);
   close(rest_.size());
   if (block.documents.empty()) return false;
   auto documents = std::move(block.documents);

@@ -30,7 +30,10 @@ struct ReadOptions {
   std::optional<TextForm> form;  // unset: by the file's extension
   TextSplit text_split = TextSplit::kFile;
   std::size_t text_min_bytes = 0;  // paragraphs or lines are joined until a document has this many bytes
-  TextEncoding encoding = {};      // JSON is split into lines as UTF-8
+  // Only this many bytes and one more of a longer document are handed out, as a block of its own; the rest
+  // is read and forgotten. 0: a document of more than kLongestDocument is an error.
+  std::size_t longest_document = 0;
+  TextEncoding encoding = {};  // JSON is split into lines as UTF-8
 };
 
 struct TextInput {
@@ -90,6 +93,8 @@ class BlockReader {
   bool open_next();
   bool fill(std::size_t target);  // reads until `rest_` has `target` bytes; false at the end of the file
   void finish(Block& block, std::size_t cut, std::int64_t lines);
+  bool is_too_long(std::size_t begin) const;
+  void hand_out_beginning(Block& block, std::size_t begin, std::string_view end);
   bool next_json(Block& block);
   bool next_whole(Block& block);
   bool next_cut(Block& block);

@@ -37,12 +37,19 @@ void declare(config::Section<InputOptions>& s) {
   s.field("wiki_namespaces", &InputOptions::wiki_namespaces)
       .not_empty()
       .help("Exports of MediaWiki: numbers of the namespaces whose pages are documents (0: articles).");
+  s.field("document_bytes", &InputOptions::document_bytes)
+      .range(0, 1e9)
+      .unit("bytes")
+      .help(
+          "Longest document as it is read (a line of JSON, a page with its tags, a file); a longer one goes "
+          "to quarantine, with its beginning. 0: any, up to 1 GiB.");
 }
 
 namespace {
 
 data::ReadOptions read_options(const InputOptions& options, const fs::path& path) {
   data::ReadOptions read;
+  read.longest_document = static_cast<std::size_t>(options.document_bytes);
   if (is_page(path) || options.source_code) {  // says itself how it is encoded, or each file has its own way
     read.encoding.name = "bytes";
     return read;
@@ -339,6 +346,8 @@ bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& 
   const std::string_view piece = block.text.view().substr(begin, end - begin);
   document.url.clear();
   unusable.clear();
+  require<DataError>(document_bytes_ == 0 || piece.size() <= document_bytes_,
+                     "a document of more than {} bytes (input.document_bytes)", document_bytes_);
   if (from.is_archive) {
     read_record(piece, document, unusable);
   } else if (block.input->form == data::TextForm::kJsonLines) {

@@ -30,6 +30,7 @@ struct InputOptions {
   std::string stop_words;
   bool source_code = false;
   std::vector<std::int64_t> wiki_namespaces = {0};
+  std::int64_t document_bytes = 64'000'000;
 };
 void declare(config::Section<InputOptions>& s);
 
@@ -101,11 +102,12 @@ class DocumentParser {
   explicit DocumentParser(const InputOptions& options)
       : source_code_(options.source_code),
         wiki_namespaces_(options.wiki_namespaces),
+        document_bytes_(static_cast<std::size_t>(options.document_bytes)),
         json_(options.text_key, options.id_key),
         main_text_(options.main_text, options.stop_words) {}
   // Document `index` of the block; false where there is none (a blank line). `unusable`: why it has no text
   // that stages could judge ("no_page", "http_status", "redirect", "namespace", "no_main_text"); empty: it
-  // has. DataError: a line that is no document, a page that is corrupt.
+  // has. DataError: a line that is no document, a page that is corrupt, more bytes than a document may have.
   bool parse(const InputBlock& block, std::size_t index, Document& document, std::string& unusable);
 
  private:
@@ -118,6 +120,7 @@ class DocumentParser {
 
   const bool source_code_;
   const std::vector<std::int64_t> wiki_namespaces_;
+  const std::size_t document_bytes_;
   LicenceFinder licence_of_;
   JsonDocuments json_;
   const MainTextExtractor main_text_;

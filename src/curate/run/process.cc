@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "curate/io/json_document.h"
 #include "curate/run/document_watch.h"
@@ -12,6 +14,8 @@
 namespace stoa::curate {
 
 namespace {
+
+constexpr std::size_t kMostQuarantined = 1'000'000;  // bytes of a document that its line in quarantine shows
 
 // The text with U+FFFD for bytes that are not UTF-8.
 std::string utf8_or_marks(std::string_view text) {
@@ -86,7 +90,7 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     const auto [begin, end] = block.block.documents[index];
     Document raw;  // as it was read: its line may be no JSON
     raw.id = fmt::format("{}:{}", block.block.input->path.filename().string(), outcome.number + 1);
-    raw.text = utf8_or_marks(block.block.text.view().substr(begin, end - begin));
+    raw.text = utf8_or_marks(block.block.text.view().substr(begin, std::min(end - begin, kMostQuarantined)));
     outcome.read_bytes = outcome.bytes = static_cast<std::int64_t>(raw.text.size());
     append_json_line(raw, outcome.reason, out.lines);
   };

@@ -287,6 +287,50 @@ TEST(LeaseOfWork, OneHasItUntilItEndsOrGrowsOld) {
   EXPECT_TRUE(left.empty()) << left.front();
 }
 
+// Longer than the blocks in which files are read, and shorter: its beginning goes to quarantine, and its
+// neighbours stay.
+TEST_F(Run, DocumentsThatAreTooLongGoToQuarantine) {
+  const std::string good = "a line of a good many words, that is to say with enough";
+  fs::remove_all(folder_ / "in");
+  fs::create_directories(folder_ / "in");
+  for (const std::size_t bytes : {1'100, 400'000, 1'300'000}) {
+    const std::string words = std::string(bytes - 4, 'x') + " é";
+    const auto json = [](const std::string& text) { return R"({"text":")" + text + "\"}\n"; };
+    const std::string three = good + "\n" + words + "\n" + good + "\n";
+    const std::pair<std::string, std::string> inputs[] = {
+        {"a.jsonl", json(good) + json(words) + json(good)},
+        {"a.txt", three},
+        {"b.txt", good + "\n\n" + three + "\n" + good + "\n"}};
+    for (const auto& [name, content] : inputs) {
+      write_text(folder_ / "in" / name, content);
+      write_text(folder_ / "pipeline.yaml",
+                 fmt::format("input: {{document_bytes: 1000, text_split: {}}}\nstages:\n  - gopher_quality: "
+                             "{{min_doc_words: 6, min_stop_words: 1}}\n",
+                             name == "b.txt" ? "paragraph" : "line"));
+      fs::remove_all(folder_ / "out");
+      const Flow flow = run("out", 2).flow;
+      EXPECT_EQ(flow.kept.documents, 2) << name << " " << bytes;
+      EXPECT_EQ(flow.quarantined.documents, 1) << name << " " << bytes;
+      const std::string quarantine = files("out").at("quarantine/00000.jsonl");
+      EXPECT_THAT(quarantine, HasSubstr("a document of more than 1000 bytes (input.document_bytes)"));
+      EXPECT_LT(quarantine.size(), 1'000'300U);
+      fs::remove(folder_ / "in" / name);
+    }
+    // Files that are one document each.
+    write_text(folder_ / "in/a.md", words);
+    write_text(folder_ / "in/b.md", good);
+    write_text(folder_ / "pipeline.yaml",
+               "input: {document_bytes: 1000}\nstages:\n  - gopher_quality: {min_doc_words: 6, "
+               "min_stop_words: 1}\n");
+    fs::remove_all(folder_ / "out");
+    const Flow flow = run("out", 1).flow;
+    EXPECT_EQ(flow.kept.documents, 1);
+    EXPECT_EQ(flow.quarantined.documents, 1);
+    fs::remove(folder_ / "in/a.md");
+    fs::remove(folder_ / "in/b.md");
+  }
+}
+
 // A document that was written down goes to quarantine, and the process that fails on one writes it down.
 TEST_F(Run, DocumentsThatEndTheProgramGoToQuarantine) {
   fs::create_directories(folder_ / "bad/journal");
