@@ -4,6 +4,7 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/attention_sink.h"
+#include "ops/divergence.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/expert_bias.h"
@@ -34,6 +35,7 @@ namespace stoa::ops {
   use(LatentHeadsBackward) use(ShortConvForward) use(ShortConvBackward) use(GatedDeltaForward) \
   use(GatedDeltaBackward) use(ActivationForward) use(ActivationBackward) use(EmbeddingForward) \
   use(EmbeddingBackward) use(CrossEntropy) use(CrossEntropyPart) use(CrossEntropyMerge) use(SumLosses) \
+  use(DivergencePart) use(DivergenceSums) use(DivergenceMerge) \
   use(Cast) use(ResidualAdd) use(DropoutBackward) use(AddTo) use(Combine) use(CopyRows) use(FillZero) \
   use(ScaleMatrix) use(ScaleMatrixBackward) use(RowDots) use(InverseRoot) use(RouterForward) \
   use(CountAssignments) use(PlaceChoices) use(LimitExperts) use(RouterBackward) use(GroupByExpert) \

@@ -122,6 +122,9 @@ class CudaBackend final : public Backend {
   // refused.cc: what no kernel computes yet. A dry run asks for the workspace, so a model is refused before
   // it has memory.
   void execute(const AttentionSink& op, Resources resources) override;
+  void execute(const DivergencePart& op, Resources resources) override;
+  void execute(const DivergenceSums& op, Resources resources) override;
+  void execute(const DivergenceMerge& op, Resources resources) override;
   void execute(const AttentionSinkBackward& op, Resources resources) override;
   void execute(const ExpertBias& op, Resources resources) override;
   void execute(const ExpertBiasBackward& op, Resources resources) override;
@@ -135,6 +138,7 @@ class CudaBackend final : public Backend {
   std::size_t workspace_bytes(const RowDots& op) const override;
   std::size_t workspace_bytes(const InverseRoot& op) const override;
   std::size_t workspace_bytes(const AttentionSink& op) const override;
+  std::size_t workspace_bytes(const DivergencePart& op) const override;
   std::size_t workspace_bytes(const AttentionSinkBackward& op) const override;
   std::size_t workspace_bytes(const ExpertBias& op) const override;
   std::size_t workspace_bytes(const ExpertBiasBackward& op) const override;

@@ -14,6 +14,7 @@ std::size_t refuse_clamped(const Op& op) {
 }
 
 constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)",
+                     *kDistillation = "distillation (model.distill)",
                      *kMagnitudes = "factors and magnitudes of adapters (IA3, DoRA)",
                      *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)",
                      *kQuantised = "products with quantised weights";
@@ -22,6 +23,9 @@ constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases o
 
 void CudaBackend::execute(const AttentionSink&, Resources) { refuse(kSinks); }
 void CudaBackend::execute(const AttentionSinkBackward&, Resources) { refuse(kSinks); }
+void CudaBackend::execute(const DivergencePart&, Resources) { refuse(kDistillation); }
+void CudaBackend::execute(const DivergenceSums&, Resources) { refuse(kDistillation); }
+void CudaBackend::execute(const DivergenceMerge&, Resources) { refuse(kDistillation); }
 void CudaBackend::execute(const ExpertBias&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackward&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackwardWeights&, Resources) { refuse(kBiases); }
@@ -41,6 +45,7 @@ std::size_t CudaBackend::workspace_bytes(const ScaleMatrix&) const { refuse(kMag
 std::size_t CudaBackend::workspace_bytes(const ScaleMatrixBackward&) const { refuse(kMagnitudes); }
 std::size_t CudaBackend::workspace_bytes(const RowDots&) const { refuse(kMagnitudes); }
 std::size_t CudaBackend::workspace_bytes(const InverseRoot&) const { refuse(kMagnitudes); }
+std::size_t CudaBackend::workspace_bytes(const DivergencePart&) const { refuse(kDistillation); }
 std::size_t CudaBackend::workspace_bytes(const AttentionSink&) const { refuse(kSinks); }
 std::size_t CudaBackend::workspace_bytes(const AttentionSinkBackward&) const { refuse(kSinks); }
 std::size_t CudaBackend::workspace_bytes(const ExpertBias&) const { refuse(kBiases); }

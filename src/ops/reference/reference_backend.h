@@ -48,6 +48,9 @@ class ReferenceBackend : public Backend {
   void execute(const CrossEntropy& op, Resources resources) override;
   void execute(const CrossEntropyPart& op, Resources resources) override;
   void execute(const CrossEntropyMerge& op, Resources resources) override;
+  void execute(const DivergencePart& op, Resources resources) override;
+  void execute(const DivergenceSums& op, Resources resources) override;
+  void execute(const DivergenceMerge& op, Resources resources) override;
   void execute(const SumLosses& op, Resources resources) override;
   void execute(const Cast& op, Resources resources) override;
   void execute(const ResidualAdd& op, Resources resources) override;

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/divergence_kernels.h"
+#include "ops/cpu/operands.h"
+#include "ops/step_state.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+// Token t of an operation with the parts of all ranks.
+template <class Op>
+DivergenceRow row_of(const Op& op, std::int64_t t) {
+  const std::int64_t ranks = op.parts.shape[0], tokens = op.parts.shape[1];
+  const auto lse = [&](int first) {
+    const auto part = [&](std::int64_t rank) {
+      return op.parts.template as<float>() + (rank * tokens + t) * 4 + first;
+    };
+    float top = part(0)[0], sum = 0;
+    for (std::int64_t r = 1; r < ranks; ++r) top = std::max(top, part(r)[0]);
+    for (std::int64_t r = 0; r < ranks; ++r) sum += part(r)[1] * std::exp(part(r)[0] - top);
+    return top + std::log(sum);
+  };
+  DivergenceRow row;
+  row.type = element_of(op.logits.dtype);
+  row.student = op.logits.slice(t, 1).data;
+  row.teacher = op.teacher.slice(t, 1).data;
+  row.n = op.columns;
+  row.kind = op.divergence.kind;
+  row.inverse_temperature = static_cast<float>(1 / op.divergence.temperature);
+  row.mixture = static_cast<float>(op.divergence.mixture);
+  row.student_lse = lse(0);
+  row.teacher_lse = lse(2);
+  return row;
+}
+
+}  // namespace
+
+void CpuBackend::execute(const DivergencePart& op, Resources resources) {
+  if (op.logits.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  const DivergenceKernels& kernels = STOA_KERNELS(isa_, divergence_kernels);
+  const Element type = element_of(op.logits.dtype);
+  const auto scale = static_cast<float>(1 / op.temperature);
+  pool_.run(op.logits.rows(), [&](std::int64_t t, int) {
+    float* part = op.part.as<float>() + 4 * t;
+    kernels.exponentials(type, op.logits.slice(t, 1).data, op.columns, scale, &part[0], &part[1]);
+    kernels.exponentials(type, op.teacher.slice(t, 1).data, op.columns, scale, &part[2], &part[3]);
+  });
+}
+
+void CpuBackend::execute(const DivergenceSums& op, Resources resources) {
+  if (op.logits.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  const DivergenceKernels& kernels = STOA_KERNELS(isa_, divergence_kernels);
+  pool_.run(op.logits.rows(), [&](std::int64_t t, int) {
+    float* sums = op.sums.as<float>() + 2 * t;
+    kernels.sums(row_of(op, t), &sums[0], &sums[1]);
+  });
+}
+
+void CpuBackend::execute(const DivergenceMerge& op, Resources resources) {
+  if (op.logits.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  const DivergenceKernels& kernels = STOA_KERNELS(isa_, divergence_kernels);
+  const std::int64_t ranks = op.parts.shape[0], tokens = op.parts.shape[1];
+  const double seed = op.state.as<double>()[static_cast<int>(StepSlot::kLossSeed)];
+  const double temperature = op.divergence.temperature, b = op.divergence.mixture;
+  pool_.run(tokens, [&](std::int64_t t, int) {
+    double of_teacher = 0, of_student = 0;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      const float* sums = op.sums.as<float>() + (r * tokens + t) * 2;
+      of_teacher += static_cast<double>(sums[0]), of_student += static_cast<double>(sums[1]);
+    }
+    const double distance = op.divergence.kind == DivergenceKind::kForward ? of_teacher
+                            : op.divergence.kind == DivergenceKind::kReverse
+                                ? of_student
+                                : b * of_teacher + (1 - b) * of_student;
+    op.losses.as<float>()[t] = static_cast<float>(temperature * temperature * distance);
+    const double weight = static_cast<double>(op.loss_mask.as<float>()[t]) * seed * temperature;
+    DivergenceRow row = row_of(op, t);
+    if (weight == 0) row.n = 0;
+    kernels.gradient(row, static_cast<float>(weight), static_cast<float>(of_student),
+                     op.gradient.slice(t, 1).data, op.gradient.shape[1]);
+  });
+}
+
+}  // namespace stoa::ops::cpu
