@@ -46,6 +46,11 @@ std::vector<std::string> command_of(const FinetuneArguments& a) {
   option("--method", a.choice.method);
   option("--objective", a.choice.objective);
   if (a.choice.skip_bad_records) command.emplace_back("--skip-bad-records");
+  option("--teacher", a.choice.teacher);
+  option("--kl", a.choice.divergence);
+  if (a.choice.temperature) option("--temperature", fmt::format("{}", *a.choice.temperature));
+  if (a.choice.cross_entropy_weight)
+    option("--cross-entropy-weight", fmt::format("{}", *a.choice.cross_entropy_weight));
   option("--output", a.job.config.output);
   a.job.append_options(command);
   return command;
@@ -167,6 +172,23 @@ void add_finetune_command(CLI::App& app, Context& context) {
        "Models that score texts: reward, of preference pairs; regression, of texts with their scores")
       ->capture_default_str()
       ->check(CLI::IsMember(objectives));
+  CLI::Option* const teacher = c->add_option(
+      "--teacher", a->choice.teacher,
+      "Distillation: trains by the predictions of this model, of the same vocabulary, for the answers; "
+      "further keys: model.distill.*");
+  c->add_option("--kl", a->choice.divergence,
+                "How predictions are compared with the teacher's: forward (default), reverse, or jsd, their "
+                "mixture")
+      ->check(CLI::IsMember({"forward", "reverse", "jsd"}))
+      ->needs(teacher);
+  c->add_option("--temperature", a->choice.temperature,
+                "Divides the logits of both before they are compared (default: 1)")
+      ->check(between(1e-3, 1e3))
+      ->needs(teacher);
+  c->add_option("--cross-entropy-weight", a->choice.cross_entropy_weight,
+                "Weight of the cross entropy of the answers, added to the comparison (default: 0)")
+      ->check(between(0, 1e6))
+      ->needs(teacher);
   c->add_option("--template", a->choice.chat_template,
                 "Chat template: chatml, llama3, gemma, phi3, mistral, zephyr, alpaca, a Jinja file, or none "
                 "(default: the model's own)");

@@ -60,6 +60,9 @@ void add_score_head(const model::ModelConfig& c, const std::string& objective,
   if (c.final_logit_softcapping) out.emplace_back("model.final_logit_softcapping=null");
 }
 
+// Of --kl.
+std::string divergence_key(const std::string& name) { return name == "jsd" ? name : name + "_kl"; }
+
 TuningFiles::Bad bad_records(const FinetuneChoice& choice) {
   return choice.skip_bad_records ? TuningFiles::Bad::kSkipped : TuningFiles::Bad::kRefused;
 }
@@ -190,6 +193,13 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
     out.push_back("model.objective.name=" + choice.objective);
     for (const char* part : {"hidden", "attention", "embedding"})
       out.push_back(fmt::format("model.{}_dropout=0", part));
+  }
+  if (!choice.teacher.empty()) {
+    out.push_back("model.distill.teacher=" + nlohmann::json(choice.teacher).dump());
+    if (!choice.divergence.empty()) out.push_back("model.distill.loss=" + divergence_key(choice.divergence));
+    if (choice.temperature) out.push_back(fmt::format("model.distill.temperature={}", *choice.temperature));
+    if (choice.cross_entropy_weight)
+      out.push_back(fmt::format("model.distill.cross_entropy_weight={}", *choice.cross_entropy_weight));
   }
   if (choice.skip_bad_records) out.emplace_back("model.data.skip_bad_records=true");
   if (!choice.validation.empty())

@@ -19,6 +19,9 @@ struct FinetuneChoice {
   double epochs = 3;
   std::optional<std::int64_t> length;
   bool skip_bad_records = false;
+  // Distillation: of model.distill, where given.
+  std::string teacher, divergence;
+  std::optional<double> temperature, cross_entropy_weight;
 };
 
 // Changes of the configuration of a model, a directory or a .gguf file; with an adapter of it, which is

@@ -24,6 +24,7 @@ config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks) {
   const auto declare_data = [](config::Section<data::DataConfig>& t) { data::declare(t); };
   const auto declare_chats = [](config::Section<tune::ChatDataConfig>& t) { tune::declare(t); };
   const auto declare_objective = [](config::Section<tune::ObjectiveConfig>& t) { tune::declare(t); };
+  const auto declare_distill = [](config::Section<tune::DistillConfig>& t) { tune::declare(t); };
   const auto declare_layout = [](config::Section<train::LayoutConfig>& t) { train::declare(t); };
   const auto declare_sharding = [](config::Section<train::ShardingConfig>& t) { train::declare(t); };
   s.field("name", &C::name).help("Name of the run, for display.");
@@ -41,6 +42,7 @@ config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks) {
             "Training data. `model.data: PREFIX` is short for `model.data.data_prefix: PREFIX`.");
   s.section("model.data", &C::chats, declare_chats);
   s.section("model.objective", &C::objective, declare_objective, "What tuning minimises (model.data.chat).");
+  s.section("model.distill", &C::distill, declare_distill, "Training by the predictions of a teacher.");
   s.section("model.optim", &C::optim, optim::declare, "Optimizer and schedules.");
   s.section("model", &C::layout, declare_layout);
   s.section("model.optim", &C::sharding, declare_sharding);

@@ -332,8 +332,14 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
   }
   if (outputs.stream) ops::run(pass.ops, ops::Cast{.x = x, .y = outputs.stream});
   if (outputs.losses) head_->evaluate(pass, x, outputs.losses);
+  if (outputs.normed) head_->normed_rows(pass, x, outputs.normed);
   if (!outputs.rows.empty()) head_->logits(pass, x, outputs.rows, outputs.logits);
   if (!outputs.pairs.empty()) head_->sentence_logits(pass, x, outputs.pairs, outputs.follows);
+}
+
+void Chunk::project(nn::Pass& pass, TensorView normed, TensorView logits) const {
+  pass.constants = bound_;
+  head_->project(pass, normed, logits);
 }
 
 Chunk whole_chunk(const ModelSpec& spec) {

@@ -82,6 +82,7 @@ class Chunk {
   struct Outputs {
     TensorView stream;                    // chunk without head: this rank's rows [T, hidden]
     TensorView losses;                    // [T] accumulation type; needs labels and loss_mask
+    TensorView normed;                    // [T, hidden] compute type: Head::normed_rows
     std::span<const std::int32_t> rows;   // tokens whose logits are needed, ascending
     TensorView logits;                    // [rows, padded vocabulary], compute or accumulation type
     std::span<const std::int32_t> pairs;  // first tokens of pairs of sentences that are to be judged
@@ -90,6 +91,8 @@ class Chunk {
   // Evaluation and generation: saves no activations; the number of tokens is that of the batch. pass.training
   // must be false.
   void infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const;
+  // Needs a head: makes this rank's logits of some rows of Outputs::normed.
+  void project(nn::Pass& pass, TensorView normed, TensorView logits) const;
 
  private:
   TensorView stream(const nn::Pass& pass, std::int64_t tokens) const;

@@ -27,6 +27,14 @@ class Head {
   // the vocabulary have no meaning. ConfigError where the vocabulary is split.
   virtual void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows,
                       TensorView logits) const = 0;
+  // The two halves of logits(), for heads that predict tokens: normed rows [T, hidden] of x, whole on every
+  // rank, and logits [rows, this rank's columns] of some of them.
+  virtual void normed_rows(Pass&, TensorView, TensorView) const {
+    fail<InternalError>("this head predicts no tokens");
+  }
+  virtual void project(Pass&, TensorView, TensorView) const {
+    fail<InternalError>("this head predicts no tokens");
+  }
   // Logits [rows.size(), 2] of whether the second sentence of a row follows the first, of the rows' first
   // tokens, in ascending order: for heads that judge sentences.
   virtual void sentence_logits(Pass&, TensorView, std::span<const std::int32_t>, TensorView) const {

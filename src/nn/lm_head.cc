@@ -92,6 +92,15 @@ void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
              ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
 }
 
+void LmHead::normed_rows(Pass& pass, TensorView x, TensorView rows) const {
+  if (!options_.place.splits_stream()) return normalise(pass, x, rows, {});
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView own = pass.ops.scratch.allocate(options_.precision.compute, x.shape);
+  normalise(pass, x, own, {});
+  ops::run(pass.ops,
+           ops::CopyRows{.x = gather_rows(pass, options_.place, own).wait(), .index = {}, .y = rows});
+}
+
 void LmHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const {
   require<ConfigError>(!options_.place.split(),
                        "text is sampled on one rank: tensor_model_parallel_size is {}, expected 1",

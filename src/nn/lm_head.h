@@ -23,6 +23,10 @@ class LmHead final : public Head {
   void train(Pass& pass, TensorView x) const override;
   void evaluate(Pass& pass, TensorView x, TensorView losses) const override;
   void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const override;
+  void normed_rows(Pass& pass, TensorView x, TensorView rows) const override;
+  void project(Pass& pass, TensorView rows, TensorView logits) const override {
+    output_.project(pass, rows, logits);
+  }
 
  private:
   void normalise(Pass& pass, TensorView x, TensorView y, TensorView stats) const;

@@ -4,6 +4,8 @@
 
 #include "nn/tensor_columns.h"
 #include "ops/activation.h"
+#include "ops/divergence.h"
+#include "ops/elementwise.h"
 #include "ops/fp8.h"
 #include "ops/loss.h"
 #include "ops/muon.h"
@@ -198,6 +200,57 @@ void OutputLayer::loss(Pass& pass, TensorView logits, const Targets& targets, st
                                             .z_weight = z_weight});
 }
 
+void OutputLayer::distil(Pass& pass, TensorView logits, TensorView teacher, const Targets& targets,
+                         std::int64_t begin) const {
+  const auto& o = options_;
+  const DistillationLoss& how = pass.batch.teacher->loss();
+  const std::int64_t count = logits.rows();
+  const TensorView mask = targets.mask.slice(begin, count), out = targets.losses.slice(begin, count);
+  pass.batch.teacher->logits(pass, pass.batch.teacher_rows.slice(begin, count), teacher);
+  Scratch& scratch = pass.ops.scratch;
+  Scratch::Frame frame(scratch);
+  const TensorView parts = scratch.allocate(out.dtype, {o.place.size, count, 4}),
+                   sums = scratch.allocate(out.dtype, {o.place.size, count, 2});
+  const auto from_all = [&](TensorView of_ranks, const auto& compute) {
+    const TensorView own = of_ranks.slice(o.place.rank, 1).reshape({count, of_ranks.shape[2]});
+    compute(own);
+    if (o.place.split())
+      pass.parallel.along(parallel::Axis::kTensor).all_gather(own, of_ranks, pass.ops.stream)->wait();
+  };
+  from_all(parts, [&](TensorView own) {
+    ops::run(pass.ops, ops::DivergencePart{.logits = logits,
+                                           .teacher = teacher,
+                                           .columns = part_.ids.count,
+                                           .temperature = how.divergence.temperature,
+                                           .part = own});
+  });
+  from_all(sums, [&](TensorView own) {
+    ops::run(pass.ops, ops::DivergenceSums{.logits = logits,
+                                           .teacher = teacher,
+                                           .parts = parts,
+                                           .columns = part_.ids.count,
+                                           .divergence = how.divergence,
+                                           .sums = own});
+  });
+  const bool both = how.cross_entropy_weight > 0;
+  ops::run(pass.ops, ops::DivergenceMerge{.logits = logits,
+                                          .teacher = teacher,
+                                          .parts = parts,
+                                          .sums = sums,
+                                          .loss_mask = mask,
+                                          .columns = part_.ids.count,
+                                          .divergence = how.divergence,
+                                          .state = pass.state,
+                                          .gradient = both ? teacher : logits,
+                                          .losses = out});
+  if (!both) return;
+  const TensorView losses = scratch.allocate(out.dtype, {count});
+  loss(pass, logits, {targets.labels.slice(begin, count), mask, losses}, 0, true);
+  const double weight = how.cross_entropy_weight;
+  ops::run(pass.ops, ops::Combine{.a = weight, .b = 1, .x = losses, .y = out});
+  ops::run(pass.ops, ops::Combine{.a = 1, .b = weight, .x = teacher, .y = logits});
+}
+
 void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool probe) const {
   const auto& o = options_;
   const DType compute = o.precision.compute;
@@ -210,6 +263,8 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t rows = x.rows(), step = piece(rows, compute);
   const TensorView block = pass.ops.scratch.allocate(compute, {step, part_.rows});
+  const TensorView teacher =
+      pass.batch.teacher ? pass.ops.scratch.allocate(compute, {step, part_.rows}) : TensorView();
   // Logits before the cap, by the cap: its slope is that of tanh there.
   const TensorView uncapped =
       o.softcap > 0 ? pass.ops.scratch.allocate(compute, {step, part_.rows}) : TensorView();
@@ -221,7 +276,10 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
     project_uncapped(pass, h, raw, begin);
     if (uncapped) cap(pass, raw, logits);
     if (probe && pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
-    loss(pass, logits, targets, begin, true);
+    if (teacher)
+      distil(pass, logits, teacher.slice(0, count), targets, begin);
+    else
+      loss(pass, logits, targets, begin, true);
     if (uncapped)
       ops::run(pass.ops,
                ops::ActivationBackward{

@@ -52,6 +52,11 @@ class OutputLayer {
   // when `train`.
   void loss(Pass& pass, TensorView logits, const Targets& targets, std::int64_t begin, bool train) const;
 
+  // The same of a distillation: by a loss that compares with the teacher's logits, which are written to
+  // `teacher`, memory of the shape of `logits`, and overwritten.
+  void distil(Pass& pass, TensorView logits, TensorView teacher, const Targets& targets,
+              std::int64_t begin) const;
+
   // Columns of logits on this rank.
   std::int64_t columns() const { return part_.rows; }
   // Most rows of a piece: kLogitsBytes of logits, but at least 64 rows.

@@ -36,6 +36,14 @@ std::int64_t fewest_microbatches(const run::Layout& layout, std::int64_t microba
   return std::min<std::int64_t>(microbatches, 2 * std::max(layout.pipeline_ranks(), layout.microbatch_group));
 }
 
+// The rows of a step's tokens that the teacher keeps for the head.
+std::size_t teacher_bytes(const run::TrainingOptions& o) {
+  const std::int64_t tokens =
+      o.microbatches * o.micro_batch * o.length / o.layout.grid.degree(Axis::kContext);
+  return aligned_bytes(static_cast<std::size_t>(tokens * o.teacher->model.config.hidden_size) *
+                       size_of(o.precision.compute));
+}
+
 bool splits(const schedule::Holdings& holdings) {
   return std::any_of(holdings.stashes.begin(), holdings.stashes.end(), [](int n) { return n > 0; });
 }
@@ -75,7 +83,8 @@ MemoryModel::MemoryModel(infer::Machine& meta, run::TrainingOptions base)
            config.fp8.covers(layer, config.num_layers) == config.fp8.covers(0, config.num_layers);
   };
   first_trained_ = model::first_trained_layer(base_.model);
-  uniform_ = config.freeze.empty() && !config.peft.active();
+  // The stages of a teacher may be uneven where those of the model are even.
+  uniform_ = config.freeze.empty() && !config.peft.active() && !base_.teacher;
   for (std::int64_t layer = 1; layer < config.num_layers; ++layer) uniform_ = uniform_ && like_first(layer);
 }
 
@@ -175,6 +184,7 @@ void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys
   of(stores.categories, MemoryCategory::kOffloaded) = 0;
   of(stores.categories, MemoryCategory::kStash) = 0;
   of(stores.categories, MemoryCategory::kBatch) = 0;
+  of(stores.categories, MemoryCategory::kTeacher) = 0;
   of(stores.categories, MemoryCategory::kScalars) -= slots.losses;
   of(stores.categories, MemoryCategory::kCommunication) -= buffers(held, own) * slots.boundary;
   stores_.emplace(keys.stores, stores);
@@ -186,7 +196,7 @@ std::shared_ptr<const MemoryModel::HoldingsOfStages> MemoryModel::holdings(const
   run::TrainingOptions enough;  // all that most_held() looks at
   enough.model = o.model;
   enough.layout = o.layout;
-  enough.evaluation = o.evaluation;
+  enough.evaluation = o.evaluation || o.teacher;  // the teacher's passes are like it
   enough.microbatches = enough_microbatches(o.layout, o.microbatches);
   const run::Layout& l = o.layout;
   const int trained_from =
@@ -252,6 +262,8 @@ RankBytes MemoryModel::rank(const run::TrainingOptions& o, const std::vector<run
   of(bytes.categories, MemoryCategory::kCommunication) += buffers(held, own) * s.boundary;
   of(bytes.categories, MemoryCategory::kBatch) += static_cast<std::size_t>(held.batches) * s.batch;
   of(bytes.categories, MemoryCategory::kScalars) += s.losses;
+  if (o.teacher && placed.back().rank == stage)
+    of(bytes.categories, MemoryCategory::kTeacher) += teacher_bytes(o);
   of(bytes.categories, MemoryCategory::kScratch) += scratch->second;
   bytes.total = device_bytes(bytes.categories);
   bytes.offloaded = of(bytes.categories, MemoryCategory::kOffloaded);

@@ -191,6 +191,31 @@ TEST(MemoryModel, EqualsWiredRanksWithFrozenParameters) {
 }
 
 // Layers in 8 bits have temporaries and histories of their own.
+// A teacher's weights, and what it says of all tokens of a step, in stages that are not those of the model.
+TEST(MemoryModel, EqualsWiredRanksWithATeacher) {
+  Counting counting;
+  for (const bool evaluation : {true, false}) {
+    run::TrainingOptions base = small_options();
+    base.evaluation = evaluation;
+    model::ModelConfig teacher = base.model.config;
+    teacher.num_layers = 14;
+    teacher.hidden_size = 96;
+    teacher.position_embedding_type = model::PositionEmbedding::kRope;
+    teacher.share_embeddings_and_output_weights = false;
+    base.teacher = run::TeacherOptions{model::resolve_model(teacher), {{}, 0.5}};
+    MemoryModel model(counting.machine, base);
+    for (const int zero : {0, 1, 3})
+      for (MemoryPoint point :
+           {point_of({1, 1, 1, 1, 1}, "1f1b", 0, 3), point_of({2, 1, 1, 2, 2}, "1f1b", 0, 9),
+            point_of({1, 1, 1, 1, 3}, "1f1b", 0, 1), point_of({1, 2, 1, 2, 2}, "interleaved", 3, 8),
+            point_of({2, 1, 1, 1, 2}, "zb-v", 2, 9), point_of({1, 1, 1, 1, 2}, "gpipe", 0, 5)}) {
+        point.layout.zero_stage = zero;
+        point.layout.sequence_parallel = point.layout.grid.degree(grid::Axis::kTensor) > 1;
+        expect_equal(model, counting.machine, point);
+      }
+  }
+}
+
 TEST(MemoryModel, EqualsWiredRanksOfEightBits) {
   Counting counting;
   run::TrainingOptions base = small_options();

@@ -192,7 +192,8 @@ void Executor::infer(const Action& action, const nn::BatchView& batch) {
   const int m = action.microbatch;
   model::Chunk::Outputs outputs;
   outputs.stream = own.chunk().rows_of(batch, destination(action, Inbox::kInput));
-  if (is_last(action.chunk)) outputs.losses = losses_.slice(0, batch.tokens.rows());
+  if (is_last(action.chunk) && losses_) outputs.losses = losses_.slice(0, batch.tokens.rows());
+  if (is_last(action.chunk) && answers_.normed) outputs.normed = answers_.normed(m);
   if (is_last(action.chunk) && answers_.memory) {
     outputs.rows = batch.masked.asked;
     outputs.logits = answers_.memory.slice(0, static_cast<std::int64_t>(outputs.rows.size()));

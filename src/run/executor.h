@@ -52,8 +52,11 @@ class Executor {
     std::function<void(int microbatch, TensorView logits)> take;  // none: a dry run
     // Receives the losses of the head's tokens, likewise; none: not requested.
     std::function<void(int microbatch, TensorView losses)> take_losses = {};
+    // Where the head's normed rows go (model::Chunk::Outputs); none: not requested.
+    std::function<TensorView(int microbatch)> normed = {};
   };
-  // Forward passes only; losses of the head's tokens go to `losses`, and their sum to the state.
+  // Forward passes only; losses of the head's tokens go to `losses`, if that is given, and their sum to the
+  // state.
   void evaluate(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage, TensorView losses,
                 Answers answers);
 

@@ -57,7 +57,7 @@ std::int64_t evaluation_round(const Layout& layout) {
 
 // A full round needs at least the memory of a shorter one (schedule/holdings_test.cc).
 std::optional<schedule::Schedule> evaluation_of(const TrainingOptions& o) {
-  if (!o.evaluation) return std::nullopt;
+  if (!o.evaluation && !o.teacher) return std::nullopt;
   return evaluation_schedule(o.layout, evaluation_round(o.layout));
 }
 
@@ -182,6 +182,12 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
                           options_.layout.context_place(parallel_.rank()), masked_options(options_),
                           options_.model.config.source_length());
   outbox_ = std::make_unique<Outbox>(arena_, chunks_.front()->boundary(), holdings_.sends);
+  if (options_.teacher)
+    teacher_ = std::make_unique<TeacherRank>(
+        arena_, *options_.teacher,
+        TeacherRank::Place{options_.layout, parallel_, options_.precision, local_tokens(options_),
+                           options_.length, options_.microbatches},
+        *ring_, evaluation_schedule(options_.layout, evaluation_round(options_.layout)));
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
   if (options_.evaluation) {
     evaluation_state_ =
@@ -220,6 +226,7 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
       ops::OpContext{*machine.backend, *machine.stream, *scratch_, nullptr, machine.device.get()});
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     constants[c].fill(machine_, arena_, *chunks_[c], options_.length);
+  if (teacher_) teacher_->fill_constants(machine);
   // If ranks of one process have a GPU each, a driver that allocates memory on one GPU may wait for work on
   // all of them, which may wait for the allocating rank: so none communicates before all have allocated.
   parallel_.along(parallel::Group::kWorld).barrier();
@@ -319,7 +326,10 @@ std::size_t TrainingRank::measure_scratch(std::string* fullest) {
   ops_->observer = &watch;
   optimizer_->reset(*ops_);
   if (amax_) amax_->reset(*ops_);
-  const StageMicrobatch stage = [&](int, int place) -> const nn::BatchView& { return batches_[place].dry(); };
+  const StageMicrobatch stage = [&](int, int place) -> const nn::BatchView& {
+    return taught(batches_[place].dry(), 0, place);
+  };
+  if (teacher_) ask_teacher(1, stage);
   run_step(of_first_microbatch(step_actions(options_.microbatches)), 1, 1, stage, nullptr);
   if (options_.evaluation)
     executor(arena_.view(evaluation_state_), 0, nullptr)
@@ -356,6 +366,10 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
   require<InternalError>(batch.rows % options_.micro_batch == 0, "{} rows in microbatches of {}", batch.rows,
                          options_.micro_batch);
   const std::int64_t ranks = options_.layout.data_ranks(), own = options_.layout.data_rank(parallel_.rank());
+  if (teacher_)
+    ask_teacher(batch.rows / options_.micro_batch, [&](int microbatch, int place) -> const nn::BatchView& {
+      return batches_[place].stage(batch, microbatch * options_.micro_batch, 0, *machine_.stream);
+    });
   Recording recording(*machine_.stream, trace == nullptr && dump == nullptr);
   // batch.valid_tokens counts the global batch, batch.rows this rank's rows.
   const auto tokens = static_cast<double>(batch.valid_tokens),
@@ -364,8 +378,9 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
       step_actions(batch.rows / options_.micro_batch), tokens, samples,
       [&](int microbatch, int place) -> const nn::BatchView& {
         const std::int64_t global = (microbatch * ranks + own) * options_.micro_batch;
-        return batches_[place].stage(batch, microbatch * options_.micro_batch, first_sample + global,
-                                     *machine_.stream, tokens / samples);
+        return taught(batches_[place].stage(batch, microbatch * options_.micro_batch, first_sample + global,
+                                            *machine_.stream, tokens / samples),
+                      microbatch, place);
       },
       trace, dump);
   recording.end();
@@ -373,6 +388,29 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
   const StepScalars scalars = read_scalars();
   dump->end(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens],
             scalars[ops::StepSlot::kLearningRate]);
+}
+
+const nn::BatchView& TrainingRank::taught(const nn::BatchView& batch, int microbatch, int place) {
+  if (teacher_) batches_[place].teach(teacher_.get(), teacher_->rows(microbatch));
+  return batch;
+}
+
+void TrainingRank::ask_teacher(std::int64_t microbatches, const StageMicrobatch& stage) {
+  const std::int64_t round = evaluation_round(options_.layout);
+  const bool dry = machine_.device->kind() == DeviceKind::kMeta;
+  Executor walk({*ops_, parallel_, teacher_->placement(), teacher_->chunks(), teacher_->outbox(),
+                 holdings_.batches, teacher_->parameters(), *gradients_, *optimizer_, TensorView()});
+  for (std::int64_t first = 0; first < microbatches; first += round) {
+    const auto& all = evaluation_actions(std::min(round, microbatches - first));
+    Executor::Answers answers;
+    answers.normed = [&, first](int microbatch) { return teacher_->rows(first + microbatch); };
+    walk.evaluate(
+        dry ? of_first_microbatch(all) : all,
+        [&, first](int microbatch, int place) -> const nn::BatchView& {
+          return stage(static_cast<int>(first) + microbatch, place);
+        },
+        {}, std::move(answers));
+  }
 }
 
 const std::vector<schedule::Action>& TrainingRank::step_actions(std::int64_t microbatches) {

@@ -18,6 +18,7 @@
 #include "run/device_batch.h"
 #include "run/executor.h"
 #include "run/layout.h"
+#include "run/teacher_rank.h"
 #include "schedule/action.h"
 
 namespace stoa::run {
@@ -36,9 +37,10 @@ struct TrainingOptions {
   ops::WeightDecaySchedule weight_decay;
   ops::LossScale loss_scale;
   double initial_loss_scale = 1;
-  bool evaluation = true;           // declare memory for validation
-  std::int64_t sample_context = 0;  // cache tokens for a text that is drawn or scored; 0: none
-  std::int64_t sample_texts = 1;    // so many at once; more than one only in host memory
+  bool evaluation = true;                      // declare memory for validation
+  std::int64_t sample_context = 0;             // cache tokens for a text that is drawn or scored; 0: none
+  std::int64_t sample_texts = 1;               // so many at once; more than one only in host memory
+  std::optional<TeacherOptions> teacher = {};  // of a distillation: the loss of training compares with it
   // Device bytes that a rank may use; none: all that the device has.
   std::optional<std::size_t> memory_limit = {};
 };
@@ -97,6 +99,10 @@ class TrainingRank {
   LossSum evaluate(const data::Batch& batch, double sentence_weight = 0, const AnswerSink& answers = {},
                    const LossSink& losses = {});
 
+  // The weights of options.teacher, before the first step. Collective.
+  void load_teacher(const infer::ModelFiles& files) { teacher_->load(machine_, files); }
+  TeacherRank* teacher() { return teacher_.get(); }  // null without options.teacher
+
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
 
@@ -129,6 +135,10 @@ class TrainingRank {
   const std::vector<schedule::Action>& evaluation_actions(std::int64_t microbatches);
   void run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
                 const StageMicrobatch& stage, TraceRecorder* trace, StepDump* dump = nullptr);
+  // The teacher's forward passes over the rows of a step. `stage`: as for the step.
+  void ask_teacher(std::int64_t microbatches, const StageMicrobatch& stage);
+  // The batch of a step's microbatch with what the teacher says of it.
+  const nn::BatchView& taught(const nn::BatchView& batch, int microbatch, int place);
   int stage() const { return parallel_.coordinate(parallel::Axis::kPipeline); }
   void add_over_ranks(TensorView value);
   TensorView evaluation_losses();   // on ranks with the head
@@ -150,6 +160,7 @@ class TrainingRank {
   std::vector<LocalChunk> local_;     // memory of chunks_
   std::vector<DeviceBatch> batches_;  // microbatches in flight
   std::unique_ptr<Outbox> outbox_;
+  std::unique_ptr<TeacherRank> teacher_;  // of a distillation
   Arena::Id state_, evaluation_state_, losses_, answers_, scratch_memory_;
   std::unique_ptr<infer::PagedModel> passes_;
   std::unique_ptr<Scratch> scratch_;

@@ -26,6 +26,8 @@ std::string_view name_of(MemoryCategory category) {
       return "key-value cache";
     case MemoryCategory::kScalars:
       return "scalars";
+    case MemoryCategory::kTeacher:
+      return "teacher";
     case MemoryCategory::kOffloaded:
       return "offloaded activations";
     case MemoryCategory::kCount:

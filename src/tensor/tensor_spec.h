@@ -22,6 +22,7 @@ enum class MemoryCategory : std::uint8_t {
   kCommunication,  // communication buffers
   kKvCache,        // keys and values of generation
   kScalars,        // loss, norm, rates
+  kTeacher,        // what the teacher of a distillation says of a step's tokens; its weights are kWeights
   kOffloaded,      // saved activations that are in host memory between forward and backward
   kCount
 };

@@ -12,6 +12,7 @@
 #include "train/config.h"
 #include "train/layout_config.h"
 #include "tune/config.h"
+#include "tune/distill_config.h"
 #include "tune/objective.h"
 
 namespace stoa::train {
@@ -29,6 +30,7 @@ struct RunConfig {
   data::DataConfig data;                         // model.data
   tune::ChatDataConfig chats;                    // model.data
   tune::ObjectiveConfig objective;               // model.objective
+  tune::DistillConfig distill;                   // model.distill
   optim::OptimConfig optim;                      // model.optim
   LayoutConfig layout;                           // model.tensor_model_parallel_size and similar
   ShardingConfig sharding;                       // model.optim: how optimizer state is sharded

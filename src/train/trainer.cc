@@ -8,6 +8,7 @@
 #include "run/gemm_rate.h"
 #include "run/over_ranks.h"
 #include "run/replicas.h"
+#include "train/teacher_plan.h"
 
 namespace stoa::train {
 
@@ -85,6 +86,7 @@ bool Trainer::set_up() {
                                               scratch);
   beginning_ = begin_run(parts_, *rank_);
   done_ = beginning_.done;
+  if (config_.distill.active()) load_teacher(parts_, *rank_);
   if (plan_.options.model.adapters) guard_.emplace(*rank_, directory_->path());
   if (!beginning_.resumed_from.empty()) saved_step_ = done_.step;
   const double gemm_tflops = run::measure_gemm_tflops(*machine_, plan_.options.precision.compute,

@@ -6,6 +6,7 @@
 #include "optim/schedule_options.h"
 #include "train/layout_plan.h"
 #include "train/step_flops.h"
+#include "train/teacher_plan.h"
 
 namespace stoa::train {
 
@@ -19,8 +20,10 @@ std::optional<std::string> run_directory(const RunConfig& config) {
 }
 
 double executed_flops(const TrainingPlan& plan) {
-  return static_cast<double>(plan.batch.samples_after(plan.steps) * plan.options.length) *
-         executed_flops_per_token(plan.options.model, plan.options.length);
+  const auto& o = plan.options;
+  const double teacher = o.teacher ? model_flops_per_token(o.teacher->model, o.length) : 0;  // forward alone
+  return static_cast<double>(plan.batch.samples_after(plan.steps) * o.length) *
+         (executed_flops_per_token(o.model, o.length) + teacher);
 }
 
 nn::Precision precision_of(Precision precision) {
@@ -89,6 +92,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   if (config.chats.chat && grows && model.vocab_size)
     model.vocab_size = std::max(*model.vocab_size, tokenizer_vocabulary);
   o.model = model::resolve_model(model, tokenizer_vocabulary);
+  o.teacher = plan_teacher(config, o.model);
   o.optim = config.optim;
   o.precision = precision_of(config.trainer.precision);
   if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();

@@ -418,6 +418,11 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.objective.gamma", "2", "simple preferences");
   set("model.objective.center_rewards_coefficient", "0.5", "rewards");
   set("model.objective.desirable_weight", "3", "judged answers");
+  set("model.distill.teacher", "../first");
+  set("model.distill.loss", "reverse_kl", "gpt that is taught");
+  set("model.distill.temperature", "3", "gpt that is taught");
+  set("model.distill.cross_entropy_weight", "0.5", "gpt that is taught");
+  set("model.distill.jsd_beta", "0.1", "gpt that is taught by a mixture");
   set("model.objective.undesirable_weight", "3", "judged answers");
 }
 

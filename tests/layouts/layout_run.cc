@@ -14,6 +14,8 @@
 #include "comm/threads/thread_world.h"
 #include "device/device_transfer.h"
 #include "device/host/host_device.h"
+#include "infer/host_window.h"
+#include "model/init.h"
 #include "ops/reference/reference_backend.h"
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
@@ -33,6 +35,7 @@ infer::Machine reference_machine() {
 run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   run::TrainingOptions o;
   o.model = model::resolve_model(run.config);
+  o.teacher = run.teacher;
   o.optim.name = run.optimizer;
   o.optim.eps = run.epsilon;
   o.precision = {run.type, run.type};
@@ -242,6 +245,15 @@ bool rows_may_come_in_parts(const run::TrainingRank& rank) {
   return false;
 }
 
+void initialize_teacher(run::TrainingRank& rank) {
+  optim::ParameterStore& store = rank.teacher()->parameters();
+  const auto seed = static_cast<std::uint64_t>(rank.options().teacher->model.config.seed);
+  for (std::size_t p = 0; p < store.specs().size(); ++p)
+    infer::write_tensor(rank.machine(), store.get({static_cast<int>(p)}), [&](TensorView host) {
+      model::initialize(store.specs()[p], seed, host, *rank.machine().pool);
+    });
+}
+
 // What one rank does: its results go to `collector` and `result`, which the ranks of a process share.
 void run_rank(const TestRun& run, const run::TrainingOptions& options, int number, infer::Machine& machine,
               const std::function<parallel::ParallelContext()>& context, Collector& collector,
@@ -251,6 +263,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
   run::TrainingRank rank(machine, options, context(), scratch);
   rank.initialize();
+  if (run.teacher) initialize_teacher(rank);
   const int ranks = layout.data_ranks(), own = layout.data_rank(number);
   std::vector<double> losses, norms;
   const auto collect = [&](const auto& tensor, Tensors& tensors) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct TestRun {
   bool packed = false;
   bool full_rows = false;  // kind bert: every token is real and to be predicted, as memory is planned for
   int masked_rows = 0;     // so many first rows have no valid token
-  std::int64_t evaluation_rows = 0;  // 0: as many as a step
+  std::optional<run::TeacherOptions> teacher;  // with its initial weights
+  std::int64_t evaluation_rows = 0;            // 0: as many as a step
   std::int64_t sample_context = 0;
   bool trace = false;          // of the last step
   std::filesystem::path dump;  // the tensors of a step are written there; empty: not
