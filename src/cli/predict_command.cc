@@ -9,6 +9,7 @@
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "eval/embeddings/correlation.h"
 #include "infer/task_reader.h"
 
 namespace stoa::cli {
@@ -78,10 +79,19 @@ Json json_of(const infer::QuestionAnswer& answer, const model::TaskConfig&) {
   return out;
 }
 
-void predict(const AnswerArguments& arguments) {
+// How well the numbers of a regression agree with the labels of the input, where every line has one.
+void say_agreement(std::span<const double> found, std::span<const double> labels, Console& console) {
+  if (labels.size() < 2 || labels.size() != found.size()) return;
+  console.line(fmt::format("{} labels: Pearson {:.4f}, Spearman {:.4f}", labels.size(),
+                           eval::pearson(found, labels), eval::spearman(found, labels)));
+}
+
+void predict(const AnswerArguments& arguments, Console& console) {
   InputLines in(arguments.file);
   infer::OpenModel model = arguments.model.open();
+  std::vector<double> found, labels;  // of a regression
   infer::TaskReader reader(model, arguments.options, [&](const infer::TaskAnswer& answer) {
+    if (reader.task().regression()) found.push_back(std::get<infer::TextClass>(answer).scores[0]);
     print_json_line(std::visit([&](const auto& a) { return json_of(a, reader.task()); }, answer));
   });
   data::LabelledSource source{
@@ -89,13 +99,17 @@ void predict(const AnswerArguments& arguments) {
   for (std::string line; in.next(line);) {
     ++source.line;
     add_line(reader, line, source);
+    if (!reader.task().regression() || line[line.find_first_not_of(" \t\r")] != '{') continue;
+    if (const auto label = data::parse_labelled_text(line, source).label)
+      labels.push_back(data::target_number(*label, source));
   }
   reader.flush();
+  say_agreement(found, labels, console);
 }
 
 }  // namespace
 
-void add_predict_command(CLI::App& app, Context&) {
+void add_predict_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<AnswerArguments>();
   CLI::App* command = app.add_subcommand(
       "predict",
@@ -106,8 +120,8 @@ void add_predict_command(CLI::App& app, Context&) {
   arguments->model.add_to(*command);
   command->add_option(
       "FILE", arguments->file,
-      "A text per line (not for questions), or a JSON object as in training, whose label is ignored "
-      "(default: standard input)");
+      "A text per line (not for questions), or a JSON object as in training, whose label is ignored, "
+      "but compared with the number of a regression (default: standard input)");
   command
       ->add_option("--max-length", arguments->options.max_length,
                    "Longer texts are truncated to this many tokens (default: the model's limit)")
@@ -120,7 +134,7 @@ void add_predict_command(CLI::App& app, Context&) {
   command->add_flag(
       "--allow-no-answer", arguments->options.allow_no_answer,
       "Questions: an empty answer if that is more likely (models trained with unanswered questions)");
-  command->callback([arguments] { predict(*arguments); });
+  command->callback([arguments, &context] { predict(*arguments, context.console); });
 }
 
 }  // namespace stoa::cli

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -41,10 +42,11 @@ class Object {
     return value.get<std::string>();
   }
   LabelValue label(const Json& value, const char* name) const {
-    require<DataError>(value.is_string() || value.is_number_integer(),
+    require<DataError>(value.is_string() || value.is_number(),
                        "{}: \"{}\" is {}, expected the name of a class or its number", where_, name,
                        value.type_name());
     if (value.is_string()) return value.get<std::string>();
+    if (value.is_number_float()) return value.get<double>();
     return value.get<std::int64_t>();
   }
   const std::string& place() const { return where_; }
@@ -134,11 +136,29 @@ std::int32_t label_number(const LabelValue& value, const std::vector<std::string
                        *number, labels.size(), labels.size() - 1);
     return static_cast<std::int32_t>(*number);
   }
+  if (const auto* number = std::get_if<double>(&value))
+    fail<DataError>(
+        "{}: label {}, expected one of the {} classes of model.labels ({}); one name there makes "
+        "numbers labels",
+        where(source), *number, labels.size(), fmt::join(labels, ", "));
   const auto& name = std::get<std::string>(value);
   const auto found = std::find(labels.begin(), labels.end(), name);
   require<DataError>(found != labels.end(), "{}: label '{}' is not among model.labels ({}){}", where(source),
                      name, fmt::join(labels, ", "), did_you_mean(name, labels));
   return static_cast<std::int32_t>(found - labels.begin());
+}
+
+double target_number(const LabelValue& value, const LabelledSource& source) {
+  if (const auto* name = std::get_if<std::string>(&value))
+    fail<DataError>(
+        "{}: label '{}', expected a number: model.labels names one class, which makes the task a "
+        "regression",
+        where(source), *name);
+  const auto* whole = std::get_if<std::int64_t>(&value);
+  const double number = whole ? static_cast<double>(*whole) : std::get<double>(value);
+  require<DataError>(std::isfinite(number) && std::abs(number) < 1e30, "{}: label {} is out of range",
+                     where(source), number);
+  return number;
 }
 
 }  // namespace stoa::data

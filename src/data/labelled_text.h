@@ -15,8 +15,8 @@ namespace stoa::data {
 
 namespace fs = std::filesystem;
 
-// The name of a class, or its number.
-using LabelValue = std::variant<std::string, std::int64_t>;
+// The name of a class, or its number; of a regression any number.
+using LabelValue = std::variant<std::string, std::int64_t, double>;
 
 // {"text": …, "text_pair": …, "label": …}: text_pair may be missing.
 struct LabelledText {
@@ -56,5 +56,7 @@ LabelledQuestion parse_labelled_question(std::string_view json, const LabelledSo
 // Number of the class. DataError: no such class; the nearest name is reported.
 std::int32_t label_number(const LabelValue& value, const std::vector<std::string>& labels,
                           const LabelledSource& source);
+// The label of a regression. DataError: not a number.
+double target_number(const LabelValue& value, const LabelledSource& source);
 
 }  // namespace stoa::data

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/number_label.h"
 
 namespace stoa::infer {
 
@@ -99,7 +100,10 @@ LabelledRow RowEncoder::text(const data::LabelledText& text, const LabelledSourc
   row.file = source.file, row.line = source.line;
   require<DataError>(!row.tokens.empty(), "{} line {}: an empty text", source.file, source.line);
   if (text.label)
-    row.labels.push_back({text_token(row), data::label_number(*text.label, task_.labels, source)});
+    row.labels.push_back({text_token(row), task_.regression()
+                                               ? data::label_of_number(static_cast<float>(
+                                                     data::target_number(*text.label, source)))
+                                               : data::label_number(*text.label, task_.labels, source)});
   return row;
 }
 

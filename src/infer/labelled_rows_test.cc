@@ -90,7 +90,7 @@ TEST(LabelledRows, LabelsBeyondTheClassesAreRefused) {
   EXPECT_THROW(data::label_number(LabelValue("c"), {"a", "b"}, kSource), DataError);
   EXPECT_THROW(data::parse_labelled_words(R"({"words": ["a", "b"], "tags": ["O"]})", kSource), DataError);
   EXPECT_THROW(data::parse_labelled_text(R"({"text": 3})", kSource), DataError);
-  EXPECT_THROW(data::parse_labelled_text(R"({"text": "a", "label": 0.5})", kSource), DataError);
+  EXPECT_THROW(data::label_number(LabelValue(0.5), {"a", "b"}, kSource), DataError);
 }
 
 std::string text_of(const data::LabelledQuestion& question, EncodedQuestion::Bytes bytes) {

@@ -46,9 +46,6 @@ struct Traits {
   std::string untrainable = {};  // why nothing can be trained; empty: it can
 };
 Traits traits(const ModelConfig& config);
-inline constexpr const char* kRegressionIsNotTrained =
-    "model.labels names one class, which makes the head a regression: it can be loaded and used for "
-    "prediction, not trained; give two classes or more";
 
 // Values that layers read but do not train: tables of the rotary embedding.
 struct Constant {

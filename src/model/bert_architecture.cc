@@ -37,7 +37,6 @@ Traits BertArchitecture::traits(const ModelConfig& config) {
   out.samples = config.task.labelled() ? Samples::kLabelled : Samples::kMaskedText;
   if (!config.task.labelled() && !config.bert.lm_head)
     out.untrainable = "a bare encoder has no head to train: set model.bert.lm_head to true";
-  if (config.task.regression()) out.untrainable = kRegressionIsNotTrained;
   return out;
 }
 
@@ -145,7 +144,8 @@ std::unique_ptr<nn::Head> BertArchitecture::class_head() const {
       .precision = options_.precision,
       .place = options_.place,
       .smoothing = c.label_smoothing,
-      .z_weight = c.z_loss_coeff});
+      .z_weight = c.z_loss_coeff,
+      .regression = c.task.regression()});
 }
 
 std::unique_ptr<nn::Head> BertArchitecture::head() const {

@@ -29,7 +29,7 @@ struct TaskConfig {
   bool one_label_per_row() const {
     return type == Task::kSequenceClassification || type == Task::kQuestionAnswering;
   }
-  // One number per row instead of classes: supported for prediction, not for training.
+  // One number per row instead of classes.
   bool regression() const { return type == Task::kSequenceClassification && labels.size() == 1; }
   // Columns of the head's logits; 0 if they are over the vocabulary.
   std::int64_t classes() const;

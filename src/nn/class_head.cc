@@ -2,7 +2,10 @@
 
 #include "nn/dropout.h"
 #include "nn/picked_tokens.h"
+#include "nn/seeded.h"
+#include "ops/elementwise.h"
 #include "ops/loss.h"
+#include "ops/scale_matrix.h"
 
 namespace stoa::nn {
 
@@ -22,17 +25,42 @@ void ClassHead::declare(ParamList& params, ParamId) {
 
 void ClassHead::declare_tied_copy(ParamList& params) { declare(params, {}); }
 
+void ClassHead::squared_errors(Pass& pass, TensorView scores, TensorView losses, bool train) const {
+  Scratch& scratch = pass.ops.scratch;
+  Scratch::Frame frame(scratch);
+  const DType wide = options_.precision.vectors();
+  const TensorView errors = scratch.allocate(wide, scores.shape),
+                   targets = scratch.allocate(wide, scores.shape);
+  TensorView numbers = pass.batch.masked.labels.reshape(scores.shape);
+  numbers.dtype = DType::kF32;
+  ops::run(pass.ops, ops::Cast{.x = numbers, .y = targets});
+  ops::run(pass.ops, ops::Cast{.x = scores, .y = errors});
+  ops::run(pass.ops, ops::Combine{.a = -1, .b = 1, .x = targets, .y = errors});
+  ops::run(pass.ops, ops::RowDots{.x = errors, .y = errors, .out = losses});
+  if (!train) return;
+  seeded_weights(pass, pass.batch.masked.mask, targets);
+  ops::run(
+      pass.ops,
+      ops::ScaleMatrix{
+          .x = errors, .rows = targets.reshape({targets.rows()}), .columns = {}, .bias = {}, .y = errors});
+  ops::run(pass.ops, ops::Combine{.a = 2, .b = 0, .x = errors, .y = errors});
+  ops::run(pass.ops, ops::Cast{.x = errors, .y = scores});
+}
+
 void ClassHead::loss(Pass& pass, TensorView logits, TensorView losses, bool train) const {
   const MaskedTargets& m = pass.batch.masked;
-  ops::run(pass.ops, ops::CrossEntropy{.logits = logits,
-                                       .labels = m.labels,
-                                       .loss_mask = m.mask,
-                                       .vocabulary = options_.classes,
-                                       .gradient = train,
-                                       .state = train ? pass.state : TensorView(),
-                                       .losses = losses,
-                                       .smoothing = train ? options_.smoothing : 0,
-                                       .z_weight = train ? options_.z_weight : 0});
+  if (options_.regression)
+    squared_errors(pass, logits, losses, train);
+  else
+    ops::run(pass.ops, ops::CrossEntropy{.logits = logits,
+                                         .labels = m.labels,
+                                         .loss_mask = m.mask,
+                                         .vocabulary = options_.classes,
+                                         .gradient = train,
+                                         .state = train ? pass.state : TensorView(),
+                                         .losses = losses,
+                                         .smoothing = train ? options_.smoothing : 0,
+                                         .z_weight = train ? options_.z_weight : 0});
   if (pass.state)
     ops::run(pass.ops, ops::SumLosses{.losses = losses, .loss_mask = m.mask, .state = pass.state});
 }

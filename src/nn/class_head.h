@@ -23,6 +23,9 @@ struct ClassHeadOptions {
   Precision precision;
   parallel::TensorPlace place;
   double smoothing = 0, z_weight = 0;  // of the loss that is trained (ops/loss.h)
+  // One number per text instead of classes, against labels that are numbers (data/number_label.h): the loss
+  // is the squared error.
+  bool regression = false;
 };
 
 class ClassHead final : public Head {
@@ -41,6 +44,8 @@ class ClassHead final : public Head {
   // Logits of picked tokens [M, hidden] without dropout.
   void project(Pass& pass, TensorView picked, TensorView logits) const;
   void loss(Pass& pass, TensorView logits, TensorView losses, bool train) const;
+  // Errors of scores [M, 1], which become their gradient when `train`.
+  void squared_errors(Pass& pass, TensorView scores, TensorView losses, bool train) const;
   // Dropout of the pooled rows, whose numbers are those of their samples; its own backward pass.
   void drop_pooled(Pass& pass, TensorView x, TensorView y) const;
   float dropout(const Pass& pass) const { return pass.training ? options_.dropout : 0; }

@@ -1,10 +1,9 @@
 #include "nn/score_head.h"
 
 #include "nn/picked_tokens.h"
+#include "nn/seeded.h"
 #include "ops/elementwise.h"
-#include "ops/linear.h"
 #include "ops/loss.h"
-#include "ops/step_state.h"
 
 namespace stoa::nn {
 
@@ -30,12 +29,8 @@ TensorView ScoreHead::gradient(Pass& pass) const {
   const std::int64_t tokens = pass.batch.loss_mask.rows();
   const TensorView out = scratch.allocate(compute, {tokens, 1});
   Scratch::Frame frame(scratch);
-  const TensorView seed = scratch.allocate(wide, {1, 1}), weights = scratch.allocate(wide, {tokens, 1}),
-                   product = scratch.allocate(wide, {tokens, 1});
-  const auto slot = static_cast<std::int64_t>(ops::StepSlot::kLossSeed);
-  ops::run(pass.ops, ops::Cast{.x = pass.state.slice(slot, 1).reshape({1, 1}), .y = seed});
-  ops::run(pass.ops, ops::Cast{.x = pass.batch.loss_mask.reshape({tokens, 1}), .y = weights});
-  ops::run(pass.ops, ops::LinearForward{.x = weights, .w = seed, .bias = {}, .y = product});
+  const TensorView product = scratch.allocate(wide, {tokens, 1});
+  seeded_weights(pass, pass.batch.loss_mask, product);
   ops::run(pass.ops, ops::Combine{.a = -1, .b = 0, .x = product, .y = product});
   ops::run(pass.ops, ops::Cast{.x = product, .y = out});
   return out;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/number_label.h"
 #include "infer/question_windows.h"
 #include "infer/tag_spans.h"
 
@@ -16,6 +17,13 @@ std::int32_t best_of(TensorView logits, std::int64_t row) {
       if (static_cast<float>(x[i]) > static_cast<float>(x[best])) best = i;
   });
   return best;
+}
+
+double first_value(TensorView logits, std::int64_t row) {
+  double value = 0;
+  dispatch_float(logits.dtype,
+                 [&]<class T>() { value = static_cast<double>(static_cast<float>(logits.row<T>(row)[0])); });
+  return value;
 }
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -35,6 +43,11 @@ void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t
     for (std::int64_t i = 0; i < batch.boundaries(r).back(); ++i) {
       const auto at = static_cast<std::size_t>(r * batch.sequence_length + i);
       if (batch.loss_mask[at] == 0) continue;
+      if (task_.regression()) {
+        numbers_.add(first_value(logits, next++),
+                     static_cast<double>(data::number_of_label(batch.labels[at])));
+        continue;
+      }
       right.push_back(batch.labels[at]);
       found.push_back(best_of(logits, next++));
       count(kLabels) += 1;
@@ -77,6 +90,7 @@ std::vector<std::pair<std::string, double>> AnswerScore::scores() const {
   if (task_.type == model::Task::kQuestionAnswering)
     return {{"exact", ratio(counts_[kRight], counts_[kLabels])},
             {"f1", ratio(counts_[kOverlap], counts_[kLabels])}};
+  if (task_.regression()) return numbers_.scores();
   std::vector<std::pair<std::string, double>> out{{"accuracy", ratio(counts_[kRight], counts_[kLabels])}};
   if (spans_) out.emplace_back("f1", ratio(2 * counts_[kRightSpans], counts_[kSpans] + counts_[kFound]));
   return out;

@@ -9,12 +9,14 @@
 #include "data/batch.h"
 #include "model/task_config.h"
 #include "tensor/tensor_view.h"
+#include "train/regression_sums.h"
 
 namespace stoa::train {
 
 // Classification: the accuracy over labels; if tags name spans (infer/tag_spans.h) also the F1 of whole spans
-// over all texts, as seqeval's micro average. Question answering, over rows (windows of contexts): the share
-// of rows whose most likely span is the answer's, and the mean F1 of the tokens of both.
+// over all texts, as seqeval's micro average. Regression: the mean absolute error and Pearson's correlation.
+// Question answering, over rows (windows of contexts): the share of rows whose most likely span is the
+// answer's, and the mean F1 of the tokens of both.
 class AnswerScore {
  public:
   explicit AnswerScore(const model::TaskConfig& task);
@@ -23,7 +25,9 @@ class AnswerScore {
   // for question answering [tokens, 2].
   void add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits);
 
-  std::span<double> counts() { return counts_; }
+  std::span<double> counts() {
+    return task_.regression() ? std::span(&numbers_.count, 7) : std::span(counts_);
+  }
   // "accuracy", 0.91 …; from the counts summed over all ranks.
   std::vector<std::pair<std::string, double>> scores() const;
 
@@ -37,6 +41,7 @@ class AnswerScore {
   const model::TaskConfig& task_;
   bool spans_;
   std::vector<double> counts_;
+  RegressionSums numbers_;
 };
 
 }  // namespace stoa::train

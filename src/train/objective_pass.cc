@@ -178,9 +178,7 @@ void ObjectivePass::judge_scores(const std::vector<Answer>& answers, Split split
     set(answer, error.by_score);
     sums.loss += error.loss;
     sums.units += 1;
-    sums.absolute += std::abs(s - t);
-    sums.s += s, sums.t += t;
-    sums.ss += s * s, sums.tt += t * t, sums.st += s * t;
+    sums.numbers.add(s, t);
   }
 }
 
@@ -223,10 +221,7 @@ ObjectivePass::Measure ObjectivePass::measure_of(Sums sums) {
   Measure out;
   out.loss = mean(sums.loss, sums.units);
   if (objective_.scores() && !objective_.pairs()) {
-    out.scores = {{"mae", mean(sums.absolute, sums.units)}};
-    // Pearson's correlation; none of a single text, or of equal ones.
-    const double n = sums.units, spread = (n * sums.ss - sums.s * sums.s) * (n * sums.tt - sums.t * sums.t);
-    if (spread > 0) out.scores.emplace_back("pearson", (n * sums.st - sums.s * sums.t) / std::sqrt(spread));
+    out.scores = sums.numbers.scores();
     return out;
   }
   const bool pairs = objective_.pairs();

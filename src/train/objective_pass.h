@@ -11,6 +11,7 @@
 
 #include "data/batch.h"
 #include "run/training_rank.h"
+#include "train/regression_sums.h"
 #include "tune/chat_dataset.h"
 #include "tune/objective.h"
 #include "watch/run_observer.h"
@@ -54,9 +55,8 @@ class ObjectivePass {
   struct Sums {
     double loss = 0, units = 0, right = 0, reward_first = 0, reward_second = 0, first = 0, second = 0,
            log_first = 0, log_second = 0, drift = 0;
-    // For regressions: errors, scores s and targets t.
-    double absolute = 0, s = 0, t = 0, ss = 0, tt = 0, st = 0;
-    std::span<double> all() { return {&loss, 16}; }
+    RegressionSums numbers;
+    std::span<double> all() { return {&loss, 17}; }
   };
   enum Split : std::size_t { kTraining, kValidation };
 

@@ -164,7 +164,7 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
       "peft_scheme prompt, ptuning and prefix put virtual tokens in front of every text: give "
       "texts or chats one by one (model.data.chat=true), not as prepared data");
   require<ConfigError>(
-      config.chats.chat || !config.model.task.regression(),
+      config.chats.chat || !config.model.task.regression() || config.model.kind == model::ModelKind::kBert,
       "model.labels names one class, which gives texts a score: train it on preference pairs or scored texts "
       "(model.data.chat=true model.objective.name=reward or regression), or give two classes or more");
   if (config.chats.chat) chats.emplace(config, tokenizer, notice, stop);

@@ -1,9 +1,11 @@
 // Encoders fine-tuned on labelled text and asked, as a user would.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -268,6 +270,79 @@ TEST_F(Labelled, BadLabelsAreToldByLine) {
   EXPECT_THAT(stoa({"plan", "memory", "gpt2-124m", "model.task=question_answering"}).err,
               HasSubstr("question_answering is for kind bert only"));
   EXPECT_THAT(stoa({"predict", "wp"}).err, HasSubstr("config.json"));
+}
+
+// Texts with numbers: a head of one label learns them, as torch does.
+TEST_F(Labelled, NumbersAreLearntAsByTorch) {
+  const fs::path fixture = test::source_dir() / "tests/fixtures/regression";
+  const json expected = json::parse(read_text(fixture / "losses.json"));
+  const std::string texts = (fixture / "scored.jsonl").string();
+  const auto numbers = [&](const std::string& model) {
+    const Outcome outcome = stoa_ok({"predict", model, texts, "--dtype", "fp32"});
+    std::istringstream lines(outcome.out);
+    std::vector<double> out;
+    for (std::string line; std::getline(lines, line);)
+      out.push_back(json::parse(line)["value"].get<double>());
+    EXPECT_THAT(outcome.err, HasSubstr("8 labels: Pearson "));
+    return out;
+  };
+  const std::vector<double> before = numbers(fixture.string());
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_NEAR(before[i], expected["scores"][i].get<double>(), 1e-5);
+  const auto regression = [&](const std::string& run, const Arguments& more) {
+    return Arguments{"train",
+                     fixture.string(),
+                     "model.data.data_prefix={train: " + texts + ", validation: " + texts + "}",
+                     "model.encoder_seq_length=32",
+                     "model.micro_batch_size=4",
+                     "model.global_batch_size=8",
+                     "model.optim.name=adamw",
+                     "model.optim.lr=" + expected["rate"].dump(),
+                     "model.optim.betas=[0.9,0.95]",
+                     "model.optim.weight_decay=0",
+                     "model.optim.sched.name=Constant",
+                     "trainer.gradient_clip_val=1",
+                     "trainer.precision=fp32",
+                     "trainer.log_every_n_steps=1",
+                     "trainer.val_check_interval=50",
+                     "trainer.max_steps=" + expected["steps"].dump(),
+                     "--output",
+                     run} +
+           more;
+  };
+  stoa_ok(regression("run", {}));
+  const auto found = metrics("run");
+  ASSERT_EQ(found.size(), expected["losses"].size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double theirs = expected["losses"][i].get<double>();
+    EXPECT_NEAR(found.at(static_cast<std::int64_t>(i) + 1)["loss"].get<double>(), theirs,
+                1e-3 * std::max(1.0, theirs))
+        << "step " << i + 1;
+  }
+  const json last = validations("run").at(50);
+  EXPECT_GT(last["val_pearson"].get<double>(), 0.9) << last;
+  EXPECT_LT(last["val_mae"].get<double>(), 0.5) << last;
+  EXPECT_FALSE(last.contains("val_accuracy"));
+  const std::vector<double> after = numbers("run");
+  double error = 0;
+  std::istringstream lines(read_text(texts));
+  std::string line;
+  for (const double value : after) {
+    std::getline(lines, line);
+    error += std::abs(value - json::parse(line)["label"].get<double>());
+  }
+  EXPECT_NEAR(error / 8, last["val_mae"].get<double>(), 1e-3);
+  // Over ranks.
+  stoa_ok(regression("split", {"--ranks", "4", "model.tensor_model_parallel_size=2",
+                               "model.pipeline_model_parallel_size=2"}));
+  const auto split = metrics("split");
+  for (const auto& [step, own] : found)
+    EXPECT_NEAR(split.at(step)["loss"].get<double>(), own["loss"].get<double>(), 1e-4) << step;
+  write_text(path("named.jsonl"), "{\"text\": \"a stone\", \"label\": \"hard\"}\n");
+  const Outcome refused =
+      stoa(regression("refused", {"model.data.data_prefix={train: named.jsonl, validation: named.jsonl}"}));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("named.jsonl line 1: label 'hard', expected a number"));
 }
 
 }  // namespace

@@ -13,8 +13,12 @@ using ::testing::IsEmpty;
 
 TestRun small_bert() { return family_run("BERT"); }
 TestRun small_roberta() { return family_run("RoBERTa"); }
-const char* const kLabelled[] = {"classes of texts", "classes of tokens", "answers",
-                                 "classes of texts by a decoder", "classes of tokens by a decoder"};
+const char* const kLabelled[] = {"classes of texts",
+                                 "numbers of texts",
+                                 "classes of tokens",
+                                 "answers",
+                                 "classes of texts by a decoder",
+                                 "classes of tokens by a decoder"};
 
 TEST(Encoders, TensorAndSequenceParallelism) {
   for (const TestRun& run : {small_bert(), small_roberta()}) {

@@ -244,6 +244,12 @@ TestRun labelled(model::Task task) {
   return run;
 }
 
+TestRun number_of_texts() {
+  TestRun run = labelled(model::Task::kSequenceClassification);
+  run.config.task.labels = {"score"};
+  return run;
+}
+
 // A Llama that classifies texts or tokens.
 TestRun labelled_decoder(model::Task task) {
   TestRun run = labelled(task);
@@ -284,6 +290,7 @@ const std::vector<FamilyRun>& family_runs() {
       {"BERT", bert()},
       {"RoBERTa", roberta()},
       {"classes of texts", labelled(kSequenceClassification)},
+      {"numbers of texts", number_of_texts()},
       {"classes of tokens", labelled(kTokenClassification)},
       {"answers", labelled(kQuestionAnswering)},
       {"classes of texts by a decoder", labelled_decoder(kSequenceClassification)},

@@ -12,6 +12,7 @@
 #include "base/philox.h"
 #include "comm/nccl/nccl_rank.h"
 #include "comm/threads/thread_world.h"
+#include "data/number_label.h"
 #include "device/device_transfer.h"
 #include "device/host/host_device.h"
 #include "infer/host_window.h"
@@ -79,7 +80,10 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
     batch.tokens[i] = word(random(0));
     batch.labels[i] = word(random(1));
     // A row has three tokens at least.
-    if (task.labelled()) batch.labels[i] %= asks ? 3 : static_cast<std::int32_t>(task.classes());
+    if (task.regression() && masked)
+      batch.labels[i] = data::label_of_number(static_cast<float>(4 * random(1) - 2));
+    else if (task.labelled())
+      batch.labels[i] %= asks ? 3 : static_cast<std::int32_t>(task.classes());
     const std::int64_t at = i % length;
     batch.position_ids[i] = static_cast<std::int32_t>(at < source ? at : at - source);
     bool valid = i / length >= run.masked_rows && at >= source && random(2) < 0.8;

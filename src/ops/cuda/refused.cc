@@ -15,7 +15,8 @@ std::size_t refuse_clamped(const Op& op) {
 
 constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)",
                      *kDistillation = "distillation (model.distill)",
-                     *kMagnitudes = "factors and magnitudes of adapters (IA3, DoRA)",
+                     *kMagnitudes =
+                         "factors and magnitudes of adapters (IA3, DoRA) and regressions of encoders",
                      *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)",
                      *kQuantised = "products with quantised weights";
 
