@@ -121,8 +121,8 @@ bool BlockReader::is_too_long(std::size_t begin) const {
   return options_.longest_document > 0 && rest_.size() - begin > options_.longest_document;
 }
 
-// `end`: what a document ends with; empty: the file's end.
-void BlockReader::hand_out_beginning(Block& block, std::size_t begin, std::string_view end) {
+// The document ends where its line does, before a blank line, or with the file.
+void BlockReader::hand_out_beginning(Block& block, std::size_t begin, TextSplit split) {
   const std::size_t size = options_.longest_document + 1;
   const auto forget = [&](std::size_t bytes) {
     const std::string_view gone = rest_.view().substr(0, bytes);
@@ -135,16 +135,24 @@ void BlockReader::hand_out_beginning(Block& block, std::size_t begin, std::strin
   block.text.assign(rest_.view().substr(0, size));
   block.text.pad();
   block.documents.assign(1, {0, size});
-  for (bool more = true;;) {
-    const std::size_t found = end.empty() ? std::string_view::npos : rest_.view().find(end);
-    if (found != std::string_view::npos) {
-      forget(found + end.size());
-      break;
+  auto end_of_it = [&, in_text = true]() mutable {  // in_text: the line so far is not blank
+    std::size_t at = 0;
+    while (split != TextSplit::kFile) {
+      const std::size_t newline = rest_.view().find('\n', at);
+      in_text = in_text || !blank(rest_.view().substr(at, newline - at));
+      if (newline == std::string_view::npos) break;
+      if (!in_text) return std::optional(at);
+      at = newline + 1;
+      if (split == TextSplit::kLine) return std::optional(at);
+      in_text = false;
     }
-    // What may be the beginning of its end stays.
-    forget(more ? rest_.size() - std::min(rest_.size(), end.size()) : rest_.size());
-    if (!more) break;
-    more = fill(rest_.size() + kBlockBytes);
+    return std::optional<std::size_t>();
+  };
+  for (bool more = true;;) {
+    const std::optional<std::size_t> end = end_of_it();
+    forget(end.value_or(rest_.size()));
+    if (end || !more) break;
+    more = fill(kBlockBytes);
   }
   block.position = position_ + source_->position();
 }
@@ -179,7 +187,7 @@ bool BlockReader::next_json(Block& block) {
   std::size_t cut = 0, searched = 0;
   while (cut == 0) {
     if (is_too_long(0)) {  // what is there has no end of a line
-      hand_out_beginning(block, 0, "\n");
+      hand_out_beginning(block, 0, TextSplit::kLine);
       return true;
     }
     const bool more = fill(std::max(kBlockBytes, rest_.size() + kBlockBytes / 2));
@@ -205,7 +213,7 @@ bool BlockReader::next_json(Block& block) {
 bool BlockReader::next_whole(Block& block) {
   while (fill(rest_.size() + std::max(kBlockBytes, rest_.size()))) {
     if (!is_too_long(0)) continue;
-    hand_out_beginning(block, 0, {});
+    hand_out_beginning(block, 0, TextSplit::kFile);
     return true;
   }
   const std::size_t size = rest_.size();
@@ -248,7 +256,7 @@ bool BlockReader::next_cut(Block& block) {
     if (is_too_long(begin) && begins_another()) close(at);
     const bool too_long = is_too_long(begin);
     if (too_long && block.documents.empty()) {
-      hand_out_beginning(block, begin, options_.text_split == TextSplit::kLine ? "\n" : "\n\n");
+      hand_out_beginning(block, begin, options_.text_split);
       return true;
     }
     if ((too_long || (more && begin >= kBlockBytes / 2)) && !block.documents.empty()) {

@@ -94,7 +94,7 @@ class BlockReader {
   bool fill(std::size_t target);  // reads until `rest_` has `target` bytes; false at the end of the file
   void finish(Block& block, std::size_t cut, std::int64_t lines);
   bool is_too_long(std::size_t begin) const;
-  void hand_out_beginning(Block& block, std::size_t begin, std::string_view end);
+  void hand_out_beginning(Block& block, std::size_t begin, TextSplit split);
   bool next_json(Block& block);
   bool next_whole(Block& block);
   bool next_cut(Block& block);

@@ -300,13 +300,15 @@ TEST_F(Run, DocumentsThatAreTooLongGoToQuarantine) {
     const std::pair<std::string, std::string> inputs[] = {
         {"a.jsonl", json(good) + json(words) + json(good)},
         {"a.txt", three},
-        {"b.txt", good + "\n\n" + three + "\n" + good + "\n"}};
+        {"b.txt", good + "\n\n" + three + "\n" + good + "\n"},
+        // A line of white space ends a paragraph, too.
+        {"c.txt", good + "\n\n" + words + "\n \t\n" + good + "\n"}};
     for (const auto& [name, content] : inputs) {
       write_text(folder_ / "in" / name, content);
       write_text(folder_ / "pipeline.yaml",
                  fmt::format("input: {{document_bytes: 1000, text_split: {}}}\nstages:\n  - gopher_quality: "
                              "{{min_doc_words: 6, min_stop_words: 1}}\n",
-                             name == "b.txt" ? "paragraph" : "line"));
+                             name == "b.txt" || name == "c.txt" ? "paragraph" : "line"));
       fs::remove_all(folder_ / "out");
       const Flow flow = run("out", 2).flow;
       EXPECT_EQ(flow.kept.documents, 2) << name << " " << bytes;
