@@ -5,10 +5,12 @@
 
 namespace stoa::cli {
 
-std::string api_key(const std::string& file) {
-  if (file.empty()) return "";
+serve::http::Headers key_headers(const std::string& file) {
+  if (file.empty()) return {};
   const std::string text = read_text(file);
-  return std::string(eval::strip(text.substr(0, text.find('\n'))));
+  const std::string key(eval::strip(text.substr(0, text.find('\n'))));
+  if (key.empty()) return {};
+  return {{"authorization", "Bearer " + key}};
 }
 
 }  // namespace stoa::cli

@@ -3,9 +3,11 @@
 
 #include <string>
 
+#include "serve/http/message.h"
+
 namespace stoa::cli {
 
-// The first line of a file, without blanks around it; "" for "". IoError: it cannot be read.
-std::string api_key(const std::string& file);
+// What tells a server the key in the first line of a file; nothing for "". IoError: it cannot be read.
+serve::http::Headers key_headers(const std::string& file);
 
 }  // namespace stoa::cli

@@ -142,15 +142,11 @@ std::string times_of(const serve::Distribution& d) {
 }
 
 void bench_serve(const BenchServeArguments& a, Context& context) {
-  require<UsageError>(a.clients.empty() || a.rates.empty(), "--clients and --rate exclude each other");
-  require<ConfigError>(a.shared < a.input || a.shared == 0, "--shared-prefix {} is not below --input {}",
-                       a.shared, a.input);
+  require<ConfigError>(a.shared < a.input, "--shared-prefix {} is not below --input {}", a.shared, a.input);
   const serve::LatencyLimits limits = serve::parse_limits(a.limits);
-  serve::LoadTarget target{
-      serve::http::parse_address(a.url), {}, "", std::chrono::milliseconds(std::llround(1e3 * a.timeout))};
+  serve::LoadTarget target{serve::http::parse_address(a.url), key_headers(a.api_key_file), "",
+                           std::chrono::milliseconds(std::llround(1e3 * a.timeout))};
   if (!target.address.path.ends_with("/v1")) target.address.path += "/v1";
-  if (const std::string key = api_key(a.api_key_file); !key.empty())
-    target.headers.emplace_back("authorization", "Bearer " + key);
   serve::http::Client client(target.address, target.timeout);
   const Questions questions(a, client, target.headers);
   target.path = questions.path();

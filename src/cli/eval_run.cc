@@ -203,9 +203,7 @@ Json model_arguments(const EvalArguments& a, const eval::Evaluation& evaluation)
 eval::Evaluation evaluate_server(const EvalArguments& a, const eval::Selection& selection,
                                  const eval::EvaluationOptions& options, Console& console) {
   const serve::http::Address address = serve::http::parse_address(a.api);
-  serve::http::Headers headers;
-  if (const std::string key = api_key(a.api_key_file); !key.empty())
-    headers.emplace_back("authorization", "Bearer " + key);
+  const serve::http::Headers headers = key_headers(a.api_key_file);
   eval::ApiOptions api{a.api, a.model.model, a.api_chat, static_cast<int>(a.api_requests)};
   std::optional<token::Tokenizer> tokenizer;
   if (!a.tokenizer.empty()) tokenizer = token::Tokenizer::load(a.tokenizer);

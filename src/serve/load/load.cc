@@ -1,11 +1,9 @@
 #include "serve/load/load.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <deque>
-#include <memory>
+#include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -115,29 +113,31 @@ class Senders {
   std::int64_t ended_ = 0;
 };
 
-void run_clients(Senders& senders, const Load& load, std::vector<SentRequest>& requests) {
-  std::atomic<std::int64_t> next = 0;
+std::vector<SentRequest> run_clients(Senders& senders, const Load& load) {
+  std::mutex mutex;
+  std::deque<SentRequest> requests;
   std::vector<std::jthread> threads;
   for (int c = 0; c < load.clients; ++c)
     threads.emplace_back([&] {
       http::Client client = senders.client();
       while (load.seconds == 0 || senders.now() < load.seconds) {
-        const std::int64_t i = next++;
+        std::unique_lock lock(mutex);
+        const auto i = static_cast<std::int64_t>(requests.size());
         if (i >= load.requests) return;
-        SentRequest& request = requests[static_cast<std::size_t>(i)];
+        SentRequest& request = requests.emplace_back();
+        lock.unlock();
         request.due = senders.now();
         senders.send(client, request, i);
       }
     });
   threads.clear();
-  requests.resize(static_cast<std::size_t>(std::min<std::int64_t>(next, load.requests)));
+  return {std::move_iterator(requests.begin()), std::move_iterator(requests.end())};
 }
 
 // A request that arrives is sent by a thread that is free, else by a new one.
-void run_arrivals(Senders& senders, const Load& load, std::vector<SentRequest>& requests) {
-  std::vector<double> due = arrivals(load.rate, load.requests, load.seed);
-  if (load.seconds > 0) due.erase(std::upper_bound(due.begin(), due.end(), load.seconds), due.end());
-  requests.resize(due.size());
+std::vector<SentRequest> run_arrivals(Senders& senders, const Load& load) {
+  const std::vector<double> due = arrivals(load.rate, load.requests, load.seed, load.seconds);
+  std::vector<SentRequest> requests(due.size());
   std::mutex mutex;
   std::condition_variable arrived;
   std::deque<std::int64_t> waiting;
@@ -172,17 +172,21 @@ void run_arrivals(Senders& senders, const Load& load, std::vector<SentRequest>& 
     over = true;
   }
   arrived.notify_all();
+  threads.clear();
+  return requests;
 }
 
 }  // namespace
 
-std::vector<double> arrivals(double rate, std::int64_t requests, std::uint64_t seed) {
+std::vector<double> arrivals(double rate, std::int64_t requests, std::uint64_t seed, double seconds) {
   const PhiloxKey key = philox_key(seed, RandomPurpose::kSampling, "arrivals");
-  std::vector<double> out(static_cast<std::size_t>(requests));
+  std::vector<double> out;
   double now = 0;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    now -= std::log1p(-static_cast<double>(uniform_from_word(philox_word(key, i)))) / rate;
-    out[i] = now;
+  for (std::int64_t i = 0; i < requests; ++i) {
+    const float uniform = uniform_from_word(philox_word(key, static_cast<std::uint64_t>(i)));
+    now -= std::log1p(-static_cast<double>(uniform)) / rate;
+    if (seconds > 0 && now > seconds) break;
+    out.push_back(now);
   }
   return out;
 }
@@ -190,15 +194,10 @@ std::vector<double> arrivals(double rate, std::int64_t requests, std::uint64_t s
 LoadResult run_load(const LoadTarget& target, const Load& load,
                     const std::function<std::string(std::int64_t)>& body,
                     const std::function<void(std::int64_t)>& progress) {
-  LoadResult out;
-  out.requests.resize(static_cast<std::size_t>(load.requests));
   Senders senders(target, body, progress, Clock::now());
-  if (load.clients > 0)
-    run_clients(senders, load, out.requests);
-  else
-    run_arrivals(senders, load, out.requests);
-  out.seconds = senders.now();
-  return out;
+  std::vector<SentRequest> requests =
+      load.clients > 0 ? run_clients(senders, load) : run_arrivals(senders, load);
+  return {std::move(requests), senders.now()};
 }
 
 }  // namespace stoa::serve

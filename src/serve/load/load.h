@@ -29,8 +29,9 @@ struct Load {
   std::uint64_t seed = 0;     // of the arrivals
 };
 
-// Whole seconds and parts between the start and the arrival of each request of an open loop.
-std::vector<double> arrivals(double rate, std::int64_t requests, std::uint64_t seed);
+// Seconds between the start and the arrival of each request of an open loop; `seconds`: none is later; 0:
+// any.
+std::vector<double> arrivals(double rate, std::int64_t requests, std::uint64_t seed, double seconds = 0);
 
 struct LoadResult {
   std::vector<SentRequest> requests;  // in the order in which they were sent
