@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "cli/command.h"
@@ -23,23 +24,33 @@ struct AnswerArguments {
   infer::TaskOptions options;
 };
 
-// A line of the input: JSON as in training, or a text.
-void add_line(infer::TaskReader& reader, const std::string& line, const data::LabelledSource& source) {
+// A line of the input: JSON as in training, or a text. The label of a text, if it has one.
+std::optional<data::LabelValue> add_line(infer::TaskReader& reader, const std::string& line,
+                                         const data::LabelledSource& source) {
   const std::size_t begin = line.find_first_not_of(" \t\r");
   require<DataError>(begin != line.npos, "{} line {}: an empty line", source.file, source.line);
   const bool json = line[begin] == '{';
   switch (reader.task().type) {
     case model::Task::kTokenClassification: {
-      if (json) return reader.add(data::parse_labelled_words(line, source), source);
       data::LabelledWords words;
       std::istringstream in(line);
-      for (std::string word; in >> word;) words.words.push_back(word);
-      return reader.add(std::move(words), source);
+      if (json)
+        words = data::parse_labelled_words(line, source);
+      else
+        for (std::string word; in >> word;) words.words.push_back(word);
+      reader.add(std::move(words), source);
+      return {};
     }
     case model::Task::kQuestionAnswering:
-      return reader.add(data::parse_labelled_question(line, source), source);
-    default:
-      reader.add(json ? data::parse_labelled_text(line, source) : data::LabelledText{line, {}, {}}, source);
+      reader.add(data::parse_labelled_question(line, source), source);
+      return {};
+    default: {
+      data::LabelledText text =
+          json ? data::parse_labelled_text(line, source) : data::LabelledText{line, {}, {}};
+      std::optional<data::LabelValue> label = text.label;
+      reader.add(std::move(text), source);
+      return label;
+    }
   }
 }
 
@@ -98,10 +109,8 @@ void predict(const AnswerArguments& arguments, Console& console) {
       arguments.file.empty() || arguments.file == "-" ? "standard input" : arguments.file, 0};
   for (std::string line; in.next(line);) {
     ++source.line;
-    add_line(reader, line, source);
-    if (!reader.task().regression() || line[line.find_first_not_of(" \t\r")] != '{') continue;
-    if (const auto label = data::parse_labelled_text(line, source).label)
-      labels.push_back(data::target_number(*label, source));
+    const auto label = add_line(reader, line, source);
+    if (label && reader.task().regression()) labels.push_back(data::target_number(*label, source));
   }
   reader.flush();
   say_agreement(found, labels, console);

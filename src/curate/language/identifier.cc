@@ -64,11 +64,12 @@ class FastTextIdentifier final : public LanguageIdentifier {
 
 class Cld2WithClassifier final : public LanguageIdentifier {
  public:
-  explicit Cld2WithClassifier(std::size_t most_bytes) : most_bytes_(most_bytes), cld2_(most_bytes) {}
-  std::vector<std::pair<std::string, double>> identify(std::string_view text) const override {
+  explicit Cld2WithClassifier(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  std::vector<std::pair<std::string, double>> identify(std::string_view whole) const override {
+    const std::string_view text = beginning(whole, most_bytes_);
     auto found = cld2_.identify(text);
     if (!found.empty()) return found;
-    found = classifier_.identify(beginning(text, most_bytes_));
+    found = classifier_.identify(text);
     if (found.empty() || found.front().second < kLeastProbability) return {};
     return found;
   }
@@ -76,7 +77,7 @@ class Cld2WithClassifier final : public LanguageIdentifier {
  private:
   static constexpr double kLeastProbability = 0.5;
   const std::size_t most_bytes_;
-  const Cld2 cld2_;
+  const Cld2 cld2_{0};  // judges all that it is given
   const FastTextIdentifier classifier_{shipped_file("language/languages.ftz").string()};
 };
 
