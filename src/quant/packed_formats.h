@@ -29,10 +29,6 @@ struct RowTarget {
     return static_cast<std::byte*>(out) + i * stride * (type == RowType::kF32 ? 4 : 2);
   }
 };
-void unpack_int8(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
-                 const RowTarget& to, const RowKernels& kernels);
-void unpack_nf4(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
-                const RowTarget& to, const RowKernels& kernels);
 
 inline float largest_magnitude(std::span<const float> numbers) {
   float out = 0;

@@ -49,10 +49,16 @@ std::unique_ptr<PackedMatrix> pack_int8(std::span<const float> numbers, std::int
   return std::make_unique<Int8Matrix>(numbers, columns);
 }
 
-template <class T>
-void unpack_int8_plainly(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
-                         std::int64_t stride) {
-  unpack_int8(shape, memory, range, {out, kRowTypeOf<T>, stride}, plain_row_kernels());
+void unpack_int8(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
+                 const RowTarget& to, const RowKernels& kernels) {
+  const auto* codes = reinterpret_cast<const std::int8_t*>(memory);
+  const auto* scales = reinterpret_cast<const float*>(memory + int8_scales_at(shape));
+  const auto kernel = kernels.int8[static_cast<int>(to.type)];
+  for (std::int64_t i = 0; i < range.rows; ++i)
+    kernel({.codes = codes + (range.row + i) * shape.columns + range.column,
+            .scale = scales[range.row + i],
+            .count = range.columns},
+           to.row(i));
 }
 
 }  // namespace
@@ -67,26 +73,12 @@ template void plain_int8_row<float>(const Int8Row&, void*);
 template void plain_int8_row<bf16>(const Int8Row&, void*);
 template void plain_int8_row<f16>(const Int8Row&, void*);
 
-void unpack_int8(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
-                 const RowTarget& to, const RowKernels& kernels) {
-  const auto* codes = reinterpret_cast<const std::int8_t*>(memory);
-  const auto* scales = reinterpret_cast<const float*>(memory + int8_scales_at(shape));
-  const auto kernel = kernels.int8[static_cast<int>(to.type)];
-  for (std::int64_t i = 0; i < range.rows; ++i)
-    kernel({.codes = codes + (range.row + i) * shape.columns + range.column,
-            .scale = scales[range.row + i],
-            .count = range.columns},
-           to.row(i));
-}
-
 constinit const PackedFormat kPackedInt8{.kind = PackedKind::kInt8,
                                          .name = "int8",
                                          .block = 1,
                                          .groups = no_groups,
                                          .bytes = int8_bytes,
                                          .pack = pack_int8,
-                                         .unpack_f32 = unpack_int8_plainly<float>,
-                                         .unpack_bf16 = unpack_int8_plainly<bf16>,
-                                         .unpack_f16 = unpack_int8_plainly<f16>};
+                                         .unpack = unpack_int8};
 
 }  // namespace stoa::quant

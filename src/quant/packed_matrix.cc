@@ -28,13 +28,7 @@ PackedShape whole_shape(PackedKind kind, std::int64_t rows, std::int64_t columns
 template <class T>
 void unpack(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
             std::int64_t stride) {
-  const PackedFormat& format = packed_format(shape.kind);
-  if constexpr (std::is_same_v<T, bf16>)
-    format.unpack_bf16(shape, memory, range, out, stride);
-  else if constexpr (std::is_same_v<T, f16>)
-    format.unpack_f16(shape, memory, range, out, stride);
-  else
-    format.unpack_f32(shape, memory, range, out, stride);
+  unpack_rows(shape, memory, range, plain_row_kernels(), kRowTypeOf<T>, out, stride);
 }
 
 template void unpack(const PackedShape&, const std::byte*, const PackedRange&, float*, std::int64_t);
@@ -43,8 +37,7 @@ template void unpack(const PackedShape&, const std::byte*, const PackedRange&, f
 
 void unpack_rows(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
                  const RowKernels& kernels, RowType type, void* out, std::int64_t stride) {
-  const auto& unpack = shape.kind == PackedKind::kInt8 ? unpack_int8 : unpack_nf4;
-  unpack(shape, memory, range, {out, type, stride}, kernels);
+  packed_format(shape.kind).unpack(shape, memory, range, {out, type, stride}, kernels);
 }
 
 const RowKernels& plain_row_kernels() {

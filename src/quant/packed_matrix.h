@@ -48,10 +48,8 @@ class PackedMatrix {
   virtual void copy(const PackedPart& part, const PackedShape& shape, std::byte* memory) const = 0;
 };
 
-// Writes the numbers of a range, each computed in fp32 and rounded once: [i, j] to out + i * stride + j.
-template <class T>
-using Unpack = void (*)(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
-                        std::int64_t stride);
+struct RowTarget;   // packed_formats.h
+struct RowKernels;  // packed_rows.h
 
 struct PackedFormat {
   PackedKind kind;
@@ -61,9 +59,8 @@ struct PackedFormat {
   std::size_t (*bytes)(const PackedShape& shape);                   // a multiple of 64
   // Of row-major numbers; columns are a multiple of `block`.
   std::unique_ptr<PackedMatrix> (*pack)(std::span<const float> numbers, std::int64_t columns);
-  Unpack<float> unpack_f32;
-  Unpack<bf16> unpack_bf16;
-  Unpack<f16> unpack_f16;
+  void (*unpack)(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
+                 const RowTarget& to, const RowKernels& kernels);
 };
 
 // `kind`: not kNone.
@@ -71,7 +68,8 @@ const PackedFormat& packed_format(PackedKind kind);
 // The shape of one whole matrix.
 PackedShape whole_shape(PackedKind kind, std::int64_t rows, std::int64_t columns);
 
-// T: float, bf16, f16.
+// Writes the numbers of a range, each computed in fp32 and rounded once: [i, j] to out + i * stride + j. T:
+// float, bf16, f16. unpack_rows.h does so with the kernels of a processor.
 template <class T>
 void unpack(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
             std::int64_t stride);

@@ -88,10 +88,25 @@ std::unique_ptr<PackedMatrix> pack_nf4(std::span<const float> numbers, std::int6
   return std::make_unique<Nf4Matrix>(numbers, columns);
 }
 
-template <class T>
-void unpack_nf4_plainly(const PackedShape& shape, const std::byte* memory, const PackedRange& range, T* out,
-                        std::int64_t stride) {
-  unpack_nf4(shape, memory, range, {out, kRowTypeOf<T>, stride}, plain_row_kernels());
+void unpack_nf4(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
+                const RowTarget& to, const RowKernels& kernels) {
+  const Nf4Places at(shape);
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(memory);
+  const auto* magnitudes = reinterpret_cast<const std::uint8_t*>(memory + at.magnitudes);
+  const auto* first = reinterpret_cast<const std::int32_t*>(memory + at.first);
+  const auto kernel = kernels.nf4[static_cast<int>(to.type)];
+  for (std::int64_t i = 0; i < range.rows; ++i) {
+    const std::int64_t row = range.row + i;
+    kernel({.pairs = codes + row * shape.columns / 2,
+            .magnitudes = magnitudes + row * (shape.columns / kNf4Block),
+            .groups = reinterpret_cast<const float*>(memory + at.groups),
+            .first = first[row],
+            .values = nf4_values().data(),
+            .dynamic = dynamic_values().data(),
+            .begin = range.column,
+            .count = range.columns},
+           to.row(i));
+  }
 }
 
 }  // namespace
@@ -114,35 +129,12 @@ template void plain_nf4_row<float>(const Nf4Row&, void*);
 template void plain_nf4_row<bf16>(const Nf4Row&, void*);
 template void plain_nf4_row<f16>(const Nf4Row&, void*);
 
-void unpack_nf4(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
-                const RowTarget& to, const RowKernels& kernels) {
-  const Nf4Places at(shape);
-  const auto* codes = reinterpret_cast<const std::uint8_t*>(memory);
-  const auto* magnitudes = reinterpret_cast<const std::uint8_t*>(memory + at.magnitudes);
-  const auto* first = reinterpret_cast<const std::int32_t*>(memory + at.first);
-  const auto kernel = kernels.nf4[static_cast<int>(to.type)];
-  for (std::int64_t i = 0; i < range.rows; ++i) {
-    const std::int64_t row = range.row + i;
-    kernel({.pairs = codes + row * shape.columns / 2,
-            .magnitudes = magnitudes + row * (shape.columns / kNf4Block),
-            .groups = reinterpret_cast<const float*>(memory + at.groups),
-            .first = first[row],
-            .values = nf4_values().data(),
-            .dynamic = dynamic_values().data(),
-            .begin = range.column,
-            .count = range.columns},
-           to.row(i));
-  }
-}
-
 constinit const PackedFormat kPackedNf4{.kind = PackedKind::kNf4,
                                         .name = "nf4",
                                         .block = kNf4Block,
                                         .groups = nf4_groups,
                                         .bytes = nf4_bytes,
                                         .pack = pack_nf4,
-                                        .unpack_f32 = unpack_nf4_plainly<float>,
-                                        .unpack_bf16 = unpack_nf4_plainly<bf16>,
-                                        .unpack_f16 = unpack_nf4_plainly<f16>};
+                                        .unpack = unpack_nf4};
 
 }  // namespace stoa::quant
