@@ -1,9 +1,8 @@
-#include <algorithm>
-#include <cmath>
-
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/divergence_kernels.h"
+#include "ops/cpu/loss_kernels.h"
 #include "ops/cpu/operands.h"
+#include "ops/part_totals.h"
 #include "ops/step_state.h"
 
 namespace stoa::ops::cpu {
@@ -12,15 +11,8 @@ namespace {
 // Token t of an operation with the parts of all ranks.
 template <class Op>
 DivergenceRow row_of(const Op& op, std::int64_t t) {
-  const std::int64_t ranks = op.parts.shape[0], tokens = op.parts.shape[1];
   const auto lse = [&](int first) {
-    const auto part = [&](std::int64_t rank) {
-      return op.parts.template as<float>() + (rank * tokens + t) * 4 + first;
-    };
-    float top = part(0)[0], sum = 0;
-    for (std::int64_t r = 1; r < ranks; ++r) top = std::max(top, part(r)[0]);
-    for (std::int64_t r = 0; r < ranks; ++r) sum += part(r)[1] * std::exp(part(r)[0] - top);
-    return top + std::log(sum);
+    return part_totals(op.parts.template as<float>(), op.parts.shape[0], op.parts.shape[1], t, first).lse();
   };
   DivergenceRow row;
   row.type = element_of(op.logits.dtype);
@@ -39,7 +31,7 @@ DivergenceRow row_of(const Op& op, std::int64_t t) {
 
 void CpuBackend::execute(const DivergencePart& op, Resources resources) {
   if (op.logits.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
-  const DivergenceKernels& kernels = STOA_KERNELS(isa_, divergence_kernels);
+  const LossKernels& kernels = STOA_KERNELS(isa_, loss_kernels);
   const Element type = element_of(op.logits.dtype);
   const auto scale = static_cast<float>(1 / op.temperature);
   pool_.run(op.logits.rows(), [&](std::int64_t t, int) {

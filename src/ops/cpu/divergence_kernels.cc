@@ -5,8 +5,6 @@
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
-constexpr float kLowestLogit = -3.402823466e38f;
-
 I lanes_below(int count) {
   I lane;
   for (int j = 0; j < kLanes; ++j) lane[j] = j;
@@ -14,22 +12,6 @@ I lanes_below(int count) {
 }
 I counted(Full) { return lanes_below(kLanes); }
 I counted(First f) { return lanes_below(f.count); }
-
-template <class E>
-void scaled_exponentials_of(const typename E::Storage* row, std::int64_t n, float scale, float* top,
-                            float* sum) {
-  F peak = splat(kLowestLogit);
-  for_vectors(n, [&](std::int64_t i, auto part) {
-    peak = max(select(counted(part), E::get(row + i, part) * scale, splat(kLowestLogit)), peak);
-  });
-  const float highest = reduce_max(peak);
-  F total{};
-  for_vectors(n, [&](std::int64_t i, auto part) {
-    total += select(counted(part), exp(E::get(row + i, part) * scale - highest), F{});
-  });
-  *top = highest;
-  *sum = reduce_add(total);
-}
 
 F log_each(F x) {
   for (int i = 0; i < kLanes; ++i) x[i] = __builtin_logf(x[i]);
@@ -96,13 +78,6 @@ void gradient_of(const DivergenceRow& row, float weight, float of_student, typen
   for_vectors(width - row.n, [&](std::int64_t i, auto part) { E::put(gradient + row.n + i, F{}, part); });
 }
 
-void scaled_exponentials(Element type, const void* row, std::int64_t n, float scale, float* top, float* sum) {
-  with_type(type, [&](auto tag) {
-    using E = decltype(tag);
-    scaled_exponentials_of<E>(static_cast<const typename E::Storage*>(row), n, scale, top, sum);
-  });
-}
-
 void divergence_sums(const DivergenceRow& row, float* of_teacher, float* of_student) {
   with_type(row.type, [&](auto tag) { sums_of<decltype(tag)>(row, of_teacher, of_student); });
 }
@@ -118,7 +93,7 @@ void divergence_gradient(const DivergenceRow& row, float weight, float of_studen
 }  // namespace
 
 const DivergenceKernels& divergence_kernels() {
-  static constexpr DivergenceKernels kTable{scaled_exponentials, divergence_sums, divergence_gradient};
+  static constexpr DivergenceKernels kTable{divergence_sums, divergence_gradient};
   return kTable;
 }
 

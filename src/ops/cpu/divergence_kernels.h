@@ -18,8 +18,6 @@ struct DivergenceRow {
 };
 
 struct DivergenceKernels {
-  // Log of the sum of exponentials of scale * row[i]: `top` + log(`sum`).
-  void (*exponentials)(Element type, const void* row, std::int64_t n, float scale, float* top, float* sum);
   void (*sums)(const DivergenceRow& row, float* of_teacher, float* of_student);
   // gradient[i] for i < n, 0 for n <= i < width. `weight`: of the derivative by logits over the temperature.
   void (*gradient)(const DivergenceRow& row, float weight, float of_student, void* gradient,

@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <cmath>
 
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/loss_kernels.h"
 #include "ops/cpu/operands.h"
+#include "ops/part_totals.h"
 #include "ops/step_state.h"
 
 namespace stoa::ops::cpu {
@@ -27,9 +27,9 @@ bool known_label(const Op& op, std::int64_t t) {
   return known;
 }
 
-// What all columns of a row say together: lse = top + log_sum.
-struct RowTotals {
-  float top = 0, log_sum = 0, at_label = 0, total = 0;
+// What all columns of a row say together.
+struct RowTotals : PartTotals<float> {
+  float at_label = 0, total = 0;
 };
 
 template <class Op>
@@ -47,7 +47,7 @@ float loss_of(const Op& op, const RowTotals& row) {
 template <class Op>
 void gradient_of(const LossKernels& kernels, const Op& op, const RowTotals& totals, float weight,
                  TensorView row, std::int64_t columns, std::int64_t label) {
-  const float lse = totals.top + totals.log_sum;
+  const float lse = totals.lse();
   const auto slope = static_cast<float>(1 + 2 * op.z_weight * static_cast<double>(lse));
   const auto uniform = static_cast<float>(op.smoothing / static_cast<double>(op.vocabulary));
   const bool plain = op.smoothing == 0 && op.z_weight == 0;
@@ -82,7 +82,7 @@ void CpuBackend::execute(const CrossEntropy& op, Resources resources) {
     losses[t] = 0;  // of a masked token whose label is none
     if (known) {
       float sum = 0;
-      kernels.exponentials(type, row.data, op.vocabulary, &totals.top, &sum);
+      kernels.exponentials(type, row.data, op.vocabulary, 1, &totals.top, &sum);
       totals.log_sum = std::log(sum);
       totals.at_label = element(row, labels[t]);
       if (op.smoothing != 0) totals.total = kernels.total(type, row.data, op.vocabulary);
@@ -102,7 +102,7 @@ void CpuBackend::execute(const CrossEntropyPart& op, Resources resources) {
   pool_.run(op.logits.rows(), [&](std::int64_t t, int) {
     const TensorView row = op.logits.slice(t, 1);
     float* part = op.part.as<float>() + 4 * t;
-    kernels.exponentials(type, row.data, op.columns, &part[0], &part[1]);
+    kernels.exponentials(type, row.data, op.columns, 1, &part[0], &part[1]);
     const std::int64_t column = labels[t] - op.first_column;
     part[2] = column >= 0 && column < op.columns ? element(row, column) : 0;
     part[3] = kernels.total(type, row.data, op.columns);
@@ -121,16 +121,11 @@ void CpuBackend::execute(const CrossEntropyMerge& op, Resources resources) {
   pool_.run(tokens, [&](std::int64_t t, int) {
     const bool known = known_label(op, t);
     const auto part = [&](std::int64_t rank) { return parts + (rank * tokens + t) * 4; };
-    RowTotals totals;
-    totals.top = part(0)[0];
-    for (std::int64_t r = 1; r < ranks; ++r) totals.top = std::max(totals.top, part(r)[0]);
-    float sum = 0;
+    RowTotals totals{part_totals(parts, ranks, tokens, t, 0)};
     for (std::int64_t r = 0; r < ranks; ++r) {
-      sum += part(r)[1] * std::exp(part(r)[0] - totals.top);
       totals.at_label += part(r)[2];
       totals.total += part(r)[3];
     }
-    totals.log_sum = std::log(sum);
     losses[t] = known ? loss_of(op, totals) : 0;
     if (!op.logits) return;
     const TensorView row = op.logits.slice(t, 1);

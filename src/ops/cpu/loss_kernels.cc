@@ -8,7 +8,10 @@ namespace {
 constexpr float kLowest = -3.402823466e38f;
 
 template <class E>
-void exponentials_of(const typename E::Storage* row, std::int64_t n, float* top, float* sum) {
+void exponentials_of(const typename E::Storage* row, std::int64_t n, float scale, float* top, float* sum) {
+  const auto logits = [&](std::int64_t i, auto part) __attribute__((always_inline)) {
+    return E::get(row + i, part) * scale;
+  };
   // Pieces stay in the first cache between the search of the maximum and the sum.
   constexpr std::int64_t kPiece = 2048;
   float highest = kLowest;
@@ -17,11 +20,11 @@ void exponentials_of(const typename E::Storage* row, std::int64_t n, float* top,
     const std::int64_t count = n - c < kPiece ? n - c : kPiece;
     F peak = splat(highest);
     std::int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) peak = max(E::get(row + c + i, Full{}), peak);
+    for (; i + kLanes <= count; i += kLanes) peak = max(logits(c + i, Full{}), peak);
     float piece_top = reduce_max(peak);
     if (i < count) {
       float rest[kLanes];
-      store(rest, E::get(row + c + i, First{static_cast<int>(count - i)}));
+      store(rest, logits(c + i, First{static_cast<int>(count - i)}));
       for (std::int64_t j = 0; j < count - i; ++j) piece_top = rest[j] > piece_top ? rest[j] : piece_top;
     }
     if (piece_top > highest) {
@@ -30,10 +33,10 @@ void exponentials_of(const typename E::Storage* row, std::int64_t n, float* top,
     }
     I lane;
     for (int j = 0; j < kLanes; ++j) lane[j] = j;
-    for (i = 0; i + kLanes <= count; i += kLanes) total += exp(E::get(row + c + i, Full{}) - highest);
+    for (i = 0; i + kLanes <= count; i += kLanes) total += exp(logits(c + i, Full{}) - highest);
     if (i < count) {
       const int left = static_cast<int>(count - i);
-      total += select(lane < left, exp(E::get(row + c + i, First{left}) - highest), F{});
+      total += select(lane < left, exp(logits(c + i, First{left}) - highest), F{});
     }
   }
   *top = highest;
@@ -49,10 +52,10 @@ void softmax_of(typename E::Storage* row, std::int64_t n, std::int64_t width, fl
   for_vectors(width - n, [&](std::int64_t i, auto part) { E::put(row + n + i, F{}, part); });
 }
 
-void exponentials(Element type, const void* row, std::int64_t n, float* top, float* sum) {
+void exponentials(Element type, const void* row, std::int64_t n, float scale, float* top, float* sum) {
   with_type(type, [&](auto tag) {
     using E = decltype(tag);
-    exponentials_of<E>(static_cast<const typename E::Storage*>(row), n, top, sum);
+    exponentials_of<E>(static_cast<const typename E::Storage*>(row), n, scale, top, sum);
   });
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/part_totals.h"
 #include "ops/reference/reference_backend.h"
 #include "ops/reference/values.h"
 #include "ops/step_state.h"
@@ -14,13 +15,7 @@ struct PairTotals {
 };
 
 PairTotals totals_of(const Values& parts, std::int64_t ranks, std::int64_t rows, std::int64_t t) {
-  const auto of = [&](int first) {
-    const auto part = [&](std::int64_t rank) { return &parts[(rank * rows + t) * 4 + first]; };
-    double top = part(0)[0], sum = 0;
-    for (std::int64_t r = 1; r < ranks; ++r) top = std::max(top, part(r)[0]);
-    for (std::int64_t r = 0; r < ranks; ++r) sum += part(r)[1] * std::exp(part(r)[0] - top);
-    return top + std::log(sum);
-  };
+  const auto of = [&](int first) { return part_totals(parts.data(), ranks, rows, t, first).lse(); };
   return {of(0), of(2)};
 }
 

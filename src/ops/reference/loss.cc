@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/part_totals.h"
 #include "ops/reference/reference_backend.h"
 #include "ops/reference/values.h"
 #include "ops/step_state.h"
@@ -97,15 +98,12 @@ void ReferenceBackend::execute(const CrossEntropyMerge& op, Resources) {
   for (std::int64_t t = 0; t < rows; ++t) {
     const bool known = known_label(op, labels[t], mask[t], t);
     const auto part = [&](std::int64_t rank) { return &parts[(rank * rows + t) * 4]; };
-    double top = part(0)[0];
-    for (std::int64_t r = 1; r < ranks; ++r) top = std::max(top, part(r)[0]);
     RowTotals totals;
+    totals.lse = part_totals(parts.data(), ranks, rows, t, 0).lse();
     for (std::int64_t r = 0; r < ranks; ++r) {
-      totals.lse += part(r)[1] * std::exp(part(r)[0] - top);
       totals.at_label += part(r)[2];
       totals.total += part(r)[3];
     }
-    totals.lse = top + std::log(totals.lse);
     losses[t] = known ? loss_of(op, totals) : 0;
     if (gradient)
       gradient_of(op, totals, labels[t], mask[t] * seed, op.first_column, op.columns,
