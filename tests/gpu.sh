@@ -206,7 +206,7 @@ processes() {
   one_rank || return 1
   local layout
   for layout in "${layouts_of_two[@]}"; do
-    "$root/tests/processes/each.sh" 2 "$stoa" train tiny "${model[@]}" "${short[@]}" "$layout" --backend cuda \
+    "$root/tests/processes/each.py" 2 "$stoa" train tiny "${model[@]}" "${short[@]}" "$layout" --backend cuda \
       --output "$work/processes-$layout" && beside_one "processes-$layout" "$layout" || return 1
   done
 }
@@ -231,7 +231,7 @@ recorded() {
   for layout in "${layouts_of_two[@]}"; do
     train "graphs-$layout" cuda "${short[@]}" --ranks 2 --cuda graphs "$layout" && beside_one "graphs-$layout" "$layout" || return 1
   done
-  "$root/tests/processes/each.sh" 2 "$stoa" train tiny "${model[@]}" "${short[@]}" model.zero_stage=1 model.overlap_grad_reduce=true \
+  "$root/tests/processes/each.py" 2 "$stoa" train tiny "${model[@]}" "${short[@]}" model.zero_stage=1 model.overlap_grad_reduce=true \
     --backend cuda --cuda graphs --output "$work/graphs-processes" && beside_one graphs-processes
 }
 if [ "$(nvidia-smi --list-gpus | wc -l)" -ge 2 ]; then

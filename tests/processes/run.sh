@@ -11,7 +11,7 @@ case $kind in
     [ "$(id -u)" -eq 0 ] && launch+=(--allow-run-as-root)
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
     ;;
-  tcp) launch=("$(dirname "$0")/each.sh" "$ranks") ;;
+  tcp) launch=("$(dirname "$0")/each.py" "$ranks") ;;
 esac
 if [ -z "$end" ] || [ "$end" = -- ]; then
   timeout "${STOA_LAYOUT_SECONDS:-550}" "${launch[@]}" "$program" "${@:5}"

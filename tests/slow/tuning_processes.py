@@ -21,7 +21,7 @@ TENSOR, PIPELINE = "model.tensor_model_parallel_size", "model.pipeline_model_par
 LAYOUTS = {"TP 2": (2, [f"{TENSOR}=2"]), "DP 2, ZeRO 1": (2, ["model.zero_stage=1"]), "PP 2": (2, [f"{PIPELINE}=2"]),
            "TP 2, PP 2": (4, [f"{TENSOR}=2", f"{PIPELINE}=2"]), "PP 4": (4, [f"{PIPELINE}=4"]),
            "PP 2, DP 2, ZeRO 1": (4, [f"{PIPELINE}=2", "model.zero_stage=1"])}
-EACH = pathlib.Path(__file__).resolve().parents[1] / "processes/each.sh"
+EACH = pathlib.Path(__file__).resolve().parents[1] / "processes/each.py"
 
 
 def main():
