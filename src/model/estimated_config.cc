@@ -9,7 +9,6 @@
 #include "base/error.h"
 
 namespace stoa::model {
-namespace {}  // namespace
 
 std::span<const config::EnumName<StateType>> enum_names(StateType) {
   static constexpr std::array<config::EnumName<StateType>, 4> kNames{{{"fp32", StateType::kFp32},

@@ -190,7 +190,6 @@ TEST(MemoryModel, EqualsWiredRanksWithFrozenParameters) {
   }
 }
 
-// Layers in 8 bits have temporaries and histories of their own.
 // A teacher's weights, and what it says of all tokens of a step, in stages that are not those of the model.
 TEST(MemoryModel, EqualsWiredRanksWithATeacher) {
   Counting counting;
@@ -216,6 +215,7 @@ TEST(MemoryModel, EqualsWiredRanksWithATeacher) {
   }
 }
 
+// Layers in 8 bits have temporaries and histories of their own.
 TEST(MemoryModel, EqualsWiredRanksOfEightBits) {
   Counting counting;
   run::TrainingOptions base = small_options();

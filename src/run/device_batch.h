@@ -34,7 +34,7 @@ class DeviceBatch {
   // `first` in the run; `sentence_weight`: weight of a row's sentence loss (nn::MaskedTargets).
   const nn::BatchView& stage(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                              Stream& stream, double sentence_weight = 0);
-  // What the head compares with in a distillation (nn::BatchView); none for a teacher's own passes.
+  // What the head compares with in a distillation (nn::BatchView). The teacher's own passes ignore it.
   void teach(const nn::Teacher* teacher, TensorView rows) {
     view_.teacher = teacher;
     view_.teacher_rows = rows;

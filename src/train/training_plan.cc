@@ -21,7 +21,7 @@ std::optional<std::string> run_directory(const RunConfig& config) {
 
 double executed_flops(const TrainingPlan& plan) {
   const auto& o = plan.options;
-  const double teacher = o.teacher ? model_flops_per_token(o.teacher->model, o.length) : 0;  // forward alone
+  const double teacher = o.teacher ? model_flops_per_token(o.teacher->model, o.length) : 0;  // frozen
   return static_cast<double>(plan.batch.samples_after(plan.steps) * o.length) *
          (executed_flops_per_token(o.model, o.length) + teacher);
 }
