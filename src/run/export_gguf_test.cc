@@ -223,7 +223,7 @@ double mean_divergence(const Use& original, const Use& other) {
 }
 
 // Products with a file's weights as they are differ from those with its decoded ones by inputs of
-// 15 bits alone; and the weights are as large as in the file.
+// 12 bits alone; and the weights are as large as in the file.
 TEST(ExportGguf, WeightsAreUsedAsTheFileHoldsThem) {
   const std::string wide = R"("vocab_size": 40, "hidden_size": 256, "intermediate_size": 512,
        "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128)";
@@ -242,7 +242,7 @@ TEST(ExportGguf, WeightsAreUsedAsTheFileHoldsThem) {
       const Use decoded = use_of(to, infer::QuantisedWeights::kDecoded, 40),
                 stored = use_of(to, infer::QuantisedWeights::kStored, 40);
       const double divergence = mean_divergence(decoded, stored);
-      EXPECT_LT(divergence, 1e-7);
+      EXPECT_LT(divergence, 1e-5);
       EXPECT_NE(divergence, 0);
       EXPECT_LT(stored.weight_bytes, decoded.weight_bytes);
       if (std::string_view(each.name) != "wide") continue;

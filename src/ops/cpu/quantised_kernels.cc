@@ -44,7 +44,7 @@ STOA_INLINE std::int32_t lanes_sum(I x) {
 #endif
 }
 
-// The largest magnitude as bits, so that what is not a number is the largest.
+// The largest lane of magnitudes as bits, so that what is not a number is the largest.
 STOA_INLINE std::uint32_t largest_bits(U x) {
 #if STOA_ISA_LEVEL >= 2
   return _mm512_reduce_max_epu32(reinterpret_cast<__m512i>(x));
@@ -57,26 +57,27 @@ STOA_INLINE std::uint32_t largest_bits(U x) {
 
 constexpr int kVectors = kUnit / kLanes;
 
+// The largest magnitude of columns [at, at + columns), whole units.
 template <Element E>
-STOA_INLINE void encode_unit(const void* x, std::int64_t at, std::int8_t* codes, float& scale,
-                             std::int32_t* half_sums, std::int64_t stride, float& scaled_sum) {
-  F v[kVectors];
+STOA_INLINE float largest_magnitude(const void* x, std::int64_t at, std::int64_t columns) {
   U most{};
-#pragma GCC unroll 8
-  for (int i = 0; i < kVectors; ++i) {
-    v[i] = load_as<E>(x, at + i * kLanes);
-    const U magnitude = reinterpret_cast<U>(v[i]) & 0x7fffffffu;
+  for (std::int64_t i = 0; i < columns; i += kLanes) {
+    const U magnitude = reinterpret_cast<U>(load_as<E>(x, at + i)) & 0x7fffffffu;
     most = magnitude > most ? magnitude : most;
   }
   const std::uint32_t bits = largest_bits(most);
   float largest;
   std::memcpy(&largest, &bits, 4);
-  scale = largest / (kCoarseCode * kFineCodes);
-  const float inverse = largest <= kLeastRounded ? 0.0f : kCoarseCode / largest;
+  return largest;
+}
+
+template <Element E>
+STOA_INLINE void encode_unit(const void* x, std::int64_t at, float inverse, std::int8_t* codes,
+                             std::int32_t* half_sums, std::int64_t stride, float& sum) {
   std::int32_t sums[2] = {};
 #pragma GCC unroll 8
   for (int i = 0; i < kVectors; ++i) {
-    const F exact = v[i] * splat(inverse);
+    const F exact = load_as<E>(x, at + i * kLanes) * splat(inverse);
     const I coarse = nearest(exact),
             fine = nearest((exact - __builtin_convertvector(coarse, F)) * splat(kFineCodes));
     store_bytes(codes + i * kLanes, coarse);
@@ -85,31 +86,49 @@ STOA_INLINE void encode_unit(const void* x, std::int64_t at, std::int8_t* codes,
   }
   half_sums[0] = sums[0];
   half_sums[stride] = sums[1];
-  scaled_sum = scale * static_cast<float>(sums[0] + sums[1]);
+  sum = static_cast<float>(sums[0] + sums[1]);
+}
+
+// Token `t` of tile `tile`.
+template <Element E>
+STOA_INLINE void encode_token(const EncodeJob& job, std::int64_t tile, std::int64_t t) {
+  const TokenCodes& to = job.to;
+  const std::int64_t height = to.height, row = (tile * height + t) * job.stride;
+  for (std::int64_t b = 0; b < to.blocks(); ++b) {
+    const std::int64_t first = b * kScaledUnits, end = least(first + kScaledUnits, to.units);
+    const float largest = largest_magnitude<E>(job.x, row + first * kUnit, (end - first) * kUnit);
+    to.scales[(tile * to.blocks() + b) * height + t] = largest / (kCoarseCode * kFineCodes);
+    const float inverse = largest <= kLeastRounded ? 0.0f : kCoarseCode / largest;
+    for (std::int64_t u = first; u < end; ++u) {
+      const std::int64_t unit = tile * to.units + u, at = unit * height + t;
+      encode_unit<E>(job.x, row + u * kUnit, inverse, to.codes + at * kTokenUnit,
+                     to.half_sums + 2 * unit * height + t, height, to.sums[at]);
+    }
+  }
+}
+
+// A token that does not exist.
+STOA_INLINE void clear_token(const TokenCodes& to, std::int64_t tile, std::int64_t t) {
+  const std::int64_t height = to.height;
+  for (std::int64_t b = 0; b < to.blocks(); ++b) to.scales[(tile * to.blocks() + b) * height + t] = 0;
+  for (std::int64_t unit = tile * to.units; unit < (tile + 1) * to.units; ++unit) {
+    std::memset(to.codes + (unit * height + t) * kTokenUnit, 0, kTokenUnit);
+    std::int32_t* const half_sums = to.half_sums + 2 * unit * height + t;
+    half_sums[0] = half_sums[height] = 0;
+    to.sums[unit * height + t] = 0;
+  }
 }
 
 void encode(const EncodeJob& job) {
-  const TokenCodes& to = job.to;
-  const std::int64_t height = to.height;
+  const std::int64_t height = job.to.height;
   dispatch(
       job.element, [&]<Element E>() __attribute__((always_inline)) {
         for (std::int64_t tile = job.first; tile < job.end; ++tile)
-          for (std::int64_t t = 0; t < height; ++t) {
-            const std::int64_t token = tile * height + t;
-            for (std::int64_t u = 0; u < to.units; ++u) {
-              const std::int64_t unit = tile * to.units + u, at = unit * height + t;
-              std::int8_t* codes = to.codes + at * kTokenUnit;
-              std::int32_t* half_sums = to.half_sums + 2 * unit * height + t;
-              if (token < job.tokens) {
-                encode_unit<E>(job.x, token * job.stride + u * kUnit, codes, to.scales[at], half_sums, height,
-                               to.scaled_sums[at]);
-                continue;
-              }
-              std::memset(codes, 0, kTokenUnit);
-              to.scales[at] = to.scaled_sums[at] = 0;
-              half_sums[0] = half_sums[height] = 0;
-            }
-          }
+          for (std::int64_t t = 0; t < height; ++t)
+            if (tile * height + t < job.tokens)
+              encode_token<E>(job, tile, t);
+            else
+              clear_token(job.to, tile, t);
       });
 }
 
@@ -170,9 +189,9 @@ void rows_of_group(const WeightsJob& job, const std::byte* group, int row, std::
   const std::int64_t height = x.height;
   const std::int64_t first = tile * x.units * height + token;
   const std::int8_t* codes = x.codes + first * kTokenUnit;
-  const float *scales = x.scales + first, *scaled_sums = x.scaled_sums + first;
+  const float *scales = x.scales + tile * x.blocks() * height + token, *code_sums = x.sums + first;
   const std::int32_t* half_sums = x.half_sums + 2 * tile * x.units * height + token;
-  F sums[kTokens] = {};
+  F sums[kTokens] = {}, total[kTokens] = {};  // of kScaledColumns, of all
   UnitReader<kFormat> reader(group, x.units, row);
   WeightUnit unit;
   for (std::int64_t u = 0, b = 0; u < x.units; ++b) {
@@ -201,17 +220,24 @@ void rows_of_group(const WeightsJob& job, const std::byte* group, int row, std::
         }
 #pragma GCC unroll 2
         for (int part = 0; part < kTraits.parts; ++part)
-          sums[t] = fma(__builtin_convertvector(whole_code(coarse[part], fine[part]), F),
-                        unit.scales[part] * splat(scales[t]), sums[t]);
-        if constexpr (kTraits.minimum) sums[t] = fma(unit.minimum, splat(scaled_sums[t]), sums[t]);
+          sums[t] = fma(__builtin_convertvector(whole_code(coarse[part], fine[part]), F), unit.scales[part],
+                        sums[t]);
+        if constexpr (kTraits.minimum) sums[t] = fma(unit.minimum, splat(code_sums[t]), sums[t]);
       }
       codes += height * kTokenUnit;
-      scales += height, scaled_sums += height;
+      code_sums += height;
       half_sums += 2 * height;
+      if ((u + 1) % kScaledUnits != 0 && u + 1 != x.units) continue;
+#pragma GCC unroll 8
+      for (int t = 0; t < kTokens; ++t) {
+        total[t] = fma(sums[t], splat(scales[t]), total[t]);
+        sums[t] = F{};
+      }
+      scales += height;
     }
   }
 #pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) y[t] = sums[t];
+  for (int t = 0; t < kTokens; ++t) y[t] = total[t];
 }
 
 template <WeightFormat kFormat, int kTokens>

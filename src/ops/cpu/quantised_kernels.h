@@ -7,19 +7,24 @@
 
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/matrix_args.h"
+#include "ops/quantised_codes.h"
 
 namespace stoa::ops::cpu {
 
 enum class WeightFormat : std::uint8_t { kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+
+inline constexpr std::int64_t kScaledUnits = kScaledColumns / 32;
 
 // Tokens in codes (ops/quantised_linear.h). Tiles of `height` tokens, in each of them units of 32 columns, in
 // each of these the tokens; tokens that do not exist are zero.
 struct TokenCodes {
   std::int64_t height, units;
   std::int8_t* codes;       // coarse and fine: [tiles, units, height, 2, 32]
-  float* scales;            // [tiles, units, height]
+  float* scales;            // of kScaledColumns: [tiles, blocks(), height]
   std::int32_t* half_sums;  // of the codes of 16 columns: [tiles, units, 2, height]
-  float* scaled_sums;       // of all 32, times the scale: [tiles, units, height]
+  float* sums;              // of those of all 32: [tiles, units, height]
+
+  std::int64_t blocks() const { return (units + kScaledUnits - 1) / kScaledUnits; }
 };
 
 struct EncodeJob {
@@ -59,10 +64,8 @@ STOA_FOR_EACH_ISA(const QuantisedKernels& quantised_kernels())
 // the vectors of the same instruction set. Tiles of tokens are kTileTokens high.
 struct QuantisedTiles {
   void (*products)(const WeightsJob&);
-  void (*enter)();
-  void (*leave)();
 };
-inline constexpr std::int64_t kTileTokens = 16, kUnpackedUnit = 16 * 32 + 2 * 16 * 4;  // bytes
+inline constexpr std::int64_t kTileTokens = 16, kUnpackedUnit = 16 * 64 + 2 * 16 * 4;  // bytes, at most
 
 #if defined(__x86_64__)
 namespace avx512bf16 {

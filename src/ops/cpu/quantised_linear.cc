@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kTaskBytes = 32 << 10;     // of weights
 constexpr std::int64_t kTaskElements = 16 << 10;  // of tokens that are encoded
-constexpr std::int64_t kLeastTileTokens = 28;     // from where tiles are faster than vectors
+constexpr std::int64_t kLeastTileTokens = 9;      // from where tiles are faster than vectors
 constexpr std::int64_t kVectorTokens = 8;         // most that vectors take at once
 
 WeightFormat weight_format(quant::BlockType type) {
@@ -47,7 +47,7 @@ WeightFormat weight_format(quant::BlockType type) {
 struct TokenPlan {
   bool tiles;
   std::int64_t height, units, count;  // of a tile, of a row, of tiles
-  std::size_t scales, half_sums, scaled_sums, unpacked, per_worker, total;
+  std::size_t scales, half_sums, sums, unpacked, per_worker, total;
 };
 
 TokenPlan plan_of(std::int64_t tokens, const quant::MatrixShape& shape, const MatrixKernels& kernels,
@@ -67,7 +67,7 @@ TokenPlan plan_of(std::int64_t tokens, const quant::MatrixShape& shape, const Ma
   };
   place(p.scales, cells * 4);
   place(p.half_sums, cells * 8);
-  place(p.scaled_sums, cells * 4);
+  place(p.sums, cells * 4);
   p.unpacked = at;
   p.per_worker = p.tiles ? whole_lines(2 * p.units * kUnpackedUnit) : 0;
   p.total = at + p.per_worker * static_cast<std::size_t>(workers);
@@ -80,7 +80,7 @@ TokenCodes codes_in(std::byte* memory, const TokenPlan& p) {
           .codes = reinterpret_cast<std::int8_t*>(memory),
           .scales = reinterpret_cast<float*>(memory + p.scales),
           .half_sums = reinterpret_cast<std::int32_t*>(memory + p.half_sums),
-          .scaled_sums = reinterpret_cast<float*>(memory + p.scaled_sums)};
+          .sums = reinterpret_cast<float*>(memory + p.sums)};
 }
 
 // The part in which group `group` of all is, and its number there.
@@ -119,14 +119,10 @@ struct Product {
 
   // Groups [first, end) of all parts.
   void multiply(std::int64_t first, std::int64_t end, int worker) const {
-    const QuantisedTiles* const all = plan.tiles ? kernels.quantised : nullptr;
-    if (all && all->enter) all->enter();
     while (first < end) {
       const GroupPlace at = place_of_group(op, first);
       const quant::MatrixPart& part = op.shape.parts[static_cast<std::size_t>(at.part)];
       const std::int64_t count = std::min(end - first, part.groups() - at.group);
-      // Two scales of 32 columns would be two products of tiles, but are no more work for vectors.
-      const QuantisedTiles* tiles = part.type == quant::BlockType::kQ6_K ? nullptr : all;
       const WeightsJob job{
           .format = weight_format(part.type),
           .groups = at.groups,
@@ -141,10 +137,11 @@ struct Product {
           .out_stride = op.y.stride0,
           .out_element = element_of(op.y.dtype),
           .unpacked = memory + plan.unpacked + plan.per_worker * static_cast<std::size_t>(worker)};
-      tiles ? tiles->products(job) : vectors.products(job);
+      // Two scales for 32 columns would be four products of tiles, which vectors beat.
+      const bool on_tiles = plan.tiles && part.type != quant::BlockType::kQ6_K;
+      on_tiles ? kernels.quantised->products(job) : vectors.products(job);
       first += count;
     }
-    if (all && all->leave) all->leave();
   }
 };
 

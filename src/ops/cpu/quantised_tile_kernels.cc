@@ -9,15 +9,19 @@
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
-void enter_unit_tiles() {
-  alignas(64) static constexpr TileConfiguration kConfiguration = unit_tiles();
-  asm volatile("ldtilecfg %0" : : "m"(kConfiguration));
-}
+class RealUnitTiles : public RealTiles {
+ public:
+  explicit RealUnitTiles(const TileConfiguration& configuration) {
+    asm volatile("ldtilecfg %0" : : "m"(configuration));
+  }
+  ~RealUnitTiles() { leave_tiles(); }
+  RealUnitTiles(const RealUnitTiles&) = delete;
+};
 
 }  // namespace
 
 const QuantisedTiles& quantised_tiles() {
-  static constexpr QuantisedTiles kTable{products_of_tiles<RealTiles>, enter_unit_tiles, leave_tiles};
+  static constexpr QuantisedTiles kTable{products_of_tiles<RealUnitTiles>};
   return kTable;
 }
 

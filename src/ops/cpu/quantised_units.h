@@ -6,7 +6,6 @@
 
 #include "ops/cpu/quantised_kernels.h"
 #include "ops/cpu/simd.h"
-#include "ops/quantised_codes.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 

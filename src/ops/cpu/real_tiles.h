@@ -43,10 +43,13 @@ struct RealTiles {
   [[gnu::always_inline]] void multiply_add() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
   }
-  // Of signed bytes.
-  template <int C, int A, int B>
+  // Of bytes; those of A are signed.
+  template <int C, int A, int B, bool kUnsignedB>
   [[gnu::always_inline]] void multiply_add_bytes() {
-    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    if constexpr (kUnsignedB)
+      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    else
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
   }
 };
 

@@ -1,6 +1,6 @@
 // What the tile instructions of AMX do, in plain C++, after the pseudocode of Intel's Software Developer's
-// Manual, volume 2 (LDTILECFG, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, TDPBSSD). Tests run the tile
-// kernels on it where the processor has no tiles.
+// Manual, volume 2 (LDTILECFG, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, TDPBSSD, TDPBSUD). Tests run the
+// tile kernels on it where the processor has no tiles.
 //
 // In kernel files everything here belongs to the namespace of their instruction set
 // (cmake/StoaKernels.cmake).
@@ -94,16 +94,18 @@ class TileState {
     return true;
   }
 
-  // TDPBSSD c, a, b: words of four signed bytes; sums wrap around.
-  bool multiply_add_bytes(int c, int a, int b) {
+  // TDPBSSD c, a, b: words of four signed bytes; sums wrap around. TDPBSUD: those of b are unsigned.
+  bool multiply_add_bytes(int c, int a, int b, bool unsigned_b = false) {
     if (!fit(c, a, b)) return false;
     const int k = configuration_.row_bytes[a] / 4, n = configuration_.row_bytes[c] / 4;
     for (int i = 0; i < configuration_.rows[c]; ++i) {
       for (int j = 0; j < n; ++j)
         for (int u = 0; u < k; ++u)
-          for (int byte = 0; byte < 4; ++byte)
-            words_[c][i][j] += static_cast<std::uint32_t>(signed_byte(words_[a][i][u], byte) *
-                                                          signed_byte(words_[b][u][j], byte));
+          for (int byte = 0; byte < 4; ++byte) {
+            const int y = signed_byte(words_[b][u][j], byte);
+            words_[c][i][j] +=
+                static_cast<std::uint32_t>(signed_byte(words_[a][i][u], byte) * (unsigned_b ? y & 0xff : y));
+          }
       for (int j = n; j < 16; ++j) words_[c][i][j] = 0;
     }
     return true;

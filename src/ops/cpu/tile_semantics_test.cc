@@ -105,6 +105,17 @@ TEST(TileSemantics, ProductOfBytes) {
       EXPECT_EQ(c[i][j], sum);
     }
   EXPECT_FALSE(tiles.multiply_add_bytes(0, 1, 1)) << "tiles must differ";
+
+  ASSERT_TRUE(tiles.zero(0));
+  ASSERT_TRUE(tiles.multiply_add_bytes(0, 1, 2, true));
+  ASSERT_TRUE(tiles.store(0, c, 12));
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j) {
+      int sum = 0;
+      for (int k = 0; k < 8; ++k)
+        sum += static_cast<std::int8_t>(x(i, k)) * static_cast<std::uint8_t>(y(k, j));
+      EXPECT_EQ(c[i][j], sum);
+    }
 }
 
 // First halves and second halves are summed apart, and the old value comes last.

@@ -12,19 +12,20 @@ namespace {
 
 // A row as its codes and scales stand for it.
 void round_to_codes(double* x, std::int64_t count) {
-  for (std::int64_t begin = 0; begin < count; begin += quant::kUnitColumns) {
-    double* const unit = x + begin;
+  for (std::int64_t begin = 0; begin < count; begin += kScaledColumns) {
+    double* const block = x + begin;
+    const std::int64_t columns = std::min<std::int64_t>(kScaledColumns, count - begin);
     float largest = 0;
-    for (int i = 0; i < quant::kUnitColumns; ++i) {
-      const float magnitude = std::abs(static_cast<float>(unit[i]));
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const float magnitude = std::abs(static_cast<float>(block[i]));
       largest = std::isnan(magnitude) ? magnitude : std::max(largest, magnitude);
     }
     const float scale = largest / (kCoarseCode * kFineCodes),
                 inverse = largest <= kLeastRounded ? 0 : kCoarseCode / largest;
-    for (int i = 0; i < quant::kUnitColumns; ++i) {
-      const float exact = static_cast<float>(unit[i]) * inverse, coarse = std::nearbyint(exact),
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const float exact = static_cast<float>(block[i]) * inverse, coarse = std::nearbyint(exact),
                   fine = std::nearbyint((exact - coarse) * kFineCodes);
-      unit[i] = static_cast<double>(scale) * static_cast<double>(kFineCodes * coarse + fine);
+      block[i] = static_cast<double>(scale) * static_cast<double>(kFineCodes * coarse + fine);
     }
   }
 }

@@ -28,9 +28,9 @@ class MemoryTiles {
   void multiply_add() {
     state_.multiply_add(C, A, B);
   }
-  template <int C, int A, int B>
+  template <int C, int A, int B, bool kUnsignedB>
   void multiply_add_bytes() {
-    state_.multiply_add_bytes(C, A, B);
+    state_.multiply_add_bytes(C, A, B, kUnsignedB);
   }
 
  private:

@@ -3,19 +3,10 @@
 #include "ops/cpu/quantised_tiles.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
-namespace {
-
-#if STOA_ISA_LEVEL >= 2
-struct EmulatedUnitTiles : MemoryTiles {
-  EmulatedUnitTiles() : MemoryTiles(unit_tiles()) {}
-};
-#endif
-
-}  // namespace
 
 const QuantisedTiles* emulated_quantised() {
 #if STOA_ISA_LEVEL >= 2
-  static constexpr QuantisedTiles kTable{products_of_tiles<EmulatedUnitTiles>, nullptr, nullptr};
+  static constexpr QuantisedTiles kTable{products_of_tiles<MemoryTiles>};
   return &kTable;
 #else
   return nullptr;
