@@ -64,6 +64,13 @@ STOA_INLINE F bytes_at(const std::byte* p) {
 #endif
 }
 
+// Fetches `bytes` of weights that are needed soon after those at `p`: groups lie one behind the other. The
+// processor's own prefetcher stops at the end of a page, which costs a third of the rate with one token.
+STOA_INLINE void fetch_ahead(const std::byte* p, std::int64_t bytes) {
+  constexpr std::int64_t kFetchedAhead = 4096;
+  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + kFetchedAhead + i);
+}
+
 struct WeightUnit {
   U codes[kUnitWords];
   F scales[2];
