@@ -117,7 +117,7 @@ class TileProducts {
  private:
   using Operands = UnitOperands<kFormat>;
 
-  // Of a unit, of each pair.
+  // A sum of a unit for each product and pair.
   using UnitSums = std::int32_t[Operands::kProducts][4][kSums];
 
   std::int64_t units_of(std::int64_t block) const {

@@ -43,7 +43,7 @@ struct RealTiles {
   [[gnu::always_inline]] void multiply_add() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
   }
-  // Of bytes; those of A are signed.
+  // Multiplies bytes; those of A are signed.
   template <int C, int A, int B, bool kUnsignedB>
   [[gnu::always_inline]] void multiply_add_bytes() {
     if constexpr (kUnsignedB)
