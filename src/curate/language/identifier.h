@@ -21,7 +21,7 @@ class LanguageIdentifier {
 // CLD2, as the system's library knows it: shares of the text in up to three languages; none where CLD2 does
 // not trust its answer. It judges the first `most_bytes` of a longer text; 0: all of it.
 std::unique_ptr<LanguageIdentifier> make_cld2(std::size_t most_bytes = 0);
-// The same, and where CLD2 does not trust its answer the classifier that comes with Stoa (185 languages;
+// The same, and where CLD2 does not trust its answer the classifier that comes with Stoa (186 languages;
 // scripts/make_language_model.py), if it gives a language at least half.
 std::unique_ptr<LanguageIdentifier> make_cld2_with_classifier(std::size_t most_bytes = 0);
 // A model of fastText in a file: lid.176.bin, lid.176.ftz, GlotLID …

@@ -24,6 +24,11 @@ TEST(Languages, TheClassifierNamesWhatCld2DoesNotKnow) {
   EXPECT_EQ(best(*make_cld2(), bambara), "");
   const auto both = make_cld2_with_classifier();
   EXPECT_EQ(best(*both, bambara), "bm");
+  const std::string_view fon =  // held out from what the classifier was trained with
+      "Mɛ e e vɛ nu nyanyaɖe do é na to ɖo yi tɔn yi wɛ hwɛ bɔ e na ba do nu lee nu lɛ yi gbɔn e cobo na "
+      "ylɔ ɛ ɖo hwɛnukɔn";
+  EXPECT_EQ(best(*make_cld2(), fon), "");
+  EXPECT_EQ(best(*both, fon), "fon");
   EXPECT_EQ(best(*both, "The harbour was quiet in the morning, and the boats lay at the quay."), "en");
   EXPECT_EQ(best(*both, ""), "");
 }
