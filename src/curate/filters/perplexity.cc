@@ -6,6 +6,7 @@
 #include "curate/io/json_document.h"
 #include "curate/language_model/model_words.h"
 #include "curate/language_model/ngram_model.h"
+#include "curate/language_model/ngram_scorer.h"
 
 namespace stoa::curate {
 namespace {
@@ -18,15 +19,13 @@ class PerplexityStage final : public Stage {
   // Every line is a sentence; ten to the power of the mean of the negative logarithms, ends of lines
   // included.
   void apply(Document& document, Features& features, Verdict& verdict) const override {
-    NgramModel::Score all;
+    SentenceScores scores(model_);
     ModelWords::Line line;
     for (const Line& piece : features.lines()) {
       words_.split(piece.text, line);
-      if (line.words.empty()) continue;
-      const NgramModel::Score score = model_.score(line.words);
-      all.log10 += score.log10;
-      all.words += score.words;
+      if (!line.words.empty()) scores.add(line.words);
     }
+    const NgramModel::Score all = scores.sum();
     // Beyond any limit where there is no word: nothing is known of such a text.
     const double perplexity =
         all.words == 0 ? 1e100 : std::pow(10, -all.log10 / static_cast<double>(all.words));

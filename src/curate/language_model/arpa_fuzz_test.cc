@@ -27,7 +27,8 @@ void read_any_arpa(std::string_view text) {
   try {
     ArpaText source(text);
     const NgramModel model(source, "fuzz");
-    if (model.score({"the", "ferry", "", "<s>", "</s>", "a"}).words != 7) __builtin_trap();
+    constexpr std::string_view kWords[] = {"the", "ferry", "", "<s>", "</s>", "a"};
+    if (model.score(kWords).words != 7) __builtin_trap();
   } catch (const DataError&) {
   }
 }

@@ -101,7 +101,7 @@ void ModelWords::split(std::string_view text, Line& line) const {
   line.words.clear();
   line.text = normalize_ ? ccnet_model_form(text) : std::string(text);
   if (!tokenizer_) {
-    for (const SpaceWord& word : split_at_white_space(line.text)) line.words.push_back(word.text);
+    split_at_white_space(line.text, line.words);
     return;
   }
   const auto ids = tokenizer_->encode(line.text);

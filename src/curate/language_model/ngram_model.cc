@@ -1,12 +1,13 @@
 #include "curate/language_model/ngram_model.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <charconv>
 #include <cmath>
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "curate/language_model/ngram_scorer.h"
 
 namespace stoa::curate {
 namespace {
@@ -56,12 +57,13 @@ class ArpaLines {
 
 // The next piece of a line between blanks or tabs; empty at its end.
 std::string_view take_piece(std::string_view& line) {
-  const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
-  line.remove_prefix(begin);
-  const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
-  const std::string_view piece = line.substr(0, end);
-  line.remove_prefix(end);
-  return piece;
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  const char *begin = line.data(), *const end = begin + line.size();
+  while (begin < end && is_blank(*begin)) ++begin;
+  const char* p = begin;
+  while (p < end && !is_blank(*p)) ++p;
+  line = {p, end};
+  return {begin, p};
 }
 
 template <class Number>
@@ -81,54 +83,10 @@ float logarithm_of(std::string_view text, bool is_probability) {
   return static_cast<float>(value);
 }
 
-std::uint64_t word_key(std::string_view word) { return std::max<std::uint64_t>(1, checksum(word)); }
-
 }  // namespace
 
-template <class Value>
-const Value* NgramModel::Table<Value>::find(std::uint64_t key) const {
-  if (places_.empty()) return nullptr;
-  const std::size_t mask = places_.size() - 1;
-  for (std::size_t at = key & mask;; at = (at + 1) & mask) {
-    if (places_[at].key == key) return &places_[at].value;
-    if (places_[at].key == 0) return nullptr;
-  }
-}
-
-template <class Value>
-bool NgramModel::Table<Value>::insert(std::uint64_t key, const Value& value) {
-  if (2 * (used_ + 1) > places_.size()) grow();
-  const std::size_t mask = places_.size() - 1;
-  std::size_t at = key & mask;
-  for (; places_[at].key != 0; at = (at + 1) & mask)
-    if (places_[at].key == key) return false;
-  places_[at] = {key, value};
-  ++used_;
-  return true;
-}
-
-// To what the file announces, but never far beyond what it has held so far: it may announce anything.
-template <class Value>
-void NgramModel::Table<Value>::grow() {
-  constexpr std::uint64_t kFirst = 64, kMostGrowth = 8;
-  const std::uint64_t entries = std::clamp<std::uint64_t>(expected_, used_ + 1, kMostGrowth * used_ + kFirst);
-  std::vector<Place> old(std::bit_ceil(2 * entries));
-  old.swap(places_);
-  const std::size_t mask = places_.size() - 1;
-  for (const Place& place : old) {
-    if (place.key == 0) continue;
-    std::size_t at = place.key & mask;
-    while (places_[at].key != 0) at = (at + 1) & mask;
-    places_[at] = place;
-  }
-}
-
-// MurmurHash3's finalizer over the key so far and the next word to the left.
-std::uint64_t NgramModel::extend(std::uint64_t key, std::uint32_t word) {
-  std::uint64_t h = (key ^ (word + std::uint64_t{1}) * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
-  h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53u;
-  h ^= h >> 33;
-  return h == 0 ? 1 : h;
+std::uint64_t NgramModel::word_key(std::string_view word) {
+  return std::max<std::uint64_t>(1, checksum(word));
 }
 
 NgramModel::NgramModel(const fs::path& path) { read(*data::open_bytes(path), path.string()); }
@@ -210,29 +168,32 @@ void NgramModel::read_ngrams(std::size_t order, std::uint64_t count, const Next&
     ids_.expect(count);
   else
     longer_[order - 2].expect(count);
+  std::array<std::string_view, kHighestOrder> words;
+  std::array<std::uint64_t, kHighestOrder> keys{};
   std::array<std::uint32_t, kHighestOrder> ids{};
   while (next() && !line.empty() && line.front() != '\\') {
     std::string_view rest = line;
     Values values;
     values.log10 = logarithm_of(take_piece(rest), true);
     for (std::size_t i = 0; i < order; ++i) {
-      const std::string_view word = take_piece(rest);
-      require<DataError>(!word.empty(), "{} words where {} are expected", i, order);
-      if (order == 1) {
-        require<DataError>(ids_.insert(word_key(word), static_cast<std::uint32_t>(unigrams_.size())),
-                           "'{}' appears twice", word);
-      } else {
-        const std::uint32_t* found = ids_.find(word_key(word));
-        require<DataError>(found != nullptr, "'{}' is no unigram", word);
-        ids[i] = *found;
-      }
+      words[i] = take_piece(rest);
+      require<DataError>(!words[i].empty(), "{} words where {} are expected", i, order);
+      keys[i] = word_key(words[i]);
+      ids_.prefetch(keys[i]);
     }
     if (const std::string_view back_off = take_piece(rest); !back_off.empty())
       values.back_off = logarithm_of(back_off, false);
     require<DataError>(rest.empty(), "something follows the n-gram: '{}'", rest);
     if (order == 1) {
+      require<DataError>(ids_.insert(keys[0], static_cast<std::uint32_t>(unigrams_.size())),
+                         "'{}' appears twice", words[0]);
       unigrams_.push_back(values);
       continue;
+    }
+    for (std::size_t i = 0; i < order; ++i) {
+      const std::uint32_t* found = ids_.find(keys[i]);
+      require<DataError>(found != nullptr, "'{}' is no unigram", words[i]);
+      ids[i] = *found;
     }
     if (read - stored == kWaiting) store();
     Waiting& added = waiting[read++ % kWaiting];
@@ -247,71 +208,18 @@ void NgramModel::read_ngrams(std::size_t order, std::uint64_t count, const Next&
                      size(static_cast<int>(order)), order, count);
 }
 
-// The logarithm of a word is that of the longest n-gram of the model that ends with it, plus the back-offs of
-// the longer contexts that the model has. Where those n-grams would lie depends on the words alone, so that
-// their memory is fetched some words ahead.
-template <class Visit>
-void NgramModel::each_word(const std::vector<std::string_view>& words, Visit&& visit) const {
-  constexpr std::size_t kAhead = 8;
-  std::vector<std::uint64_t> hashes;
-  hashes.reserve(words.size());
-  for (const std::string_view word : words) {
-    hashes.push_back(word_key(word));
-    ids_.prefetch(hashes.back());
-  }
-  std::vector<std::uint32_t> ids{begin_};
-  ids.reserve(words.size() + 2);
-  for (const std::uint64_t hash : hashes) {
-    const std::uint32_t* found = ids_.find(hash);
-    ids.push_back(found == nullptr ? unknown_ : *found);
-  }
-  ids.push_back(end_);
-  std::array<std::array<std::uint64_t, kHighestOrder>, kAhead> ahead{};  // keys of the n-grams of a word
-  const auto prepare = [&](std::size_t at) {
-    __builtin_prefetch(&unigrams_[ids[at]]);
-    std::uint64_t key = extend(0, ids[at]);
-    for (std::size_t i = 0; i < std::min(at, longer_.size()); ++i) {
-      key = extend(key, ids[at - 1 - i]);
-      ahead[at % kAhead][i] = key;
-      longer_[i].prefetch(key);
-    }
-  };
-  for (std::size_t at = 1; at < std::min(kAhead + 1, ids.size()); ++at) prepare(at);
-  // Values of the n-grams that end with the word before, as many as the model has.
-  std::array<float, kHighestOrder> back_offs{unigrams_[begin_].back_off};
-  std::size_t known = std::min<std::size_t>(1, longer_.size());
-  for (std::size_t at = 1; at < ids.size(); ++at) {
-    const Values* values = &unigrams_[ids[at]];
-    std::array<float, kHighestOrder> next{values->back_off};
-    double log10 = values->log10;
-    std::size_t length = 1;
-    for (; length <= known; ++length) {
-      values = longer_[length - 1].find(ahead[at % kAhead][length - 1]);
-      if (values == nullptr) break;
-      log10 = values->log10;
-      next[length] = values->back_off;
-    }
-    for (std::size_t i = length - 1; i < known; ++i) log10 += back_offs[i];
-    known = std::min(length, longer_.size());
-    back_offs = next;
-    visit(ids[at], log10);
-    if (at + kAhead < ids.size()) prepare(at + kAhead);
-  }
+NgramModel::Score NgramModel::score(std::span<const std::string_view> words) const {
+  SentenceScores scores(*this);
+  scores.add(words);
+  return scores.sum();
 }
 
-NgramModel::Score NgramModel::score(const std::vector<std::string_view>& words) const {
-  Score out;
-  each_word(words, [&](std::uint32_t id, double log10) {
-    ++out.words;
-    out.unknown += id == unknown_;
-    out.log10 += log10;
-  });
-  return out;
-}
-
-std::vector<double> NgramModel::logarithms(const std::vector<std::string_view>& words) const {
+std::vector<double> NgramModel::logarithms(std::span<const std::string_view> words) const {
   std::vector<double> out;
-  each_word(words, [&](std::uint32_t, double log10) { out.push_back(log10); });
+  NgramLookups lookups(*this);
+  const auto visit = [&](double log10, bool) { out.push_back(log10); };
+  lookups.add_sentence(words, visit);
+  lookups.finish(visit);
   return out;
 }
 

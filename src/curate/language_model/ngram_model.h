@@ -2,12 +2,14 @@
 // writes): the logarithm of the probability of a word after the words before it.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/huge_pages.h"
+#include "curate/language_model/ngram_table.h"
 #include "data/byte_source.h"
 
 namespace stoa::curate {
@@ -27,55 +29,40 @@ class NgramModel {
   }
 
   struct Score {
-    double log10 = 0;          // of the probability of the words and of the sentence's end
-    std::int64_t words = 0;    // the end included
+    double log10 = 0;          // of the probability of the words and of the ends of their sentences
+    std::int64_t words = 0;    // the ends included
     std::int64_t unknown = 0;  // words that are no unigrams
   };
   // As KenLM's score(bos = True, eos = True): the sentence begins after <s> and ends with </s>.
-  Score score(const std::vector<std::string_view>& words) const;
+  Score score(std::span<const std::string_view> words) const;
   // The logarithm of every word's probability, and of the end's.
-  std::vector<double> logarithms(const std::vector<std::string_view>& words) const;
+  std::vector<double> logarithms(std::span<const std::string_view> words) const;
 
  private:
+  friend class NgramLookups;
   struct Values {
     float log10 = 0, back_off = 0;
-  };
-  // Hashes and what belongs to them, with open addressing.
-  template <class Value>
-  class Table {
-   public:
-    const Value* find(std::uint64_t key) const;
-    bool insert(std::uint64_t key, const Value& value);  // false: the key was there
-    // The memory where find() and insert() will look.
-    void prefetch(std::uint64_t key) const {
-      if (!places_.empty()) __builtin_prefetch(&places_[key & (places_.size() - 1)]);
-    }
-    std::size_t used() const { return used_; }
-    void expect(std::uint64_t entries) { expected_ = entries; }
-
-   private:
-    struct Place {
-      std::uint64_t key = 0;  // 0: free
-      Value value{};
-    };
-    void grow();
-
-    std::vector<Place> places_;
-    std::size_t used_ = 0;
-    std::uint64_t expected_ = 0;
   };
 
   void read(data::ByteSource& source, const std::string& name);
   template <class Next>  // next(line): false at the end of the file
   void read_ngrams(std::size_t order, std::uint64_t count, const Next& next, std::string_view& line,
                    std::int64_t& number);
-  template <class Visit>  // visit(id, log10)
-  void each_word(const std::vector<std::string_view>& words, Visit&& visit) const;
-  static std::uint64_t extend(std::uint64_t key, std::uint32_t word);
 
-  Table<std::uint32_t> ids_;           // of words, by their hashes
-  std::vector<Values> unigrams_;       // by id
-  std::vector<Table<Values>> longer_;  // bigrams, trigrams …, by hashes of their ids, the last word first
+  static std::uint64_t word_key(std::string_view word);
+  // The key of an n-gram from that of its last words and the word before them.
+  static std::uint64_t extend(std::uint64_t key, std::uint32_t word) {
+    // MurmurHash3's finalizer.
+    std::uint64_t h = (key ^ (word + std::uint64_t{1}) * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
+    h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53u;
+    h ^= h >> 33;
+    return h == 0 ? 1 : h;
+  }
+
+  NgramTable<std::uint32_t> ids_;    // of words, by their hashes
+  HugePageVector<Values> unigrams_;  // by id
+  std::vector<NgramTable<Values>>
+      longer_;  // bigrams, trigrams …, by hashes of their ids, the last word first
   std::uint32_t begin_ = 0, end_ = 0, unknown_ = 0;
 };
 

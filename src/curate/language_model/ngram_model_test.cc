@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "base/test_paths.h"
 #include "curate/language_model/kneser_ney.h"
 #include "curate/language_model/model_words.h"
+#include "curate/language_model/ngram_scorer.h"
 #include "curate/text/space_words.h"
 #include "data/test_files.h"
 
@@ -156,6 +158,34 @@ TEST(NgramModel, ScoresAreThoseOfKenLm) {
         1, 1e-5);
   }
   EXPECT_GE(sentences, 50);
+}
+
+// Words are looked up many at a time: what a sentence scores must not depend on what came before it, nor a
+// word's logarithm on how many words follow.
+TEST(NgramModel, ScoresDoNotDependOnWhatIsLookedUpTogether) {
+  const NgramModel model(kNgramFolder / "model.arpa");
+  const std::string corpus = read_text(kNgramFolder / "corpus.txt");
+  std::vector<std::string_view> words;
+  while (words.size() < 1500)
+    for (const auto word : pieces_of(corpus)) words.push_back(word);
+  const std::span<const std::string_view> all(words);
+  const auto sentence = all.subspan(100, 600);
+  const double alone = model.score(sentence).log10;
+  for (std::size_t before = 0; before < 1100; before += 73) {
+    SentenceScores scores(model);
+    scores.add(all.first(before));
+    scores.add(sentence);
+    scores.add({});
+    const NgramModel::Score sum = scores.sum();
+    EXPECT_EQ(sum.words, static_cast<std::int64_t>(before + 600 + 3));
+    EXPECT_NEAR(sum.log10, model.score(all.first(before)).log10 + alone + model.score({}).log10, 1e-8)
+        << before << " words before";
+  }
+  const auto whole = model.logarithms(all);
+  const auto end = model.logarithms(sentence);
+  EXPECT_EQ(end.size(), 601U);
+  for (std::size_t i = 10; i < 600; ++i)  // beyond the longest context
+    EXPECT_EQ(end[i], whole[100 + i]) << "word " << i;
 }
 
 // After every context, also those that the text does not have.

@@ -3,8 +3,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
 #include <unordered_map>
 
+#include "base/utf8.h"
 #include "curate/text/character.h"
 
 namespace stoa::curate {
@@ -13,25 +16,58 @@ SpaceWord space_word(std::string_view text) {
   return {text, static_cast<std::uint32_t>(count_characters(text)), XXH3_64bits(text.data(), text.size())};
 }
 
+namespace {
+
+// What a byte says of the character that begins with it: it belongs to a word, is white space, or the rest
+// must be looked at. In the middle of a character it belongs to a word.
+enum class ByteKind : std::uint8_t { kWord, kSpace, kUnclear };
+
+std::array<ByteKind, 256> kinds_of_bytes() {
+  std::array<ByteKind, 256> kinds{};
+  for (char32_t c = 0; c < 0x10000; ++c) {  // beyond, there is none
+    if (!characters().has(c, kSpace)) continue;
+    std::string bytes;
+    append_utf8(c, bytes);
+    kinds[static_cast<unsigned char>(bytes[0])] = bytes.size() == 1 ? ByteKind::kSpace : ByteKind::kUnclear;
+  }
+  return kinds;
+}
+
+// Calls visit(word) for every piece of valid UTF-8 between white space.
+template <class Visit>
+void each_space_word(std::string_view text, Visit&& visit) {
+  static const std::array<ByteKind, 256> kinds = kinds_of_bytes();
+  const char *p = text.data(), *const end = p + text.size();
+  // The bytes of white space at p; 0: none.
+  const auto space = [&]() -> std::size_t {
+    const ByteKind kind = kinds[static_cast<unsigned char>(*p)];
+    if (kind == ByteKind::kWord) return 0;
+    if (kind == ByteKind::kSpace) return 1;
+    const Character c = read_character(p);
+    return characters().has(c.value, kSpace) ? c.length : 0;
+  };
+  while (p < end) {
+    if (const std::size_t length = space(); length > 0) {
+      p += length;
+      continue;
+    }
+    const char* const begin = p;
+    do ++p;
+    while (p < end && space() == 0);
+    visit(std::string_view(begin, p));
+  }
+}
+
+}  // namespace
+
 std::vector<SpaceWord> split_at_white_space(std::string_view text) {
   std::vector<SpaceWord> words;
-  const char *p = text.data(), *const end = p + text.size();
-  while (p < end) {
-    const char* const begin = p;
-    std::uint32_t count = 0;
-    Character c{};
-    while (p < end && !characters().has((c = read_character(p)).value, kSpace)) {
-      p += c.length;
-      ++count;
-    }
-    if (count > 0) {
-      const std::string_view word(begin, static_cast<std::size_t>(p - begin));
-      words.push_back({word, count, XXH3_64bits(word.data(), word.size())});
-    } else {
-      p += c.length;
-    }
-  }
+  each_space_word(text, [&](std::string_view word) { words.push_back(space_word(word)); });
   return words;
+}
+
+void split_at_white_space(std::string_view text, std::vector<std::string_view>& words) {
+  each_space_word(text, [&](std::string_view word) { words.push_back(word); });
 }
 
 std::uint64_t ngram_key(std::span<const SpaceWord> words, std::size_t at, std::size_t n) {

@@ -20,6 +20,8 @@ SpaceWord space_word(std::string_view text);
 
 // As Python's str.split().
 std::vector<SpaceWord> split_at_white_space(std::string_view text);
+// The same words alone, added to `words`.
+void split_at_white_space(std::string_view text, std::vector<std::string_view>& words);
 
 // A hash of the `n` words from `at` on.
 std::uint64_t ngram_key(std::span<const SpaceWord> words, std::size_t at, std::size_t n);
