@@ -99,7 +99,8 @@ Quantized Linear::gradient8(Pass& pass, TensorView dy, Orientation wanted) const
                   wanted);
 }
 
-void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const {
+void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y,
+                      const LowRank::Joined& joined) const {
   if (is_packed()) {
     ops::run(pass.ops,
              ops::PackedLinearForward{.x = x, .w = weight(pass), .shape = packed_, .bias = bias, .y = y});
@@ -111,7 +112,9 @@ void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) c
     return;
   }
   if (!pass.fp8) {
-    ops::run(pass.ops, ops::LinearForward{.x = x, .w = weight(pass), .bias = bias, .y = y});
+    ops::run(pass.ops,
+             ops::LinearForward{
+                 .x = x, .w = weight(pass), .bias = bias, .y = y, .x2 = joined.rows, .w2 = joined.matrix});
     return;
   }
   require<ConfigError>(
@@ -129,14 +132,16 @@ void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) c
                                         .fast = true});
 }
 
-Quantized Linear::multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const {
+Quantized Linear::multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx,
+                                    const LowRank::Joined& joined) const {
   if (is_packed()) {
     ops::run(pass.ops,
              ops::PackedLinearBackwardInput{.dy = dy, .w = weight(pass), .shape = packed_, .dx = dx});
     return {};
   }
   if (!pass.fp8) {
-    ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy, .w = weight(pass), .dx = dx});
+    ops::run(pass.ops, ops::LinearBackwardInput{
+                           .dy = dy, .w = weight(pass), .dx = dx, .dy2 = joined.rows, .w2 = joined.matrix});
     return {};
   }
   const bool both = which == Which::kBoth && pass.fp8->weight_gradient && weight_.trained();
@@ -163,10 +168,12 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   const auto write = [&](Pass& own, const LowRank& low_rank, const Rescaled& rescaled, TensorView in,
                          TensorView out) {
     const bool scaled = low_rank.has_magnitudes();
-    multiply(pass, rescaled.input(own, in), scaled ? TensorView() : own_bias, out);
+    const LowRank::Joined joined =
+        low_rank && !rescaled && joins(pass) ? low_rank.joined(own, in, outputs_) : LowRank::Joined{};
+    multiply(pass, rescaled.input(own, in), scaled ? TensorView() : own_bias, out, joined);
     if (scaled)
       low_rank.forward_scaled(own, in, weight(pass), own_bias, out);
-    else if (low_rank)
+    else if (low_rank && !joined.rows)
       low_rank.forward(own, in, out);
     rescaled.scale_outputs(own, out);
   };
@@ -210,12 +217,15 @@ void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, Tens
   const TensorView all_dy = gather_rows(pass, y_place(), dy).wait();
   const TensorView partial = partial_rows(pass, x_place(), dx);
   const LowRank::Gradient gradient = low_rank_.gradient(pass, weight(pass), all_dy);
-  const Quantized dy8 = multiply_gradient(pass, which, rescaled_.gradient(pass, gradient.base), partial);
+  const LowRank::Joined joined =
+      low_rank_ && !rescaled_ && joins(pass) ? low_rank_.joined_gradient(pass, gradient) : LowRank::Joined{};
+  const Quantized dy8 =
+      multiply_gradient(pass, which, rescaled_.gradient(pass, gradient.base), partial, joined);
   if (rescaled_) {
     if (weights) add_factor_gradient(pass, all_x.wait(), all_dy, partial);
     rescaled_.backward_input(pass, partial);
   }
-  if (low_rank_) low_rank_.backward_input(pass, gradient, weight(pass), partial);
+  if (low_rank_ && !joined.rows) low_rank_.backward_input(pass, gradient, weight(pass), partial);
   InFlight sum = add_rows(pass, x_place(), partial, dx);
   if (weights) {
     const TensorView own_x = all_x.wait();

@@ -44,9 +44,13 @@ class Linear {
   TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
   bool is_packed() const { return packed_.kind != quant::PackedKind::kNone; }
   bool trains() const { return weight_.trained() || bias_.trained(); }
-  void multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const;
+  // Whether another product can join those with W.
+  bool joins(const Pass& pass) const { return !is_packed() && stored_.count == 0 && !pass.fp8; }
+  void multiply(Pass& pass, TensorView x, TensorView bias, TensorView y,
+                const LowRank::Joined& joined = {}) const;
   // dx from dy; returns dy in FP8 for the weights' gradients, where those GEMMs will be in FP8.
-  Quantized multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const;
+  Quantized multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx,
+                              const LowRank::Joined& joined = {}) const;
   // `dy8`: what multiply_gradient() returned, or none.
   void add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quantized dy8) const;
   // Gradients of the factors of nn/rescaled.h. `dinput`: as there, or none: it is computed.

@@ -128,6 +128,26 @@ void LowRank::forward(Pass& pass, TensorView x, TensorView y, std::int64_t begin
   add_branches(pass, input, branch, y);
 }
 
+LowRank::Joined LowRank::joined(Pass& pass, TensorView x, std::int64_t outputs) const {
+  if (!pass.training || has_magnitudes_ || runs_.size() != 1 || outputs != outputs_) return {};
+  const Run& run = runs_.front();
+  const TensorView rows = inner(pass, run, dropped(pass, x));
+  if (branches_.size() == 1 && covers_all_) return {rows, pass.params.get(branches_.front().b.value)};
+  // Every branch has its rows of the matrix, and its columns.
+  const TensorView matrix = pass.ops.scratch.allocate(x.dtype, {outputs_, run.rank});
+  ops::run(pass.ops, ops::FillZero{matrix});
+  for (const Branch& b : branches_)
+    ops::run(pass.ops, ops::CopyRows{.x = pass.params.get(b.b.value),
+                                     .index = {},
+                                     .y = inner_columns(matrix.slice(b.begin, b.outputs), run, b)});
+  return {rows, matrix};
+}
+
+LowRank::Joined LowRank::joined_gradient(Pass& pass, const Gradient& gradient) const {
+  if (has_magnitudes_ || runs_.size() != 1 || drops(pass)) return {};
+  return {gradient.inner.front(), rows_of_a(pass, runs_.front())};
+}
+
 // `branch`: in scratch, as y.
 void LowRank::add_branches(Pass& pass, TensorView input, TensorView branch, TensorView y) const {
   if (!covers_all_) ops::run(pass.ops, ops::FillZero{branch});

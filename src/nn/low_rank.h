@@ -51,6 +51,17 @@ class LowRank {
   };
   // Without branches that of dy alone.
   Gradient gradient(Pass& pass, TensorView w, TensorView dy) const;
+  // A product that joins the sums of the layer's own (ops/linear.h), in scratch of the current frame; empty
+  // where the branches cannot: with magnitudes, or several scales.
+  struct Joined {
+    TensorView rows, matrix;
+  };
+  // That of x [T, K], in training; elsewhere few rows, whose products are streamed, have the same bits as
+  // many.
+  Joined joined(Pass& pass, TensorView x, std::int64_t outputs) const;
+  // That of the gradient; it takes the place of backward_input().
+  Joined joined_gradient(Pass& pass, const Gradient& gradient) const;
+
   // dx [T, K], which holds W^T times the gradient's base, += the branches' part.
   void backward_input(Pass& pass, const Gradient& gradient, TensorView w, TensorView dx,
                       std::int64_t begin = 0) const;

@@ -58,6 +58,33 @@ TEST_P(BackendTest, LinearBackwardInput) {
   }
 }
 
+TEST_P(BackendTest, LinearWithASecondProduct) {
+  for (DType type : kTypes)
+    for (const auto& s : kLinearSizes)
+      for (const std::int64_t r : {1, 16, 40}) {
+        SCOPED_TRACE(fmt::format("{}: {} {} {} and {}", name_of(type), s.t, s.k, s.n, r));
+        Tensors t;
+        const TensorView w = t.random(type, {s.n, s.k}, 0.1);
+        // A backend may round the first product before it adds the second.
+        expect_like_reference(backend(),
+                              LinearForward{.x = t.random(type, {s.t, s.k}, 1, s.gap),
+                                            .w = w,
+                                            .bias = {},
+                                            .y = t.empty(type, {s.t, s.n}, s.gap),
+                                            .x2 = t.random(type, {s.t, r}, 1, s.gap),
+                                            .w2 = t.random(type, {s.n, r}, 0.1)},
+                              {64, type, 2});
+        expect_like_reference(backend(),
+                              LinearBackwardInput{.dy = t.random(type, {s.t, s.n}, 1, s.gap),
+                                                  .w = w,
+                                                  .dx = t.empty(type, {s.t, s.k}, s.gap),
+                                                  .dy2 = t.random(type, {s.t, r}, 1, s.gap),
+                                                  .w2 = t.random(type, {r, s.k}, 0.1)},
+                              {64, type, 2});
+        t.expect_guards();
+      }
+}
+
 // Products with a packed matrix are those with its numbers: to the bit, where both are cut alike.
 TEST_P(BackendTest, PackedLinear) {
   if (backend().name() == "cuda") GTEST_SKIP();

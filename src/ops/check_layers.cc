@@ -35,6 +35,12 @@ void check_norm_input(const Checker& c, const TensorView& x, const TensorView& g
   c.optional("gamma", gamma, accumulation_type(x.dtype), "[D]", {d});
 }
 
+void check_both_or_none(const Checker& c, const char* name, const TensorView& tensor, const char* other_name,
+                        const TensorView& other) {
+  c.that(is_given(tensor) == is_given(other), "{} {} and {} {}: expected both or none", name, tensor.text(),
+         other_name, other.text());
+}
+
 }  // namespace
 
 void check(const LinearForward& op) {
@@ -45,6 +51,10 @@ void check(const LinearForward& op) {
   c.optional("bias", op.bias, sum, "[N]", {op.w.shape[0]});
   c.tensor("y", op.y, TypeSet(type) | sum, "[T, N]", {op.x.shape[0], op.w.shape[0]}, kRowsApart);
   c.apart("x", op.x, "y", op.y);
+  check_both_or_none(c, "x2", op.x2, "w2", op.w2);
+  if (!c.optional("x2", op.x2, type, "[T, R]", {op.x.shape[0], -1}, kRowsApart)) return;
+  c.tensor("w2", op.w2, type, "[N, R]", {op.w.shape[0], op.x2.shape[1]});
+  c.apart("x2", op.x2, "y", op.y);
 }
 
 void check(const LinearBackwardInput& op) {
@@ -53,6 +63,10 @@ void check(const LinearBackwardInput& op) {
   c.tensor("w", op.w, op.dy.dtype, "[N, K]", {op.dy.shape[1], -1});
   c.tensor("dx", op.dx, op.dy.dtype, "[T, K]", {op.dy.shape[0], op.w.shape[1]}, kRowsApart);
   c.apart("dy", op.dy, "dx", op.dx);
+  check_both_or_none(c, "dy2", op.dy2, "w2", op.w2);
+  if (!c.optional("dy2", op.dy2, op.dy.dtype, "[T, R]", {op.dy.shape[0], -1}, kRowsApart)) return;
+  c.tensor("w2", op.w2, op.dy.dtype, "[R, K]", {op.dy2.shape[1], op.w.shape[1]});
+  c.apart("dy2", op.dy2, "dx", op.dx);
 }
 
 void check(const LinearBackwardWeight& op) {

@@ -29,6 +29,33 @@ TEST(Gradient, Linear) {
   for (std::size_t i = 0; i < dw_once.size(); ++i) EXPECT_DOUBLE_EQ(load(dw)[i], 2 * dw_once[i]);
 }
 
+TEST(Gradient, LinearWithASecondProduct) {
+  Tensors t;
+  const LinearForward forward{.x = t.random(kF64, {5, 7}, 1, 3),
+                              .w = t.random(kF64, {4, 7}),
+                              .bias = t.random(kF64, {4}),
+                              .y = t.empty(kF64, {5, 4}, 2),
+                              .x2 = t.random(kF64, {5, 3}, 1, 1),
+                              .w2 = t.random(kF64, {4, 3})};
+  const TensorView dy = t.random(kF64, {5, 4}, 1, 1), dx = t.random(kF64, {5, 7}, 1, 2),
+                   dx2 = t.random(kF64, {5, 3});
+  const auto run = [&] { run_reference(forward); };
+  run_reference(LinearBackwardInput{dy, forward.w2, dx2, false});
+  expect_gradient(dx2, numeric_gradient(forward.x2, forward.y, load(dy), run), "dx2");
+
+  // A layer that reads x twice: y = x W^T + (x A^T) B^T.
+  const TensorView a = t.random(kF64, {3, 7}), dw2 = t.random(kF64, {4, 3});
+  const auto run_both = [&] {
+    run_reference(LinearForward{.x = forward.x, .w = a, .bias = {}, .y = forward.x2});
+    run();
+  };
+  run_both();
+  run_reference(LinearBackwardInput{.dy = dy, .w = forward.w, .dx = dx, .dy2 = dx2, .w2 = a});
+  run_reference(LinearBackwardWeight{forward.x2, dy, dw2, {}, false});
+  expect_gradient(dx, numeric_gradient(forward.x, forward.y, load(dy), run_both), "dx");
+  expect_gradient(dw2, numeric_gradient(forward.w2, forward.y, load(dy), run_both), "dw2");
+}
+
 TEST(Gradient, ScaleMatrix) {
   Tensors t;
   const ScaleMatrix forward{.x = t.random(kF64, {5, 7}, 1, 3),

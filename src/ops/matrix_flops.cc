@@ -56,11 +56,11 @@ struct DeltaProducts {
 
 template <>
 double matrix_flops(const LinearForward& op) {
-  return product(op.x.shape, op.w);
+  return product(op.x.shape, op.w) + (op.x2 ? product(op.x2.shape, op.w2) : 0);
 }
 template <>
 double matrix_flops(const LinearBackwardInput& op) {
-  return product(op.dy.shape, op.w);
+  return product(op.dy.shape, op.w) + (op.dy2 ? product(op.dy2.shape, op.w2) : 0);
 }
 template <>
 double matrix_flops(const LinearBackwardWeight& op) {

@@ -31,8 +31,9 @@ struct Plan {
   bool packed_tokens;  // streamed by kernels->stream, which takes packed tokens; else by vectors->stream
   bool ahead;          // B is packed by all before it is used; else each task packs what it uses
   std::int64_t m, n, r;
-  std::int64_t block;  // units of the reduction that a tile sums before it goes to memory
-  std::int64_t slice;  // reduction elements per slice, a multiple of the block
+  std::int64_t second_units;  // of the second product's reduction, behind the last slice
+  std::int64_t block;         // units of the reduction that a tile sums before it goes to memory
+  std::int64_t slice;         // reduction elements per slice, a multiple of the block
   std::int64_t slices;
   std::int64_t slice_units;     // units of a full slice
   std::int64_t row_blocks;      // tasks along m
@@ -70,8 +71,9 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   // Rows apart need one order of sums for any number of rows: that of vectors->stream, which then takes all
   // products, or that of tiles(), which kernels->stream shares.
   const bool shares_order = kernels.rows_apart && k.stream;
+  p.second_units = g.second_reduction() ? units_of(g.second_reduction(), k) : 0;
   p.stream =
-      !g.a.transposed && !g.b.transposed && !g.accumulate && !g.b.packed &&
+      !g.a.transposed && !g.b.transposed && !g.accumulate && !g.b.packed && !p.second_units &&
       (shares_order ? p.m <= k.stream_tokens : kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
   if (p.stream) {
     p.packed_tokens = shares_order;
@@ -84,19 +86,27 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   p.slices = ceil_div(units, p.slice_units);
   p.slice_units = std::min(p.slice_units, units);
   p.slice = p.slice_units * per_unit;
-  p.block = round_up(ceil_div(p.slice_units, ceil_div(p.slice_units, k.block)), 16);
+  // The second product lengthens the last slice, and its blocks, rather than having one of its own: to put
+  // sums away and take them up again would cost more.
+  const std::int64_t most_units = p.slice_units + p.second_units;
+  p.block = round_up(ceil_div(most_units, ceil_div(p.slice_units, k.block)), 16);
 
   const std::int64_t column_panels = ceil_div(p.n, k.columns);
   p.ahead = p.m > kFewRows;
   if (p.ahead) {
-    const std::int64_t panel_bytes = p.slice_units * k.columns * 4;
+    const std::int64_t panel_bytes = most_units * k.columns * 4;
     const std::int64_t groups =
         ceil_div(column_panels, std::max<std::int64_t>(1, kSharedBytes / panel_bytes));
     p.shared_columns = ceil_div(column_panels, groups) * k.columns;
     const std::int64_t row_panels = ceil_div(p.m, k.rows);
-    const std::int64_t fit = panels_at_once(p.slice_units, k);
-    p.row_blocks = std::min(row_panels, round_up(ceil_div(row_panels, fit), workers));
-    p.block_rows = (any_rows ? std::min(row_panels, fit) : ceil_div(row_panels, p.row_blocks)) * k.rows;
+    const std::int64_t fit = panels_at_once(most_units, k);
+    // Where the output is narrow there are few tasks to a block of rows: more blocks.
+    const std::int64_t least_blocks =
+        round_up(ceil_div(kTasksPerWorker * workers, p.shared_columns / k.columns), workers);
+    p.row_blocks = std::min(row_panels, std::max(round_up(ceil_div(row_panels, fit), workers), least_blocks));
+    p.block_rows =
+        (any_rows ? std::min(fit, ceil_div(row_panels, least_blocks)) : ceil_div(row_panels, p.row_blocks)) *
+        k.rows;
     p.column_blocks = std::clamp<std::int64_t>(ceil_div(kTasksPerWorker * workers, p.row_blocks), 1,
                                                p.shared_columns / k.columns);
   } else {
@@ -112,14 +122,14 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
     offset = at;
     at += whole_lines(bytes);
   };
-  if (p.ahead) place(p.shared_b, p.slice_units * 4 * p.shared_columns);
-  if (!p.ahead) place(p.shared_a, p.slice_units * 4 * p.block_rows);
+  if (p.ahead) place(p.shared_b, most_units * 4 * p.shared_columns);
+  if (!p.ahead) place(p.shared_a, most_units * 4 * p.block_rows);
   if (partial) place(p.sums, round_up(p.m, k.rows) * p.shared_columns * 4);
   const std::size_t workers_at = at;
   at = 0;
-  if (p.ahead) place(p.worker_a, p.slice_units * 4 * p.block_rows);
+  if (p.ahead) place(p.worker_a, most_units * 4 * p.block_rows);
   if (p.ahead) place(p.worker_holds, sizeof(std::int64_t));
-  if (!p.ahead) place(p.worker_b, std::min(p.block, p.slice_units) * k.columns * 4);
+  if (!p.ahead) place(p.worker_b, std::min(p.block, most_units) * k.columns * 4);
   if (!partial) place(p.worker_sums, p.block_rows * k.columns * 4);
   if (g.b.packed) {
     // What a packing task, or the packing of a block, reads of B.
@@ -222,25 +232,60 @@ struct Run {
     k.pack_b(job);
   }
 
-  std::int64_t pack_b_tasks() const {
-    return ceil_div(columns, kPackColumns * k.columns) * ceil_div(units(count), kPackUnits);
+  // Units of this slice, with the second product's where they follow.
+  std::int64_t slice_units() const { return units(count) + (last_slice ? p.second_units : 0); }
+
+  std::int64_t pack_b_parts() const {
+    return ceil_div(units(count), kPackUnits) + (last_slice && p.second_units);
   }
-  // A group of panels and a part of this slice of B.
+  std::int64_t pack_b_tasks() const { return ceil_div(columns, kPackColumns * k.columns) * pack_b_parts(); }
+  // A group of panels and a part of this slice of B, or the second product's.
   void pack_b(std::int64_t task, int worker) const {
-    const std::int64_t parts = ceil_div(units(count), kPackUnits);
+    const std::int64_t parts = pack_b_parts();
     const std::int64_t column = task / parts * kPackColumns * k.columns, unit = task % parts * kPackUnits;
-    PackJob job =
-        pack_job(g.b, column0 + column, column0 + std::min(column + kPackColumns * k.columns, columns),
-                 begin + unit * per_unit(), std::min(kPackUnits * per_unit(), count - unit * per_unit()),
-                 k.columns, units_at(p.shared_b) + column * units(count) + unit * k.columns);
-    job.panel_stride = units(count) * k.columns;
-    pack_part_of_b(job, worker);
+    const std::int64_t first = column0 + column,
+                       end = column0 + std::min(column + kPackColumns * k.columns, columns);
+    std::uint32_t* const panels = units_at(p.shared_b) + column * slice_units();
+    const bool second = unit >= units(count);
+    PackJob job = second ? pack_job(g.b2, first, end, 0, g.second_reduction(), k.columns,
+                                    panels + units(count) * k.columns)
+                         : pack_job(g.b, first, end, begin + unit * per_unit(),
+                                    std::min(kPackUnits * per_unit(), count - unit * per_unit()), k.columns,
+                                    panels + unit * k.columns);
+    job.panel_stride = slice_units() * k.columns;
+    second ? k.pack_b(job) : pack_part_of_b(job, worker);
   }
-  // Panel i of A of this slice.
+  // Units [from, from + length) of this slice of a panel of B, to where a task finds them.
+  void pack_block_of_b(std::int64_t column, std::int64_t width, std::int64_t from, std::int64_t length,
+                       std::uint32_t* to, int worker) const {
+    const std::int64_t there = std::clamp<std::int64_t>(units(count) - from, 0, length);
+    if (there > 0 || length == 0) {
+      const std::int64_t element = from * per_unit();
+      pack_part_of_b(pack_job(g.b, column, column + width, begin + element,
+                              std::min<std::int64_t>(there * per_unit(), count - element), k.columns, to),
+                     worker);
+    }
+    if (there == length) return;
+    const std::int64_t element = (from + there - units(count)) * per_unit();
+    k.pack_b(pack_job(g.b2, column, column + width, element,
+                      std::min<std::int64_t>((length - there) * per_unit(), g.second_reduction() - element),
+                      k.columns, to + there * k.columns));
+  }
+  // Rows [first, end) of A of this slice, and of the second product where it follows.
+  void pack_rows_of_a(std::int64_t first, std::int64_t end, std::uint32_t* to) const {
+    PackJob job = pack_job(g.a, first, end, begin, count, k.rows, to);
+    job.panel_stride = slice_units() * k.rows;
+    k.pack_a(job);
+    if (!last_slice || !p.second_units) return;
+    job = pack_job(g.a2, first, end, 0, g.second_reduction(), k.rows, to + units(count) * k.rows);
+    job.panel_stride = slice_units() * k.rows;
+    k.pack_a(job);
+  }
+  // Panel i of A.
   void pack_a(std::int64_t panel) const {
     const std::int64_t first = panel * k.rows;
-    k.pack_a(pack_job(g.a, first, std::min(first + k.rows, p.m), begin, count, k.rows,
-                      units_at(p.shared_a) + panel * units(count) * k.rows));
+    pack_rows_of_a(first, std::min(first + k.rows, p.m),
+                   units_at(p.shared_a) + panel * slice_units() * k.rows);
   }
 
   // Which block of A, of which slice, a worker has packed.
@@ -274,7 +319,7 @@ struct Run {
     const std::int64_t j0 = cb * column_panels / p.column_blocks,
                        j1 = (cb + 1) * column_panels / p.column_blocks;
     if (i0 == i1 || j0 == j1) return;
-    const std::int64_t slice_units = units(count);
+    const std::int64_t slice_units = this->slice_units();
     const TileScope scope(k);
 
     const std::uint32_t* a = units_at(p.shared_a) + i0 * slice_units * k.rows;
@@ -282,7 +327,7 @@ struct Run {
       std::uint32_t* packed = units_at(p.worker_a + mine);
       const std::int64_t block = begin / p.slice * p.row_blocks + rb;
       if (std::exchange(holds(worker), block) != block)
-        k.pack_a(pack_job(g.a, i0 * k.rows, std::min(i1 * k.rows, p.m), begin, count, k.rows, packed));
+        pack_rows_of_a(i0 * k.rows, std::min(i1 * k.rows, p.m), packed);
       a = packed;
     }
     const std::size_t out_size = size_of(g.out.dtype);
@@ -297,11 +342,7 @@ struct Run {
         const std::uint32_t* b = units_at(p.shared_b) + (j * slice_units + u) * k.columns;
         if (!p.ahead) {
           std::uint32_t* packed = units_at(p.worker_b + mine);
-          const std::int64_t from = u * per_unit();
-          pack_part_of_b(
-              pack_job(g.b, column, column + width, begin + from,
-                       std::min<std::int64_t>(block * per_unit(), count - from), k.columns, packed),
-              worker);
+          pack_block_of_b(column, width, u, block, packed, worker);
           b = packed;
         }
         bool first = first_slice && u == 0;

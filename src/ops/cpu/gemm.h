@@ -41,13 +41,17 @@ struct GemmOperand {
 
 // out[m, n] = sum over r of a[m, r] b[n, r] + bias[n], or out += that. a and b share one type of fp32, bf16,
 // fp16; out has that type or fp32. `continues`: out, fp32, has a sum to which these products are added one
-// after the other, as if the reductions were one (cut at a multiple of ops::kRowsTogether).
+// after the other, as if the reductions were one (cut at a multiple of ops::kRowsTogether). a2 [m, r2] and
+// b2 [n, r2], where they are given: a second product of the same type in the same sums, after the first; its
+// reduction is short.
 struct Gemm {
   GemmOperand a, b;
   TensorView bias;  // fp32 [n], or none
   TensorView out;   // [m, n]
   bool accumulate = false;
   bool continues = false;
+  GemmOperand a2 = {}, b2 = {};
+  std::int64_t second_reduction() const { return a2.matrix ? a2.reduction() : 0; }
 };
 
 std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int workers);

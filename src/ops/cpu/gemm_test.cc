@@ -131,18 +131,23 @@ struct Case {
   std::int64_t m, n, r;
   DType type, out_type;
   bool a_transposed, b_transposed, bias, accumulate, strided;
+  std::int64_t r2 = 0;  // reduction of a second product
 };
 
 void check_case(const Case& c, const KernelSet& set, std::mt19937& random, Pools& pools) {
   if (set.only_bf16 && c.type != DType::kBF16) return;
-  SCOPED_TRACE(fmt::format("{} m={} n={} r={} {}->{} ta={} tb={} bias={} accumulate={} strided={}", set.name,
-                           c.m, c.n, c.r, name_of(c.type), name_of(c.out_type), c.a_transposed,
-                           c.b_transposed, c.bias, c.accumulate, c.strided));
+  SCOPED_TRACE(fmt::format("{} m={} n={} r={} {}->{} ta={} tb={} bias={} accumulate={} strided={} r2={}",
+                           set.name, c.m, c.n, c.r, name_of(c.type), name_of(c.out_type), c.a_transposed,
+                           c.b_transposed, c.bias, c.accumulate, c.strided, c.r2));
   Matrix a(c.type, c.a_transposed ? c.r : c.m, c.a_transposed ? c.m : c.r, c.strided);
   Matrix b(c.type, c.b_transposed ? c.r : c.n, c.b_transposed ? c.n : c.r, c.strided);
+  Matrix a2(c.type, c.a_transposed ? c.r2 : c.m, c.a_transposed ? c.m : c.r2, c.strided);
+  Matrix b2(c.type, c.b_transposed ? c.r2 : c.n, c.b_transposed ? c.n : c.r2, c.strided);
   Matrix out(c.out_type, c.m, c.n, c.strided), bias(DType::kF32, 1, c.n, false);
   a.fill(random);
   b.fill(random);
+  a2.fill(random);
+  b2.fill(random);
   bias.fill(random);
   if (c.accumulate) out.fill(random);
   Matrix again = out, before = out;
@@ -151,27 +156,36 @@ void check_case(const Case& c, const KernelSet& set, std::mt19937& random, Pools
          .bias = c.bias ? bias.view().reshape({c.n}) : TensorView{},
          .out = out.view(),
          .accumulate = c.accumulate};
+  if (c.r2 > 0) g.a2 = {a2.view(), c.a_transposed}, g.b2 = {b2.view(), c.b_transposed};
   run_in(g, set.kernels, pools.one);
   g.out = again.view();
   run_in(g, set.kernels, pools.three);
   ASSERT_EQ(out.memory, again.memory) << "the result depends on the number of workers";
   ASSERT_TRUE(out.margins_untouched());
-  std::vector<double> ad, bd;  // [m, r] and [n, r]
-  for (std::int64_t i = 0; i < c.m; ++i)
-    for (std::int64_t k = 0; k < c.r; ++k) ad.push_back(c.a_transposed ? a.get(k, i) : a.get(i, k));
-  for (std::int64_t j = 0; j < c.n; ++j)
-    for (std::int64_t k = 0; k < c.r; ++k) bd.push_back(c.b_transposed ? b.get(k, j) : b.get(j, k));
+  const std::int64_t reduction = c.r + c.r2;
+  std::vector<double> ad, bd;  // [m, reduction] and [n, reduction]
+  const auto read = [&](const Matrix& first, const Matrix& second, bool transposed, std::int64_t rows,
+                        std::vector<double>& to) {
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t k = 0; k < reduction; ++k) {
+        const Matrix& from = k < c.r ? first : second;
+        const std::int64_t at = k < c.r ? k : k - c.r;
+        to.push_back(transposed ? from.get(at, i) : from.get(i, at));
+      }
+  };
+  read(a, a2, c.a_transposed, c.m, ad);
+  read(b, b2, c.b_transposed, c.n, bd);
   for (std::int64_t i = 0; i < c.m; ++i)
     for (std::int64_t j = 0; j < c.n; ++j) {
       double sum = 0, size = 0;
-      for (std::int64_t k = 0; k < c.r; ++k) {
-        const double product = ad[i * c.r + k] * bd[j * c.r + k];
+      for (std::int64_t k = 0; k < reduction; ++k) {
+        const double product = ad[i * reduction + k] * bd[j * reduction + k];
         sum += product;
         size += std::abs(product);
       }
       if (c.bias) sum += bias.get(0, j), size += std::abs(bias.get(0, j));
       if (c.accumulate) sum += before.get(i, j), size += std::abs(before.get(i, j));
-      const double bound = size * 0x1p-24 * (2 + static_cast<double>(c.r) / 4) +
+      const double bound = size * 0x1p-24 * (2 + static_cast<double>(reduction) / 4) +
                            (std::abs(sum) + 1e-6) * unit_roundoff(c.out_type) * 1.01;
       ASSERT_NEAR(out.get(i, j), sum, bound) << "at " << i << "," << j;
     }
@@ -230,6 +244,24 @@ TEST_P(GemmTest, LongReductions) {
       for (auto type : kTypes) {
         check_case({m, 29, r, type, type, false, r % 2 == 0, true, true, true}, GetParam(), random, pools);
         check_case({m, 29, r, type, DType::kF32, true, true, false, true, false}, GetParam(), random, pools);
+        if (HasFatalFailure()) return;
+      }
+}
+
+// Of a few rows and of many; first reductions of one slice and of several, short of a block and beyond.
+TEST_P(GemmTest, SecondProduct) {
+  Pools pools;
+  std::mt19937 random(12);
+  int k = 0;
+  for (auto m : {std::int64_t{1}, std::int64_t{7}, std::int64_t{70}, std::int64_t{150}})
+    for (auto r :
+         {std::int64_t{0}, std::int64_t{39}, std::int64_t{390}, std::int64_t{1537}, std::int64_t{4097}})
+      for (auto r2 : {std::int64_t{1}, std::int64_t{16}, std::int64_t{51}}) {
+        ++k;
+        const DType type = GetParam().only_bf16 ? DType::kBF16 : kTypes[k % 3];
+        check_case({m, 77, r, type, k % 2 ? DType::kF32 : type, k % 5 == 0, k % 4 < 2, k % 7 < 3, k % 8 < 4,
+                    k % 3 != 0, r2},
+                   GetParam(), random, pools);
         if (HasFatalFailure()) return;
       }
 }

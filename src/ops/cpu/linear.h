@@ -8,10 +8,22 @@
 namespace stoa::ops::cpu {
 
 inline Gemm gemm_of(const LinearForward& op) {
-  return {.a = {op.x, false}, .b = {op.w, false}, .bias = op.bias, .out = op.y, .accumulate = false};
+  return {.a = {op.x, false},
+          .b = {op.w, false},
+          .bias = op.bias,
+          .out = op.y,
+          .accumulate = false,
+          .a2 = {op.x2, false},
+          .b2 = {op.w2, false}};
 }
 inline Gemm gemm_of(const LinearBackwardInput& op) {
-  return {.a = {op.dy, false}, .b = {op.w, true}, .bias = {}, .out = op.dx, .accumulate = op.accumulate};
+  return {.a = {op.dy, false},
+          .b = {op.w, true},
+          .bias = {},
+          .out = op.dx,
+          .accumulate = op.accumulate,
+          .a2 = {op.dy2, false},
+          .b2 = {op.w2, true}};
 }
 // A packed matrix has a shape, and memory that is not that of its type.
 template <class Op>

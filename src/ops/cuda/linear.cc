@@ -63,6 +63,10 @@ void CudaBackend::execute(const LinearForward& op, Resources resources) {
   void* workspace = parts.take(matmul_->workspace_bytes());
   if (op.bias) matmul.bias = cast_bias(op.bias, op.y.dtype, parts, stream);
   matmul_->run(LinearForward::kName, matmul, stream, workspace);
+  if (!op.x2 || op.x2.shape[1] == 0) return;
+  Matmul second = matmul_of(LinearForward{.x = op.x2, .w = op.w2, .bias = {}, .y = op.y});
+  second.beta = 1.0f;
+  matmul_->run(LinearForward::kName, second, stream, workspace);
 }
 
 void CudaBackend::execute(const LinearBackwardInput& op, Resources resources) {
@@ -70,7 +74,12 @@ void CudaBackend::execute(const LinearBackwardInput& op, Resources resources) {
   if (matmul.m == 0 || matmul.n == 0) return;
   require<ShapeError>(matmul.k > 0, "linear backward input: dy {} has no columns", op.dy.text());
   WorkspaceParts parts(resources.workspace);
-  matmul_->run(LinearBackwardInput::kName, matmul, native_stream(resources.stream), parts.take(0));
+  void *const stream = native_stream(resources.stream), *const workspace = parts.take(0);
+  matmul_->run(LinearBackwardInput::kName, matmul, stream, workspace);
+  if (op.dy2 && op.dy2.shape[1] > 0)
+    matmul_->run(LinearBackwardInput::kName,
+                 matmul_of(LinearBackwardInput{.dy = op.dy2, .w = op.w2, .dx = op.dx, .accumulate = true}),
+                 stream, workspace);
 }
 
 void CudaBackend::execute(const LinearBackwardWeight& op, Resources resources) {
