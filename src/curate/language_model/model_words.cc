@@ -99,12 +99,9 @@ ModelWords::ModelWords(const ModelWordOptions& options) : normalize_(options.nor
 
 void ModelWords::split(std::string_view text, Line& line) const {
   line.words.clear();
-  line.text = normalize_ ? ccnet_model_form(text) : std::string(text);
-  if (!tokenizer_) {
-    split_at_white_space(line.text, line.words);
-    return;
-  }
-  const auto ids = tokenizer_->encode(line.text);
+  if (normalize_) text = line.text = ccnet_model_form(text);
+  if (!tokenizer_) return split_at_white_space(text, line.words);
+  const auto ids = tokenizer_->encode(text);
   std::vector<std::size_t> ends;
   line.text.clear();
   for (const token::TokenId id : ids) {

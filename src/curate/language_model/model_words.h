@@ -21,8 +21,9 @@ class ModelWords {
   explicit ModelWords(const ModelWordOptions& options);
 
   struct Line {
-    std::string text;                     // what the words are views into, or the names of its tokens
-    std::vector<std::string_view> words;  // live until the line is used again
+    std::string text;  // in another form, or the names of its tokens
+    std::vector<std::string_view>
+        words;  // views into it or into what was split, until the line is used again
   };
   // Threads may call it at the same time, with lines of their own.
   void split(std::string_view text, Line& line) const;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -233,6 +234,30 @@ TEST(NgramModel, FilesThatAreWrongAreNamedWithTheLine) {
   EXPECT_THAT(refusal(good, "\\end\\\n", ""), HasSubstr("\\end\\ is expected"));
   EXPECT_THAT(refusal(good, "</s>", "<s>"), HasSubstr("'<s>' appears twice"));
   EXPECT_THAT(refusal(good, "\\2-grams", "\\3-grams"), HasSubstr("\\2-grams: is expected"));
+}
+
+// Pieces of all lengths, so that white space stands at every place of the blocks that are looked through.
+TEST(SpaceWords, AreWhatLiesBetweenWhiteSpaceOfAnyKind) {
+  constexpr std::string_view kPieces[] = {" ",      "\n",     "\t\x0b\x0c\r", "\x1c\x1f", "\u0085", "\u00a0",
+                                          "\u1680", "\u2003", "\u2028",       "\u3000",   "a",      "Â",
+                                          "ሀ",      "‹",      "〈",           "word",     "\x01",   "\x7f",
+                                          "🚢",      "\u200b"};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::string text;
+    std::vector<std::string> expected;
+    bool in_word = false;
+    for (std::size_t n = random() % 60; n > 0; --n) {
+      const std::size_t k = random() % std::size(kPieces);
+      text += kPieces[k];
+      if (k >= 10 && !in_word) expected.emplace_back();
+      if (k >= 10) expected.back() += kPieces[k];
+      in_word = k >= 10;
+    }
+    std::vector<std::string_view> words;
+    split_at_white_space(text, words);
+    EXPECT_TRUE(std::equal(words.begin(), words.end(), expected.begin(), expected.end())) << text;
+  }
 }
 
 // tests/oracle/make_ngram_fixtures.py prints what CCNet's text_normalizer gives.

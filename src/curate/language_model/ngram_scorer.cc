@@ -34,7 +34,7 @@ void NgramLookups::look_up_words() {
   }
 }
 
-// Of the first `count` words of found_ those stay that end an n-gram of this order. A model that has an
+// Keeps those of the first `count` words of found_ that end an n-gram of this order. A model that has an
 // n-gram has its last words and its first words, too.
 std::size_t NgramLookups::look_up_order(std::size_t order, std::size_t count) {
   const auto& table = model_.longer_[order - 2];

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <bit>
 #include <unordered_map>
 
-#include "base/utf8.h"
 #include "curate/text/character.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace stoa::curate {
 
@@ -18,44 +21,50 @@ SpaceWord space_word(std::string_view text) {
 
 namespace {
 
-// What a byte says of the character that begins with it: it belongs to a word, is white space, or the rest
-// must be looked at. In the middle of a character it belongs to a word.
-enum class ByteKind : std::uint8_t { kWord, kSpace, kUnclear };
-
-std::array<ByteKind, 256> kinds_of_bytes() {
-  std::array<ByteKind, 256> kinds{};
-  for (char32_t c = 0; c < 0x10000; ++c) {  // beyond, there is none
-    if (!characters().has(c, kSpace)) continue;
-    std::string bytes;
-    append_utf8(c, bytes);
-    kinds[static_cast<unsigned char>(bytes[0])] = bytes.size() == 1 ? ByteKind::kSpace : ByteKind::kUnclear;
+// Calls visit(p) for every byte that may begin white space: those up to ' ', 0xc2 and 0xe1 to 0xe3.
+template <class Visit>
+void each_candidate(const char* p, const char* end, Visit&& visit) {
+#if defined(__SSE2__)
+  const __m128i space = _mm_set1_epi8(' '), two = _mm_set1_epi8(static_cast<char>(0xc2)),
+                low = _mm_set1_epi8(static_cast<char>(0xe1)), high = _mm_set1_epi8(static_cast<char>(0xe3));
+  for (; end - p >= 16; p += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i found = _mm_or_si128(
+        _mm_or_si128(_mm_cmpeq_epi8(_mm_min_epu8(bytes, space), bytes), _mm_cmpeq_epi8(bytes, two)),
+        _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(bytes, low), high), bytes));
+    for (auto mask = static_cast<std::uint32_t>(_mm_movemask_epi8(found)); mask != 0; mask &= mask - 1)
+      visit(p + std::countr_zero(mask));
   }
-  return kinds;
+#endif
+  for (; p < end; ++p) {
+    const auto byte = static_cast<unsigned char>(*p);
+    if (byte <= ' ' || byte == 0xc2 || (byte >= 0xe1 && byte <= 0xe3)) visit(p);
+  }
 }
 
 // Calls visit(word) for every piece of valid UTF-8 between white space.
 template <class Visit>
 void each_space_word(std::string_view text, Visit&& visit) {
-  static const std::array<ByteKind, 256> kinds = kinds_of_bytes();
-  const char *p = text.data(), *const end = p + text.size();
-  // The bytes of white space at p; 0: none.
-  const auto space = [&]() -> std::size_t {
-    const ByteKind kind = kinds[static_cast<unsigned char>(*p)];
-    if (kind == ByteKind::kWord) return 0;
-    if (kind == ByteKind::kSpace) return 1;
-    const Character c = read_character(p);
-    return characters().has(c.value, kSpace) ? c.length : 0;
-  };
-  while (p < end) {
-    if (const std::size_t length = space(); length > 0) {
-      p += length;
-      continue;
+  static const std::array<bool, 33> is_space = [] {
+    std::array<bool, 33> space{};
+    for (char32_t c = 0; c < space.size(); ++c) space[c] = characters().has(c, kSpace);
+    return space;
+  }();
+  const char *begin = text.data(), *const end = begin + text.size();
+  each_candidate(begin, end, [&](const char* p) {
+    const auto byte = static_cast<unsigned char>(*p);
+    std::size_t length = 1;
+    if (byte > ' ') {
+      const Character c = read_character(p);
+      if (!characters().has(c.value, kSpace)) return;
+      length = c.length;
+    } else if (!is_space[byte]) {
+      return;
     }
-    const char* const begin = p;
-    do ++p;
-    while (p < end && space() == 0);
-    visit(std::string_view(begin, p));
-  }
+    if (begin < p) visit(std::string_view(begin, p));
+    begin = p + length;
+  });
+  if (begin < end) visit(std::string_view(begin, end));
 }
 
 }  // namespace
