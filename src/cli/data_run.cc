@@ -37,15 +37,6 @@ struct PipelineArguments {
   bool dry_run = false;
 };
 
-std::vector<std::string> names_of(const curate::Pipeline& pipeline) {
-  std::vector<std::string> names{curate::kInputStage};
-  for (const auto& stage : pipeline.stages)
-    if (std::find(names.begin(), names.end(), stage.name) == names.end()) names.push_back(stage.name);
-  for (const auto& how : pipeline.deduplications) names.push_back(how.name);
-  for (const auto& cut : pipeline.cuts) names.push_back(cut.name);
-  return names;
-}
-
 void print_forecast(const curate::Pipeline& pipeline, const RunArguments& a) {
   const curate::Forecast f = curate::forecast(pipeline, a.options.inputs, kSampleShare);
   const double scale =
@@ -66,7 +57,7 @@ void print_forecast(const curate::Pipeline& pipeline, const RunArguments& a) {
   }
   print(fmt::format("sample: {} of {}\n{}", format_bytes(static_cast<double>(f.sampled_bytes)),
                     format_bytes(static_cast<double>(f.input_bytes)),
-                    curate::flow_table(f.flow, names_of(pipeline))));
+                    curate::flow_table(f.flow, curate::stage_names(pipeline))));
   print(fmt::format("the whole, with {} workers: about {}, {} of output{}\n", a.options.workers,
                     format_duration(seconds), format_bytes(disk),
                     memory > 0
@@ -159,7 +150,7 @@ void run_and_print(const curate::Pipeline& pipeline, RunArguments& a, Context& c
     return require_whole_inputs(result.flow, a.output);
   }
   if (result.was_complete) context.console.line(fmt::format("'{}' is complete; nothing was done", a.output));
-  print(curate::flow_table(result.flow, names_of(pipeline)));
+  print(curate::flow_table(result.flow, curate::stage_names(pipeline)));
   require_whole_inputs(result.flow, a.output);
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/escape.h"
 #include "curate/run/excerpt.h"
+#include "curate/run/page_style.h"
 #include "curate/run/shard.h"
 #include "curate/run/shard_lines.h"
 #include "curate/text/character.h"
@@ -18,10 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostResults = 50, kShownBytes = 600, kBeforeMatch = 200, kMostCopies = 20;
 
-constexpr std::string_view kStyle =
-    "<style>body{font:15px/1.4 sans-serif;max-width:70em;margin:2em auto}pre{white-space:pre-wrap;background:"
-    "#f4f4f4;padding:.6em}mark{background:#fd6}.copies{display:flex;flex-wrap:wrap;gap:1em}.copies "
-    "div{flex:1 1 20em}</style>";
 // Searches without a server-side form: the address holds what is looked for.
 constexpr std::string_view kForm =
     "<form onsubmit=\"location.href='/search/'+this.folder.value+'/'+encodeURIComponent(this.words.value);"
@@ -41,10 +38,8 @@ std::string encoded(std::string_view text) {
 }
 
 BrowsedPage framed(const std::string& title, const std::string& body) {
-  return {.body =
-              fmt::format("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>{1}\n"
-                          "{2}<h1>{0}</h1>\n{3}</html>\n",
-                          escape_html_characters(title), kStyle, kForm, body)};
+  const std::string shown = escape_html_characters(title);
+  return {.body = page_head(shown) + fmt::format("{}<h1>{}</h1>\n{}</html>\n", kForm, shown, body)};
 }
 
 BrowsedPage missing(const std::string& what) {

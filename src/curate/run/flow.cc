@@ -43,6 +43,15 @@ Amount Flow::dropped_in_all() const {
   return all;
 }
 
+std::vector<std::pair<std::string, Amount>> Flow::dropped_in_order(
+    const std::vector<std::string>& stages) const {
+  std::vector<std::pair<std::string, Amount>> order;
+  for (const std::string& stage : stages)
+    for (const auto& own : dropped)
+      if (own.first.starts_with(stage + "/")) order.push_back(own);
+  return order;
+}
+
 Json to_json(const Flow& flow) {
   Json dropped = Json::object();
   for (const auto& [rule, amount] : flow.dropped) dropped[rule] = amount_to_json(amount);
@@ -70,9 +79,8 @@ std::string flow_table(const Flow& flow, const std::vector<std::string>& stages)
   std::string text = fmt::format("{:<48} {:>12} {:>10} {:>10}\n", "", "documents", "text", "of read");
   text += row("read", flow.read, flow.read);
   if (flow.quarantined.documents > 0) text += row("quarantined", flow.quarantined, flow.read);
-  for (const std::string& stage : stages)
-    for (const auto& [rule, amount] : flow.dropped)
-      if (rule.starts_with(stage + "/")) text += row("  dropped by " + rule, amount, flow.read);
+  for (const auto& [rule, amount] : flow.dropped_in_order(stages))
+    text += row("  dropped by " + rule, amount, flow.read);
   if (flow.cut.documents > 0) text += row("  cut out of", flow.cut, flow.read);
   return text + row("kept", flow.kept, flow.read);
 }

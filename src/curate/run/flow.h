@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stoa::curate {
@@ -29,6 +30,8 @@ struct Flow {
 
   void add(const Flow& other);
   Amount dropped_in_all() const;
+  // By rule, those of the first stage first.
+  std::vector<std::pair<std::string, Amount>> dropped_in_order(const std::vector<std::string>& stages) const;
 };
 
 nlohmann::ordered_json to_json(const Flow& flow);

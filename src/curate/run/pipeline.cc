@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/nearest.h"
 #include "config/reader.h"
 #include "config/reference.h"
 #include "config/yaml.h"
+#include "curate/run/process.h"
 #include "curate/run/stage_kinds.h"
 
 namespace stoa::curate {
@@ -127,6 +130,15 @@ Pipeline pipeline_of(config::Node root) {
   if (!cut_items.empty()) resolved.entries.emplace_back("cut", config::Node::sequence(std::move(cut_items)));
   pipeline.resolved = config::write_yaml(resolved);
   return pipeline;
+}
+
+std::vector<std::string> stage_names(const Pipeline& pipeline) {
+  std::vector<std::string> names{kInputStage};
+  for (const auto& stage : pipeline.stages)
+    if (std::find(names.begin(), names.end(), stage.name) == names.end()) names.push_back(stage.name);
+  for (const auto& how : pipeline.deduplications) names.push_back(how.name);
+  for (const auto& cut : pipeline.cuts) names.push_back(cut.name);
+  return names;
 }
 
 std::string pipeline_reference() {

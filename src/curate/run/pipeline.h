@@ -57,6 +57,9 @@ Pipeline read_pipeline(const fs::path& path);
 // The pipeline that a tree describes, also one without any list. ConfigError as above.
 Pipeline pipeline_of(config::Node root);
 
+// Names of all that may drop a document, in order: the input, stages, deduplications and cuts.
+std::vector<std::string> stage_names(const Pipeline& pipeline);
+
 // Markdown: every key of a pipeline and of every stage.
 std::string pipeline_reference();
 

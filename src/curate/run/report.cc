@@ -15,6 +15,7 @@
 #include "curate/io/json_document.h"
 #include "curate/run/excerpt.h"
 #include "curate/run/measures.h"
+#include "curate/run/page_style.h"
 #include "curate/run/report_charts.h"
 #include "curate/run/shard_lines.h"
 #include "curate/text/character.h"
@@ -225,30 +226,20 @@ std::string flow_row(const std::string& name, const Amount& amount, const Amount
 
 void write_report(const fs::path& output, const Pipeline& pipeline, const Json& subject,
                   const Journal& journal, const Flow& flow) {
-  std::string html =
-      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Data "
-      "run</title><style>body{font:15px/1.4 sans-serif;max-width:70em;margin:2em auto}"
-      "table{border-collapse:collapse;width:100%}td,th{padding:.2em "
-      ".6em;text-align:right}td:first-child,th:first-child{text-align:left}"
-      "td:last-child{width:30%}td "
-      "div{background:#58a;height:.8em}pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em}mark{"
-      "background:#fd6}pre "
-      "i{color:#777;font-style:normal}.charts,.copies{display:flex;flex-wrap:wrap;gap:1em}.copies "
-      "div{flex:1 1 20em}figure{margin:0}figcaption,figure p{font-size:.8em;margin:0}rect{fill:#9bc}"
-      "polyline{fill:none;stroke:#235;stroke-width:1.5}line{stroke:#c33;stroke-width:1.5}.overlap "
-      "td:last-child{width:auto}</style>\n"
-      "<h1>Data run</h1>\n<table><tr><th></th><th>documents</th><th>text</th><th>of "
-      "read</th><th></th></tr>\n";
+  std::string html = page_head("Data run") +
+                     "<h1>Data run</h1>\n<div class=\"wide\"><table class=\"flow\"><tr><th></th>"
+                     "<th>documents</th><th>text</th><th>of read</th><th></th></tr>\n";
   html += flow_row("read", flow.read, flow.read) + flow_row("quarantined", flow.quarantined, flow.read);
-  for (const auto& [rule, amount] : flow.dropped) html += flow_row("dropped by " + rule, amount, flow.read);
+  for (const auto& [rule, amount] : flow.dropped_in_order(stage_names(pipeline)))
+    html += flow_row("dropped by " + rule, amount, flow.read);
   if (flow.cut.documents > 0) html += flow_row("cut out of", flow.cut, flow.read);
   const std::vector<MeasuredDocument> measured = read_measures(output, std::ssize(journal.shards()));
   const Samples samples = collect_samples(output, journal, measured);
-  html +=
-      flow_row("kept", flow.kept, flow.read) +
-      "</table>\n<p>A document is counted at the first rule that dropped it; <code>stoa data tag</code> and "
-      "<code>stoa data decide</code> count every rule that fails it.</p>\n" +
-      measures_html(measured) + "<h2>Samples of what was removed</h2>\n";
+  html += flow_row("kept", flow.kept, flow.read) +
+          "</table></div>\n<p>A document is counted at the first rule that dropped it; <code>stoa data "
+          "tag</code> and "
+          "<code>stoa data decide</code> count every rule that fails it.</p>\n" +
+          measures_html(measured) + "<h2>Samples of what was removed</h2>\n";
   for (const auto& [reason, removed] : samples.removed) {
     html += "<h3>" + escape_html_characters(reason) + "</h3>\n";
     for (const Sample& sample : removed.random) html += sample_html(pipeline, reason, sample);

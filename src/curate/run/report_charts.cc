@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/console.h"
 #include "base/escape.h"
 
 namespace stoa::curate {
@@ -47,15 +48,17 @@ std::string origins_html(const std::string& title, const std::vector<MeasuredDoc
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.documents > b.second.documents; });
   std::string html = fmt::format(
-      "<h3>By {}</h3>\n<table><tr><th>{}</th><th>documents</th><th>bytes</th><th>no rule fails</th></tr>\n",
+      "<h3>By {}</h3>\n<div class=\"wide\"><table><tr><th>{}</th><th>documents</th><th>text</th><th>no rule "
+      "fails</th></tr>\n",
       title, title);
   for (std::size_t i = 0; i < std::min(order.size(), kMostSources); ++i) {
     const auto& [own, row] = order[i];
     html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                        own.empty() ? "not known" : escape_html_characters(own), row.documents, row.bytes,
+                        own.empty() ? "not known" : escape_html_characters(own), row.documents,
+                        format_bytes(static_cast<double>(row.bytes)),
                         percent(row.kept, static_cast<std::size_t>(row.documents)));
   }
-  html += "</table>\n";
+  html += "</table></div>\n";
   if (order.size() > kMostSources) html += fmt::format("<p>And {} more.</p>\n", order.size() - kMostSources);
   return html;
 }
@@ -78,13 +81,16 @@ std::string failures_html(const std::vector<MeasuredDocument>& sample) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.any > b.second.any; });
   std::string html =
-      "<h3>By rule</h3>\n<table><tr><th>rule</th><th>fails first</th><th>fails</th><th>fails "
+      "<h3>By rule</h3>\n<div class=\"wide\"><table><tr><th>rule</th><th>fails "
+      "first</th><th>fails</th><th>fails "
       "alone</th></tr>\n";
   for (const auto& [rule, own] : order)
     html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                         escape_html_characters(rule), percent(own.first, sample.size()),
                         percent(own.any, sample.size()), percent(own.alone, sample.size()));
-  html += "</table>\n<h3>Rules that fail the same documents</h3>\n<table class=\"overlap\"><tr><th></th>";
+  html +=
+      "</table></div>\n<h3>Rules that fail the same documents</h3>\n<div class=\"wide\"><table "
+      "class=\"overlap\"><tr><th></th>";
   order.resize(std::min(order.size(), kMostOverlaps));
   for (std::size_t i = 0; i < order.size(); ++i) html += fmt::format("<th>{}</th>", i + 1);
   html += "</tr>\n";
@@ -95,12 +101,14 @@ std::string failures_html(const std::vector<MeasuredDocument>& sample) {
       const double share =
           found == both.end() ? 0
                               : static_cast<double>(found->second) / static_cast<double>(order[i].second.any);
-      html += fmt::format("<td style=\"background:rgba(85,136,170,{:.2f})\">{:.0f}</td>", share, 100 * share);
+      html += fmt::format(
+          "<td style=\"background:color-mix(in srgb,var(--accent) {:.0f}%,transparent)\">{:.0f}</td>",
+          60 * share, 100 * share);
     }
     html += "</tr>\n";
   }
   return html +
-         "</table>\n<p>Of the documents that the rule of the row fails, the percentage that the rule "
+         "</table></div>\n<p>Of the documents that the rule of the row fails, the percentage that the rule "
          "of the column fails, too.</p>\n";
 }
 
