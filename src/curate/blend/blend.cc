@@ -9,6 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "curate/blend/page_budget.h"
 #include "curate/dedup/record_sorter.h"
 #include "curate/io/document_reader.h"
 #include "data/indexed_writer.h"
@@ -58,7 +59,7 @@ class Sources {
  public:
   Sources(const BlendRecipe& recipe, const BlendOptions& options, const data::DocumentEncoder* encoder,
           const fs::path& work, Console& console, const std::stop_token& stop)
-      : recipe_(recipe) {
+      : recipe_(recipe), pages_(options.memory / 6) {
     for (std::size_t i = 0; i < recipe.sources.size(); ++i) {
       fs::path prefix = recipe.sources[i].path;
       if (!is_token_files(prefix)) {
@@ -71,7 +72,10 @@ class Sources {
         prepare.workers = options.workers;
         data::prepare(prepare, *encoder, console, stop);
       }
-      sets_.push_back(std::make_unique<data::IndexedDataset>(prefix));
+      const auto& set = *sets_.emplace_back(std::make_unique<data::IndexedDataset>(prefix));
+      pages_.add(set.bin_bytes());
+      pages_.add(set.idx_bytes());
+      pages_.release();  // opening reads the whole index
     }
     const auto& first = *sets_.front();
     for (std::size_t i = 1; i < sets_.size(); ++i) {
@@ -84,11 +88,13 @@ class Sources {
   }
   std::size_t size() const { return sets_.size(); }
   const data::IndexedDataset& operator[](std::size_t i) const { return *sets_[i]; }
-  std::int64_t tokens(std::size_t source, std::int64_t document) const {
+  // `next`: of the document after the one that was asked for last.
+  std::int64_t tokens(std::size_t source, std::int64_t document, bool next = false) const {
     std::int64_t tokens = 0;
     const auto& set = *sets_[source];
-    for (std::int64_t s = set.document_start(document); s < set.document_start(document + 1); ++s)
-      tokens += set.length(s);
+    const std::int64_t begin = set.document_start(document), end = set.document_start(document + 1);
+    for (std::int64_t s = begin; s < end; ++s) tokens += set.length(s);
+    pages_.count(8 + 12 * static_cast<std::size_t>(end - begin), next ? 0 : 2);
     return tokens;
   }
   std::size_t split_of(std::size_t source, std::int64_t document) const {
@@ -108,12 +114,14 @@ class Sources {
     const auto from = begin < end ? static_cast<std::size_t>(set.byte_offset(begin)) : 0;
     const std::int32_t count = static_cast<std::int32_t>(lengths_.size());
     writer.add_documents(set.bin_bytes().subspan(from, bytes), lengths_, std::span(&count, 1));
+    pages_.count(bytes, 2);
   }
 
  private:
   const BlendRecipe& recipe_;
   std::vector<std::unique_ptr<data::IndexedDataset>> sets_;
   std::vector<std::int32_t> lengths_;
+  mutable PageBudget pages_;
 };
 
 // Adds what training takes of a source: whole epochs, and of the last one the documents that are drawn first.
@@ -216,7 +224,7 @@ BlendResult blend(const BlendOptions& options, const data::DocumentEncoder* enco
       const std::size_t split = sources.split_of(i, d);
       const auto document = static_cast<std::uint64_t>(d);
       if (split == 0)
-        tokens[i] += sources.tokens(i, d);
+        tokens[i] += sources.tokens(i, d, true);
       else
         orders[split]->add({draw(recipe.seed, Draw::kOrder, i, document),
                             static_cast<std::uint64_t>(i) << kSourceShift | document});
