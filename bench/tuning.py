@@ -2,6 +2,7 @@
 """Tuning on a CPU beside PEFT + TRL, in turns, on the same samples.
 
   python bench/tuning.py [--python PYTHON] [--base DIR] [--turns "stoa lora,trl packed"] [--rounds 2] [--steps 4] [--json FILE]
+      [--wait-for FILE]
 
 Without --base the model is a llama of 135 million weights with random values (`--layers` makes it smaller), bf16. Samples are prompts
 with completions, of lengths as chats have them (log-normal, median 180 tokens). Adapters are LoRA of all linear layers, rank 16. Per
@@ -9,12 +10,13 @@ round each turn is a process of its own, so that its peak memory is its own:
 
   stoa METHOD                        `stoa finetune --method METHOD`, packed: lora, full, qlora, dora, ia3, adapter, prompt, p-tuning, prefix
   trl packed, trl padded             PEFT + TRL, packed (bfd) or padded
-  torch full                         all weights by TRL, packed, with torch.compile
+  torch full                         all weights by TRL, packed, with torch.compile: one process for all rounds, which compiles before the first
   stoa pairs, stoa dpo               LoRA on both answers of preference pairs as plain samples, and as pairs with `--objective dpo`
   stoa start                         `stoa finetune` on 10,000 chats, one step: seconds until it begins
 
 Speed is trained tokens per second of the fastest step after the first, over all rounds: what else a shared machine does makes steps
-slower, never faster. Memory is the largest peak. `--python` needs torch, transformers, peft, trl and
+slower, never faster. `--wait-for FILE`: what compiles has done so, then the turns wait until FILE exists, for the moment when the machine
+is quiet. Memory is the largest peak. `--python` needs torch, transformers, peft, trl and
 datasets; the last three for the peers' turns alone.
 """
 import argparse
@@ -120,8 +122,34 @@ def quantised_bytes(folder, args):
     return (weights("model.peft.quantize_base=nf4") - weights() + 2 * numbers) / numbers
 
 
+class CompiledPeer:
+    """`torch full`: warm from the start; takes its steps when its turn comes."""
+
+    def __init__(self, folder, args):
+        self.process = subprocess.Popen([*map(str, peer_command(folder, args, "full"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer("warm")
+
+    def answer(self, wanted):
+        for line in self.process.stdout:  # the peer prints a log, too
+            if line.startswith(wanted): return line
+        sys.exit("torch full: ended before its turn")
+
+    def __call__(self, *_):
+        print("go", file=self.process.stdin, flush=True)
+        return json.loads(self.answer('{"tokens_per_second"'))
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def peer_command(folder, args, mode):
+    return [args.python, pathlib.Path(__file__).with_name("tuning_peer.py"), folder, mode, args.threads, args.steps, LENGTH, ROWS]
+
+
 def peer_run(folder, args, number, mode):
-    out, _, peak = measured(args.python, pathlib.Path(__file__).with_name("tuning_peer.py"), folder, mode, args.threads, args.steps, LENGTH, ROWS)
+    out, _, peak = measured(*peer_command(folder, args, mode))
     return {**json.loads(out.strip().splitlines()[-1]), "peak_bytes": peak}
 
 
@@ -135,11 +163,12 @@ def main():
     parser.add_argument("--layers", type=int, default=30)
     parser.add_argument("--samples", type=int, default=400)
     parser.add_argument("--base", help="a model directory in place of random weights, such as SmolLM2-135M")
+    parser.add_argument("--wait-for", type=pathlib.Path, help="a file")
     parser.add_argument("--turns", help="comma-separated; without it all of the comparisons")
     parser.add_argument("--json")
     args = parser.parse_args()
     turns = {"trl packed": lambda *a: peer_run(*a, "packed"),
-             "trl padded": lambda *a: peer_run(*a, "padded"), "torch full": lambda *a: peer_run(*a, "full"),
+             "trl padded": lambda *a: peer_run(*a, "padded"), "torch full": None,
              "stoa pairs": lambda *a: stoa_run(*a, "lora", "answers.jsonl"),
              "stoa dpo": lambda *a: stoa_run(*a, "lora", "pairs.jsonl", "--objective", "dpo"), "stoa start": stoa_start,
              **{f"stoa {method}": lambda *a, method=method: stoa_run(*a, method) for method in METHODS}}
@@ -149,10 +178,16 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         make_inputs(folder, args)
+        compiled = CompiledPeer(folder, args) if "torch full" in turns else None
+        if compiled: turns["torch full"] = compiled
+        if args.wait_for:
+            print("waiting", file=sys.stderr, flush=True)
+            while not args.wait_for.exists(): time.sleep(0.2)
         for number in range(args.rounds):
             for turn, run in turns.items():
                 found[turn].append(run(folder, args, number))
                 print(f"round {number + 1}, {turn}: {found[turn][-1]}", file=sys.stderr, flush=True)
+        if compiled: compiled.end()
         frozen = quantised_bytes(folder, args) if "stoa qlora" in turns else None
     best = {"tokens_per_second": max, "step_seconds": min, "peak_bytes": max, "seconds_to_step": min}
     results = {turn: {key: best[key](row[key] for row in rows) for key in rows[0]} for turn, rows in found.items()}
