@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "cli/serving_commands.h"
 
 namespace stoa::cli {
 
@@ -13,6 +14,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   add_bench_ops(*bench, context);
   add_bench_train(*bench, context);
   add_bench_decode(*bench, context);
+  add_bench_engine(*bench, context);
   add_bench_serve(*bench, context);
   add_bench_masks(*bench, context);
   add_bench_pipeline(*bench, context);

@@ -13,6 +13,7 @@
 #include "cli/plan_subject.h"
 #include "cli/print.h"
 #include "cli/schema.h"
+#include "cli/serving_commands.h"
 #include "plan/estimate_text.h"
 #include "plan/memory_plan.h"
 #include "train/layout_plan.h"
@@ -84,6 +85,7 @@ void add_plan_command(CLI::App& app, Context& context) {
   add_plan_search_command(*plan, context);
   add_plan_advise_command(*plan, context);
   add_plan_inference_command(*plan, context);
+  add_plan_serve_command(*plan, context);
   add_plan_size_command(*plan, context);
   add_plan_base_config_command(*plan, context);
 }

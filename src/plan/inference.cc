@@ -14,18 +14,10 @@
 #include "quant/block_format.h"
 
 namespace stoa::plan {
-namespace {
-
-std::string_view name_of_type(InferenceType type) {
-  for (const auto& name : enum_names(type))
-    if (name.value == type) return name.name;
-  return "";
-}
-
 // What one device has to do of one layer, by tokens in a pass.
-class Layers {
+class InferenceLayers {
  public:
-  Layers(const ModelShape& m, const InferencePoint& p, const Cluster& c, const InferenceConstants& k)
+  InferenceLayers(const ModelShape& m, const InferencePoint& p, const Cluster& c, const InferenceConstants& k)
       : m_(m), p_(p), k_(k) {
     const bool eight = p.weights == InferenceType::kFp8 && c.device.fp8_tflops;
     peak_ = c.peak(eight ? Format::kFp8 : p.weights == InferenceType::kFp32 ? Format::kFp32 : Format::kBf16);
@@ -70,16 +62,13 @@ class Layers {
   }
   double prompt(double sequences, double length) const {
     const double tokens = sequences * length;
-    const double core = (1 - m_.linear_share()) * 2 * tokens * length * real(m_.heads * m_.head_size) /
-                        real(p_.tp) / (peak16_ * k_.attention);
-    const double elementwise = tokens * 30 * real(m_.hidden) / bandwidth_;
-    return products(tokens, k_.prompt_gemm) + core + elementwise + reductions(tokens) + k_.layer_seconds;
+    return products(tokens, k_.prompt_gemm) + pairs(tokens * length / 2) + elementwise(tokens) +
+           reductions(tokens) + k_.layer_seconds;
   }
   double token(double sequences, double context) const {
     const double seen = m_.window ? std::min(context, real(*m_.window)) : context;
-    return products(sequences, k_.token_gemm) +
-           (cache_bytes(sequences * seen) + 2 * state_bytes(sequences)) / bandwidth_ + reductions(sequences) +
-           k_.layer_seconds;
+    return products(sequences, k_.token_gemm) + read(sequences * seen) + states(sequences) +
+           reductions(sequences) + k_.layer_seconds;
   }
   double head(double sequences) const {
     const double weights = real(m_.hidden * m_.vocabulary) / real(p_.tp);
@@ -87,6 +76,15 @@ class Layers {
                     weights * bytes_of(p_.weights) / bandwidth_) +
            sequences * real(m_.vocabulary) * k_.sampled_bytes / bandwidth_;
   }
+  double elementwise(double tokens) const { return tokens * 30 * real(m_.hidden) / bandwidth_; }
+  // Of attention to `tokens` earlier ones by the next token of an answer.
+  double read(double tokens) const { return cache_bytes(tokens) / bandwidth_; }
+  // Of attention in prompts, by tokens and the tokens that each attends to.
+  double pairs(double count) const {
+    return (1 - m_.linear_share()) * 4 * count * real(m_.heads * m_.head_size) / real(p_.tp) /
+           (peak16_ * k_.attention);
+  }
+  double states(double sequences) const { return 2 * state_bytes(sequences) / bandwidth_; }
   double send(double tokens) const {
     return p_.pp == 1 ? 0 : send_latency_ + tokens * real(m_.hidden) * 2 / send_bandwidth_;
   }
@@ -97,6 +95,27 @@ class Layers {
   const InferenceConstants& k_;
   double peak_, peak16_, bandwidth_, link_, hop_, send_bandwidth_, send_latency_;
 };
+
+namespace {
+
+std::string_view name_of_type(InferenceType type) {
+  for (const auto& name : enum_names(type))
+    if (name.value == type) return name.name;
+  return "";
+}
+
+// What the fullest device holds, with `layers` layers.
+double weight_bytes(const ModelShape& m, const InferencePoint& point, double layers) {
+  const double mean_layer = (m.parameters() - m.embedding_parameters()) / real(m.layers);
+  return (layers * mean_layer + real(m.hidden * m.vocabulary) * (point.pp == 1 && !m.tied ? 2 : 1)) /
+         real(point.tp) * bytes_of(point.weights);
+}
+
+void check_split(const ModelShape& m, const InferencePoint& point) {
+  require<ConfigError>(m.heads % point.tp == 0,
+                       "{} attention heads cannot be split over {} tensor-parallel ranks", m.heads, point.tp);
+  require<ConfigError>(point.pp <= m.layers, "{} layers cannot be split over {} stages", m.layers, point.pp);
+}
 
 std::string row(const InferenceAnswer& a) {
   return fmt::format(
@@ -163,13 +182,11 @@ double bytes_of(InferenceType type) {
 InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::int64_t output,
                                   const InferencePoint& point, const Cluster& cluster, double memory,
                                   const InferenceConstants& k) {
-  require<ConfigError>(m.heads % point.tp == 0,
-                       "{} attention heads cannot be split over {} tensor-parallel ranks", m.heads, point.tp);
-  require<ConfigError>(point.pp <= m.layers, "{} layers cannot be split over {} stages", m.layers, point.pp);
+  check_split(m, point);
   require<ConfigError>(input >= 1 && output >= 1 && point.batch >= 1,
                        "an input of {} tokens, an output of {}, a batch of {}: expected at least 1 of each",
                        input, output, point.batch);
-  const Layers layers(m, point, cluster, k);
+  const InferenceLayers layers(m, point, cluster, k);
   const double parts = real(std::min(point.batch, point.pp)), sequences = real(point.batch) / parts;
   const double stages = real(point.pp), per_stage = real(m.layers) / stages;
   InferenceAnswer a;
@@ -189,10 +206,7 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
   a.tokens_per_second = a.sequences_per_second * real(output);
   // The stage that holds the head, or the embedding, needs most.
   const double longest = std::ceil(per_stage);
-  const double mean_layer = (m.parameters() - m.embedding_parameters()) / real(m.layers);
-  a.weight_bytes =
-      (longest * mean_layer + real(m.hidden * m.vocabulary) * (point.pp == 1 && !m.tied ? 2 : 1)) /
-      real(point.tp) * bytes_of(point.weights);
+  a.weight_bytes = weight_bytes(m, point, longest);
   a.cache_bytes = longest * (layers.cache_bytes(real(point.batch * (input + output))) +
                              layers.state_bytes(real(point.batch)));
   const double pass = sequences * real(input);
@@ -200,6 +214,49 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
                  4 * real(point.batch * m.vocabulary);
   a.fits = a.bytes() <= memory;
   return a;
+}
+
+InferenceType cache_type_of(InferenceType weights) {
+  return weights == InferenceType::kInt8 ? InferenceType::kBf16 : weights;
+}
+
+struct ServingParts::State {
+  State(const ModelShape& m, const InferencePoint& p, const Cluster& c, const InferenceConstants& k)
+      : model(m), point(p), constants(k), layers(model, point, c, constants) {}
+  const ModelShape model;
+  const InferencePoint point;
+  const InferenceConstants constants;
+  const InferenceLayers layers;
+};
+
+ServingParts::ServingParts(const ModelShape& model, const InferencePoint& point, const Cluster& cluster,
+                           const InferenceConstants& constants)
+    : state_(std::make_unique<State>(model, point, cluster, constants)) {
+  check_split(model, point);
+}
+
+ServingParts::~ServingParts() = default;
+
+double ServingParts::seconds(std::int64_t tokens, std::int64_t scored) const {
+  const InferenceLayers& l = state_->layers;
+  const auto n = real(tokens), answers = real(scored);
+  const double layer = l.products(n, state_->constants.prompt_gemm) + l.elementwise(n) + l.reductions(n) +
+                       l.states(answers) + state_->constants.layer_seconds;
+  return real(state_->model.layers) * layer + l.head(answers);
+}
+
+double ServingParts::seconds_per_token_read() const {
+  return real(state_->model.layers) * state_->layers.read(1);
+}
+
+double ServingParts::seconds_per_pair() const { return real(state_->model.layers) * state_->layers.pairs(1); }
+
+double ServingParts::weight_bytes() const {
+  return plan::weight_bytes(state_->model, state_->point, real(state_->model.layers));
+}
+
+double ServingParts::cache_bytes_per_token() const {
+  return real(state_->model.layers) * state_->layers.cache_bytes(1);
 }
 
 InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster,
@@ -217,9 +274,7 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
       for (const std::int64_t pp : pipeline)
         for (const std::int64_t batch : r.batches)
           result.grid.push_back(predict_inference(
-              r.model, r.input, r.output,
-              {tp, pp, batch, type, type == InferenceType::kInt8 ? InferenceType::kBf16 : type}, cluster,
-              r.memory, k));
+              r.model, r.input, r.output, {tp, pp, batch, type, cache_type_of(type)}, cluster, r.memory, k));
   require<ConfigError>(!result.grid.empty(),
                        "the grid is empty: give batches, and degrees that divide {} heads", r.model.heads);
   std::vector<InferenceAnswer> fitting;

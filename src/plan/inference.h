@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,31 @@ double bytes_of(InferenceType type);
 struct InferencePoint {
   std::int64_t tp = 1, pp = 1, batch = 1;
   InferenceType weights = InferenceType::kBf16, cache = InferenceType::kBf16;
+};
+
+// The type of keys and values next to weights of this type.
+InferenceType cache_type_of(InferenceType weights);
+
+// The parts of the time that a server's pass takes, and of its memory, by the same formulas: prompts and
+// answers share passes there. One stage; windows of attention are not counted.
+class ServingParts {
+ public:
+  // ConfigError as of predict_inference().
+  ServingParts(const ModelShape& model, const InferencePoint& point, const Cluster& cluster,
+               const InferenceConstants& constants = {});
+  ~ServingParts();
+
+  // A pass over this many tokens, of which `scored` need logits, without attention to other tokens.
+  double seconds(std::int64_t tokens, std::int64_t scored) const;
+  double seconds_per_token_read() const;  // of an answer's next token, per token before it
+  double seconds_per_pair() const;        // of a prompt, per token and token that it attends to
+  // Bytes on a device.
+  double weight_bytes() const;
+  double cache_bytes_per_token() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<const State> state_;
 };
 
 struct InferenceAnswer {

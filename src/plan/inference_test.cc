@@ -114,5 +114,19 @@ TEST(Inference, RefusesDegreesThatDoNotDivide) {
   EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 0, 20, {1, 1, 1}, dgx_a100(), 80e9), ConfigError);
 }
 
+// A pass over a prompt, and one of a token per answer, are those of predict_inference().
+TEST(Inference, PassesOfAServerAddUpToTheSame) {
+  const ModelShape model = decoder_of(32, 4096, 32);
+  const InferencePoint point{2, 1, 8};
+  const InferenceAnswer answer = predict_inference(model, 512, 128, point, dgx_a100(), 80e9);
+  const ServingParts parts(model, point, dgx_a100());
+  const double prompts = parts.seconds(8 * 512, 8) + 8 * 512 * 256.0 * parts.seconds_per_pair();
+  EXPECT_NEAR(prompts, answer.first_token, 1e-6 * answer.first_token);
+  const double token = parts.seconds(8, 8) + 8 * (512 + 64) * parts.seconds_per_token_read();
+  EXPECT_NEAR(token, answer.per_token, 0.01 * answer.per_token);
+  EXPECT_EQ(parts.weight_bytes(), answer.weight_bytes);
+  EXPECT_EQ(parts.cache_bytes_per_token() * 8 * 640, answer.cache_bytes);
+}
+
 }  // namespace
 }  // namespace stoa::plan

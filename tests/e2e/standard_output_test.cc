@@ -41,6 +41,7 @@ Commands about_plans(const Arguments& model) {
           Arguments{"plan", "search", "gpt-126m", "--gpus", "8", "--pp", "1", "--emit", "megatron"} + on,
           Arguments{"plan", "advise", "gpt-126m", "--gpus", "8", "--times", "2"} + on,
           Arguments{"plan", "inference", "gpt-126m", "--batch", "1"} + on,
+          Arguments{"plan", "serve", "gpt-126m", "--requests", "10", "--output", "8"} + on,
           {"plan", "size", "--gpus", "1024", "--days", "24", "--tokens", "300B"},
           {"plan", "size", "--gpus", "1024", "--days", "24", "--tokens", "300B", "--json"},
           {"plan", "base-config", "--params", "5B"}};
@@ -96,8 +97,8 @@ Commands about_speed(const Arguments& model) {
           Arguments{"bench", "train", "--ranks", "2", "--steps", "1", "--warmup", "1", "--stepwise"} + sized};
 }
 
-// The first two time large products, whatever they are asked for: too slow for a test of every build. The last
-// asks a server (ServeLoad).
+// The first two time large products, whatever they are asked for: too slow for a test of every build. The
+// last asks a server (ServeLoad).
 const std::set<std::string> kNotRun{"bench gemm", "bench calibrate", "bench serve"};
 
 // Of a run of a decoder.
@@ -109,6 +110,8 @@ Commands about_a_decoder() {
           {"chat", "run", "--max-tokens", "4"},
           {"chat", "run", "--max-tokens", "4", "--json"},
           {"serve", "run", "--port", "0"},
+          {"bench", "engine", "run", "--rounds", "1", "--threads", "1"},
+          {"bench", "engine", "run", "--rounds", "1", "--threads", "1", "--json"},
           {"score", "run", "lines.txt"},
           {"eval", "perplexity", "run", "--text", "lines.txt"},
           {"eval", "perplexity", "run", "--text", "lines.txt", "--json"},

@@ -239,6 +239,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"plan size", {"--gpus", "8", "--days", "1", "--tokens", "1B"}},
         {"plan base-config", {"--params", "1B"}},
         {"plan inference", config + Arguments{"--cluster", "laptop-cpu"}},
+        {"plan serve",
+         config + Arguments{"--cluster", "laptop-cpu", "--input", "8", "--output", "8", "--requests", "10"}},
         {"schedule show", {"1f1b", "--stages", "2", "--microbatches", "4"}},
         {"bench train", config + Arguments{"--steps", "1", "--warmup", "0"}},
         {"bench decode", config + Arguments{"--prompt", "2", "--tokens", "2", "--rounds", "1"}},

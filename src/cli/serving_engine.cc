@@ -1,0 +1,80 @@
+// `stoa bench engine`: how long passes of the engine take.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/model_argument.h"
+#include "cli/number_checks.h"
+#include "cli/print.h"
+#include "cli/serving_commands.h"
+#include "cli/serving_speed.h"
+
+namespace stoa::cli {
+namespace {
+
+struct BenchEngineArguments {
+  ModelArguments model;
+  std::int64_t max_context = 0;
+  double cache_gigabytes = 0;
+  int rounds = 5;
+  bool json = false;
+};
+
+void bench_engine(const BenchEngineArguments& a) {
+  infer::EngineUse use;
+  if (a.max_context > 0) use.context = a.max_context;
+  if (a.cache_gigabytes > 0) use.cache_bytes = a.cache_gigabytes * 1e9;
+  use.tokenizer = false;
+  std::string machine;
+  MachineOptions options = a.model.machine;
+  options.rows_apart = true;  // as a server computes
+  infer::OpenModel model = a.model.open([&] {
+    infer::Machine made = make_machine(options);
+    machine = made.description;
+    return made;
+  });
+  EngineSpeed speed = measure_engine(model, use, a.model.model, "", a.rounds);
+  speed.machine = machine;
+  if (a.json) return print_json_line(speed_json(speed));
+  print(fmt::format("{}, {}\n\n", speed.model, speed.machine));
+  print(fmt::format("{:>8}  {:>12}  {:>12}\n", "prompt", "ms per pass", "tokens/s"));
+  for (const auto& [tokens, seconds] : speed.times.tokens) {
+    const double pairs = static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
+    const double whole = seconds + pairs * speed.times.per_pair;
+    print(fmt::format("{:>8}  {:>12.2f}  {:>12.0f}\n", tokens, 1e3 * whole,
+                      static_cast<double>(tokens) / whole));
+  }
+  print(fmt::format("\n{:>8}  {:>12}  {:>12}\n", "answers", "ms per pass", "tokens/s"));
+  for (const auto& [texts, more] : speed.times.scored) {
+    const double whole = serve::at_count(speed.times.tokens, texts) + more;
+    print(
+        fmt::format("{:>8}  {:>12.2f}  {:>12.0f}\n", texts, 1e3 * whole, static_cast<double>(texts) / whole));
+  }
+  print(fmt::format("\neach 1000 tokens that an answer has read before: {:.3f} ms per token\n",
+                    1e6 * speed.times.per_read));
+}
+
+}  // namespace
+
+void add_bench_engine(CLI::App& bench, Context&) {
+  auto a = std::make_shared<BenchEngineArguments>();
+  CLI::App* c = bench.add_subcommand(
+      "engine",
+      "How long passes of the engine take with a model: prompts of several lengths, answers of several "
+      "texts at once. 'stoa plan serve' reads what --json writes. Example: stoa bench engine "
+      "runs/shakespeare --json > engine.json");
+  a->model.add_to(*c);
+  a->model.weights.add_to(*c);
+  c->add_option("--max-context", a->max_context,
+                "Tokens of a prompt and its answer (default: the model's positions)")
+      ->check(between(2, 1 << 24));
+  c->add_option("--kv-memory-gb", a->cache_gigabytes,
+                "Memory for keys and values (default: 1, or of one context if that is more)")
+      ->check(between(1e-6, 1e6));
+  c->add_option("--rounds", a->rounds, "Passes of each kind, of which the median counts")
+      ->capture_default_str()
+      ->check(between(1, 1000));
+  c->add_flag("--json", a->json, "One JSON object");
+  c->callback([a] { bench_engine(*a); });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,82 @@
+#include "cli/serving_speed.h"
+
+#include "base/file.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json points_of(const serve::PassTimes::Curve& curve) {
+  Json out = Json::array();
+  for (const auto& [count, seconds] : curve) out.push_back({count, seconds});
+  return out;
+}
+
+serve::PassTimes::Curve curve_of(const Json& points) {
+  serve::PassTimes::Curve out;
+  for (const Json& point : points) {
+    out.emplace_back(point.at(0).get<std::int64_t>(), point.at(1).get<double>());
+    require<DataError>(
+        out.back().first > (out.size() > 1 ? out[out.size() - 2].first : 0) && out.back().second >= 0,
+        "counts must rise from 1 and seconds must not be negative");
+  }
+  require<DataError>(!out.empty(), "a curve has no points");
+  return out;
+}
+
+}  // namespace
+
+EngineSpeed measure_engine(infer::OpenModel& model, const infer::EngineUse& use, const std::string& name,
+                           const std::string& machine, int rounds) {
+  const auto decoder = infer::load_paged_decoder(model, use);
+  return {name, machine, decoder->limits(), serve::measure_passes(*decoder, rounds)};
+}
+
+Json speed_json(const EngineSpeed& speed) {
+  const infer::PassLimits& l = speed.limits;
+  return {{"model", speed.model},
+          {"machine", speed.machine},
+          {"limits",
+           {{"block_tokens", l.block_tokens},
+            {"blocks", l.blocks},
+            {"context", l.context},
+            {"pass_tokens", l.pass_tokens},
+            {"sequences", l.sequences},
+            {"scored", l.scored}}},
+          {"pass_seconds_by_tokens", points_of(speed.times.tokens)},
+          {"more_seconds_by_logits", points_of(speed.times.scored)},
+          {"seconds_per_token_read", speed.times.per_read},
+          {"seconds_per_token_pair", speed.times.per_pair}};
+}
+
+EngineSpeed read_engine_speed(const std::filesystem::path& file) {
+  const std::string text = read_text(file);
+  EngineSpeed out;
+  try {
+    const Json json = Json::parse(text);
+    out.model = json.at("model").get<std::string>();
+    out.machine = json.at("machine").get<std::string>();
+    const Json& l = json.at("limits");
+    const auto limit = [&](const char* name) {
+      const auto value = l.at(name).get<std::int64_t>();
+      require<DataError>(value >= 1, "{} is {}, expected at least 1", name, value);
+      return value;
+    };
+    out.limits.block_tokens = limit("block_tokens");
+    out.limits.blocks = limit("blocks");
+    out.limits.context = limit("context");
+    out.limits.pass_tokens = limit("pass_tokens");
+    out.limits.sequences = limit("sequences");
+    out.limits.scored = limit("scored");
+    out.times.tokens = curve_of(json.at("pass_seconds_by_tokens"));
+    out.times.scored = curve_of(json.at("more_seconds_by_logits"));
+    out.times.per_read = json.at("seconds_per_token_read").get<double>();
+    out.times.per_pair = json.at("seconds_per_token_pair").get<double>();
+  } catch (const std::exception& error) {
+    fail<DataError>("{}: not what 'stoa bench engine MODEL --json' writes: {}", file.string(), error.what());
+  }
+  return out;
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,160 @@
+#include "serve/load/pass_times.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "base/timing.h"
+#include "infer/engine/scheduler.h"
+
+namespace stoa::serve {
+namespace {
+
+constexpr std::int64_t kShortPrompt = 16;  // tokens of a prompt before the answers that are measured
+
+double attended_pairs(std::int64_t begin, std::int64_t count) {
+  return static_cast<double>(count) * (static_cast<double>(begin) + static_cast<double>(count + 1) / 2);
+}
+
+// Runs passes of texts that share nothing.
+class PassStopwatch {
+ public:
+  explicit PassStopwatch(infer::PassModel& model) : model_(model), scheduler_(model.limits()) {}
+
+  infer::SequenceId add(std::int64_t tokens) {
+    std::vector<std::int32_t> text;
+    for (std::int64_t i = 0; i < tokens; ++i) text.push_back(next_token());
+    return scheduler_.add({.tokens = std::move(text), .salt = std::to_string(++texts_)});
+  }
+  void append(infer::SequenceId text) { scheduler_.append(text, next_token()); }
+  void remove(infer::SequenceId text) { scheduler_.remove(text); }
+
+  struct Pass {
+    double seconds = 0;
+    std::int64_t begin = 0, tokens = 0, texts = 0;  // begin: of the first text
+  };
+  Pass pass() {
+    const infer::PassPlan& plan = scheduler_.next();
+    require<InternalError>(!plan.segments.empty(), "no pass is left to measure");
+    Pass out{.begin = plan.segments.front().begin, .tokens = plan.tokens, .texts = std::ssize(plan.segments)};
+    const auto begin = std::chrono::steady_clock::now();
+    model_.run(plan);
+    out.seconds = seconds_since(begin);
+    scheduler_.complete();
+    return out;
+  }
+
+ private:
+  std::int32_t next_token() {
+    state_ = state_ * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<std::int32_t>((state_ >> 33) % static_cast<std::uint64_t>(model_.limits().vocabulary));
+  }
+
+  infer::PassModel& model_;
+  infer::Scheduler scheduler_;
+  std::uint64_t state_ = 1, texts_ = 0;
+};
+
+// More never takes less: what says so is noise.
+void keep_pass_times_rising(PassTimes::Curve& curve) {
+  for (std::size_t i = 1; i < curve.size(); ++i)
+    curve[i].second = std::max(curve[i].second, curve[i - 1].second);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> doubling_counts(std::int64_t most) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t n = 1; n < most; n *= 2) out.push_back(n);
+  out.push_back(most);
+  return out;
+}
+
+double at_count(const PassTimes::Curve& curve, std::int64_t count) {
+  if (curve.empty() || count <= 0) return 0;
+  const auto above = std::lower_bound(curve.begin(), curve.end(), count,
+                                      [](const auto& point, std::int64_t n) { return point.first < n; });
+  if (above == curve.begin()) return above->second;
+  const auto& [n, seconds] = *(above - 1);
+  if (above == curve.end()) return seconds * static_cast<double>(count) / static_cast<double>(n);
+  const double share = static_cast<double>(count - n) / static_cast<double>(above->first - n);
+  return seconds + share * (above->second - seconds);
+}
+
+double PassTimes::seconds(const infer::PassPlan& plan) const {
+  double out = at_count(tokens, plan.tokens) + at_count(scored, plan.scored);
+  for (const infer::PassSegment& segment : plan.segments) {
+    const std::int64_t count = std::ssize(segment.tokens);
+    out += count == 1 ? per_read * static_cast<double>(segment.begin + 1)
+                      : per_pair * attended_pairs(segment.begin, count);
+  }
+  return out;
+}
+
+PassTimes measure_passes(infer::PassModel& model, int rounds) {
+  const infer::PassLimits& limits = model.limits();
+  PassStopwatch watch(model);
+  const std::int64_t room = limits.longest() - limits.virtual_tokens;
+  require<ConfigError>(room >= kShortPrompt + rounds + 1,
+                       "a context of {} tokens is too short to measure passes: expected at least {}", room,
+                       kShortPrompt + rounds + 1);
+  const auto answers = [&](std::int64_t texts, std::int64_t prompt) {  // median seconds of a pass
+    std::vector<infer::SequenceId> open;
+    for (std::int64_t i = 0; i < texts; ++i) open.push_back(watch.add(prompt));
+    // All prompts are read before the first answer continues: their passes give logits of texts that wait.
+    for (std::int64_t read = 0; read < texts * prompt;) read += watch.pass().tokens;
+    std::vector<double> seconds;
+    for (int round = 0; round <= rounds; ++round) {
+      for (const infer::SequenceId text : open) watch.append(text);
+      const PassStopwatch::Pass pass = watch.pass();
+      if (round > 0) seconds.push_back(pass.seconds);  // the first touches memory
+    }
+    for (const infer::SequenceId text : open) watch.remove(text);
+    return median_of(std::move(seconds));
+  };
+  PassTimes out;
+  const std::int64_t most_texts = std::clamp<std::int64_t>(
+      limits.blocks / limits.blocks_of(kShortPrompt + rounds + 2), 1, limits.sequences);
+  std::vector<std::pair<std::int64_t, double>> short_answers;
+  answers(1, kShortPrompt);  // clocks are warm
+  for (const std::int64_t texts : doubling_counts(most_texts))
+    short_answers.emplace_back(texts, answers(texts, kShortPrompt));
+
+  const std::int64_t long_text = std::min(room - rounds - 1, 4 * limits.pass_tokens);
+  std::vector<PassStopwatch::Pass> chunks;
+  const infer::SequenceId text = watch.add(long_text);
+  for (std::int64_t read = 0; read < long_text; read += chunks.back().tokens) chunks.push_back(watch.pass());
+  watch.remove(text);
+  if (long_text > kShortPrompt)
+    out.per_read = std::max(0.0, answers(1, long_text) - short_answers.front().second) /
+                   static_cast<double>(long_text - kShortPrompt);
+  out.per_pair = out.per_read;
+  if (chunks.size() > 1 && chunks.back().tokens < chunks.front().tokens) chunks.pop_back();
+  if (chunks.size() > 1)
+    out.per_pair = std::max(0.0, chunks.back().seconds - chunks.front().seconds) /
+                   (attended_pairs(chunks.back().begin, chunks.back().tokens) -
+                    attended_pairs(0, chunks.front().tokens));
+
+  const double mean_context = static_cast<double>(kShortPrompt) + static_cast<double>(rounds) / 2 + 1;
+  out.tokens.emplace_back(1, std::max(0.0, short_answers.front().second - out.per_read * mean_context));
+  for (const std::int64_t count : doubling_counts(std::min(room, limits.pass_tokens))) {
+    if (count == 1) continue;
+    std::vector<double> seconds;
+    for (int round = 0; round < rounds; ++round) {
+      const infer::SequenceId prompt = watch.add(count);
+      seconds.push_back(watch.pass().seconds);
+      watch.remove(prompt);
+    }
+    out.tokens.emplace_back(
+        count, std::max(0.0, median_of(std::move(seconds)) - out.per_pair * attended_pairs(0, count)));
+  }
+  keep_pass_times_rising(out.tokens);
+  for (const auto& [texts, seconds] : short_answers)
+    out.scored.emplace_back(texts,
+                            std::max(0.0, seconds - at_count(out.tokens, texts) -
+                                              out.per_read * mean_context * static_cast<double>(texts)));
+  keep_pass_times_rising(out.scored);
+  return out;
+}
+
+}  // namespace stoa::serve

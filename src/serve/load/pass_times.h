@@ -1,0 +1,34 @@
+// How long passes of the engine take, by what is in them: what a simulated server needs to know of a machine
+// and a model.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "infer/engine/pass_plan.h"
+
+namespace stoa::serve {
+
+struct PassTimes {
+  // Seconds by a count, ascending; straight lines in between, beyond the last proportional.
+  using Curve = std::vector<std::pair<std::int64_t, double>>;
+
+  Curve tokens;         // of all of a pass, one of them with logits; without attention to other tokens
+  Curve scored;         // what the logits of this many tokens take more than those of one
+  double per_read = 0;  // of a segment of one token, per token that it attends to
+  double per_pair = 0;  // of longer segments, per token and token that it attends to
+
+  double seconds(const infer::PassPlan& plan) const;
+};
+
+double at_count(const PassTimes::Curve& curve, std::int64_t count);
+
+// 1, 2, 4, … and `most`: the counts of a curve.
+std::vector<std::int64_t> doubling_counts(std::int64_t most);
+
+// Measured on a loaded model, of passes of up to 32 answers and up to a whole pass of a prompt; `rounds`: of
+// each kind, whose median counts. The model must not be in use.
+PassTimes measure_passes(infer::PassModel& model, int rounds);
+
+}  // namespace stoa::serve

@@ -1,0 +1,50 @@
+#include "serve/load/pass_times.h"
+
+#include <gtest/gtest.h>
+
+#include "infer/engine/simulated_model.h"
+
+namespace stoa::serve {
+namespace {
+
+TEST(PassTimes, CurvesAreLinesBetweenTheirPoints) {
+  const PassTimes::Curve curve{{1, 2.0}, {4, 8.0}, {8, 10.0}};
+  EXPECT_EQ(at_count(curve, 0), 0);
+  EXPECT_EQ(at_count(curve, 1), 2);
+  EXPECT_EQ(at_count(curve, 2), 4);
+  EXPECT_EQ(at_count(curve, 6), 9);
+  EXPECT_EQ(at_count(curve, 16), 20);
+  EXPECT_EQ(at_count({}, 3), 0);
+}
+
+TEST(PassTimes, APassCountsTokensLogitsAndWhatIsRead) {
+  const PassTimes times{.tokens = {{1, 1.0}, {100, 100.0}},
+                        .scored = {{1, 0.0}, {10, 9.0}},
+                        .per_read = 0.001,
+                        .per_pair = 0.0001};
+  const std::vector<std::int32_t> text(20);
+  infer::PassPlan plan;
+  plan.segments.resize(2);
+  plan.segments[0].begin = 99;
+  plan.segments[0].tokens = std::span(text).first(1);
+  plan.segments[1].begin = 10;
+  plan.segments[1].tokens = text;
+  plan.tokens = 21;
+  plan.scored = 2;
+  EXPECT_NEAR(times.seconds(plan), 21 + 1 + 0.1 + 0.0001 * (20 * 10 + 210), 1e-9);
+}
+
+TEST(PassTimes, AModelIsMeasuredWithinItsLimits) {
+  for (const std::int64_t blocks : {4, 40, 400}) {
+    infer::SimulatedModel model(
+        {.blocks = blocks, .context = 300, .pass_tokens = 64, .sequences = 8, .scored = 8, .vocabulary = 50});
+    const PassTimes times = measure_passes(model, 3);
+    EXPECT_EQ(times.tokens.front().first, 1);
+    EXPECT_EQ(times.tokens.back().first, std::min<std::int64_t>(64, blocks * 16));
+    EXPECT_EQ(times.scored.back().first, blocks == 4 ? 2 : 8);
+    EXPECT_GT(times.tokens.back().second, 0);
+  }
+}
+
+}  // namespace
+}  // namespace stoa::serve

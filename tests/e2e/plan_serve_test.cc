@@ -1,0 +1,112 @@
+// `stoa plan serve` and `stoa bench engine`.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class PlanServe : public Workplace {
+ protected:
+  // A machine whose passes take 10 ms and a little more per token, times `slow`.
+  void write_speed(const std::string& name, double slow) const {
+    const json speed{{"model", "small"},
+                     {"machine", "made up"},
+                     {"limits",
+                      {{"block_tokens", 16},
+                       {"blocks", 2000},
+                       {"context", 2048},
+                       {"pass_tokens", 512},
+                       {"sequences", 8},
+                       {"scored", 8}}},
+                     {"pass_seconds_by_tokens", {{1, 0.01 * slow}, {512, 0.06 * slow}}},
+                     {"more_seconds_by_logits", {{1, 0.0}, {8, 0.001 * slow}}},
+                     {"seconds_per_token_read", 1e-8 * slow},
+                     {"seconds_per_token_pair", 1e-9 * slow}};
+    write_text(path(name), speed.dump());
+  }
+  json planned(const std::string& speed, const std::string& rate, const std::string& slo,
+               const Arguments& more = {}) const {
+    return json::parse(stoa_ok(Arguments{"plan", "serve", "--measured", speed, "--rate", rate, "--slo", slo,
+                                         "--input", "100", "--output", "30", "--requests", "300", "--json"} +
+                               more)
+                           .out);
+  }
+};
+
+TEST_F(PlanServe, SaysHowManyMachinesKeepTheLimits) {
+  write_speed("fast.json", 1);
+  write_speed("slow.json", 2);
+  const json few = planned("fast.json", "0.01", "ttft=200ms,tpot=20ms");
+  EXPECT_EQ(few["machines"], 1);
+  EXPECT_EQ(few["rows"][0]["good_share"], 1);
+  const json fast = planned("fast.json", "80", "ttft=200ms,tpot=20ms"),
+             slow = planned("slow.json", "80", "ttft=400ms,tpot=40ms");
+  const int machines = fast["machines"];
+  EXPECT_GE(machines, 3);
+  EXPECT_NEAR(slow["machines"].get<int>(), 2 * machines, 1);
+  EXPECT_GE(planned("fast.json", "100", "ttft=200ms,tpot=20ms")["machines"], machines);
+  for (const json& row : fast["rows"]) {
+    EXPECT_EQ(row["good_share"].get<double>() >= 0.95, row["machines"].get<int>() >= machines) << row;
+    EXPECT_LE(row["ttft_seconds"]["p50"], row["ttft_seconds"]["p99"]);
+  }
+  EXPECT_EQ(fast["rows"].back()["machines"], machines + 1);
+  EXPECT_GT(
+      planned("fast.json", "80", "ttft=200ms,tpot=20ms", {"--good-share", "0.5"})["most_rate_per_machine"],
+      fast["most_rate_per_machine"]);
+  const json never = planned("fast.json", "1", "ttft=1ms");
+  EXPECT_EQ(never["machines"], nullptr);
+  EXPECT_THAT(stoa_ok({"plan", "serve", "--measured", "fast.json", "--slo", "ttft=1ms"}).out,
+              HasSubstr("no number of machines is enough"));
+}
+
+TEST_F(PlanServe, AModelIsMeasuredAndPlannedWith) {
+  stoa_ok(train("run", {"trainer.max_steps=2"}));
+  const Outcome measured = stoa_ok({"bench", "engine", "run", "--rounds", "2", "--json"});
+  write_text(path("engine.json"), measured.out);
+  const json speed = json::parse(measured.out);
+  EXPECT_EQ(speed["limits"]["context"], 32);
+  EXPECT_EQ(speed["more_seconds_by_logits"].back()[0], 32);
+  EXPECT_THAT(stoa_ok({"bench", "engine", "run", "--rounds", "1"}).out, HasSubstr("ms per pass"));
+  write_text(path("lengths.csv"), "# prompt, answer\n10,4\n20,8\n");
+  const Outcome table =
+      stoa_ok({"plan", "serve", "--measured", "engine.json", "--rate", "5", "--lengths", "lengths.csv"});
+  EXPECT_THAT(table.out, HasSubstr("machine is needed"));
+  EXPECT_EQ(json_of({"plan", "serve", "run", "--rate", "1", "--input", "10", "--output", "4", "--requests",
+                     "50", "--json"})["machines"],
+            1);
+  EXPECT_GE(json_of({"plan", "serve", "gpt-5b", "--cluster", "dgx-a100-80gb", "--rate", "40", "--requests",
+                     "200", "--json"})["machines"],
+            2);
+}
+
+TEST_F(PlanServe, BadInputIsNamed) {
+  write_speed("fast.json", 1);
+  write_text(path("nothing.json"), "{}");
+  write_text(path("lengths.csv"), "10,20\nten,20\n");
+  const std::vector<std::pair<Arguments, std::string>> cases{
+      {{}, "give a MODEL, or --measured FILE"},
+      {{"--measured", "nothing.json"}, "bench engine"},
+      {{"--measured", "fast.json", "--slo", "tfft=1s"}, "expected ttft=TIME"},
+      {{"--measured", "fast.json", "--rate", "0"}, "--rate"},
+      {{"--measured", "fast.json", "--input", "3000"}, "do not fit a context of 2048"},
+      {{"--measured", "fast.json", "--lengths", "lengths.csv"}, "lengths.csv:2"},
+      {{"--measured", "fast.json", "--tp", "2"}, "--cluster"},
+      {{"tiny", "--measured", "fast.json"}, "names its model"},
+      {{"gpt-175b", "--cluster", "laptop-cpu"}, "the weights take"}};
+  for (const auto& [words, message] : cases) {
+    const Outcome outcome = stoa(Arguments{"plan", "serve"} + words);
+    EXPECT_NE(outcome.exit_code, 0) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace stoa::e2e
