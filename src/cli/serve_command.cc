@@ -21,7 +21,7 @@ struct ServeArguments {
   std::string key_file, access_log, follow, draft;
   bool prompt_lookup = false;
   std::int64_t max_context = 0, body_megabytes = 32;
-  double cache_gigabytes = 0;
+  double cache_gigabytes = 0, model_gigabytes = 0, unload_after = 0;
   bool ignore_generation_config = false;
   serve::ServeOptions options;
   double queue_seconds = 600;
@@ -60,6 +60,9 @@ serve::ModelOptions model_options(const ServeArguments& a, const std::string& ar
 void serve_models(const ServeArguments& a, Context& context) {
   serve::ServeOptions options = a.options;
   options.app.version = std::string(version());
+  options.set.queue_seconds = a.queue_seconds;
+  if (a.model_gigabytes > 0) options.set.rules.memory = a.model_gigabytes * 1e9;
+  if (a.unload_after > 0) options.set.rules.unload_after = a.unload_after;
   options.http.body_bytes = static_cast<std::size_t>(a.body_megabytes) << 20;
   if (!a.key_file.empty()) options.app.keys = serve::read_keys(a.key_file);
   if (!a.access_log.empty()) options.access_log = a.access_log;
@@ -117,6 +120,17 @@ void add_serve_command(CLI::App& app, Context& context) {
   c->add_option(
       "--follow", a->follow,
       "A run, served too: its newest checkpoint, replaced by each newer one while requests are answered");
+  c->add_flag("--load-on-demand", a->options.load_on_demand,
+              "Load a MODEL when a request asks for it, not at the start; requests wait so long");
+  c->add_option("--unload-after", a->unload_after,
+                "Seconds without a request after which a MODEL is unloaded, until it is asked for again "
+                "(default: never)")
+      ->check(between(1e-3, 1e9));
+  c->add_option(
+       "--model-memory-gb", a->model_gigabytes,
+       "Memory for all loaded models: weights, keys and values, buffers. Models are loaded as far as "
+       "it allows; where another is asked for, the idle one that was used least recently leaves")
+      ->check(between(1e-6, 1e6));
   c->add_option("--max-context", a->max_context,
                 "Tokens of a prompt and its answer (default: the model's positions)")
       ->check(between(2, 1 << 24));

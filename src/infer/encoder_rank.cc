@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "infer/measure_load.h"
+
 namespace stoa::infer {
 
 EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
@@ -135,11 +137,10 @@ std::span<const float> EncoderRank::follows(std::span<const std::int32_t> tokens
   return chunk_.read(chunk_.arena().view(follows_).slice(0, static_cast<std::int64_t>(lengths.size())), 2);
 }
 
-std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use) {
+EncoderOptions encoder_options(const OpenModel& model, const EncoderUse& use) {
   // The head of a decoder that classifies is used like an encoder's; its states are not: they see only
   // earlier tokens.
   if (!(use.answers && model.model().config.task.labelled())) model.require_kind(model::ModelKind::kBert);
-  model.tokenizer();
   EncoderOptions options;
   options.model = model.model();
   options.precision = model.precision();
@@ -148,6 +149,12 @@ std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& us
   options.masks = use.masks;
   options.pairs = use.pairs;
   options.answers = use.answers ? options.pass_tokens : 0;
+  return options;
+}
+
+std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use) {
+  const EncoderOptions options = encoder_options(model, use);
+  model.tokenizer();
   return model.load<EncoderRank>(options);
 }
 

@@ -57,6 +57,18 @@ std::string_view key_of(const http::Request& request) {
   return {};
 }
 
+// What `body` throws is the answer.
+template <class Body>
+void answer_errors(http::Answer& answer, Body body) {
+  try {
+    body();
+  } catch (const ApiError& error) {
+    answer.send(error.reply());
+  } catch (const std::exception& error) {
+    answer.send(ApiError(500, error.what()).reply());
+  }
+}
+
 http::Reply json_reply(const Json& value) { return {200, "application/json", json_text(value)}; }
 
 }  // namespace
@@ -69,7 +81,7 @@ bool same_secret(std::string_view given, std::string_view secret) {
   return difference == 0;
 }
 
-App::App(const ModelSet& models, AppOptions options)
+App::App(ModelSet& models, AppOptions options)
     : models_(models), options_(std::move(options)), host_name_(this_host()) {
   add_routes();
 }
@@ -100,9 +112,9 @@ void App::add_routes() {
         return json_reply({{"version", options_.version}});
       },
       true);
-  get("/props", [this] { return properties(); });
+  get_of_model("/props", &App::properties);
   get("/slots", [this] { return slots(); });
-  get("/tokenizer_info", [this] { return tokenizer_info(); });
+  get_of_model("/tokenizer_info", &App::tokenizer_info);
   get(
       "/openapi.json", [this] { return interface(); }, true);
   get(
@@ -117,11 +129,37 @@ void App::post(const std::string& path, void (*handler)(const Call&), std::vecto
                const char* method) {
   aliases.push_back(path);
   for (const std::string& name : aliases)
-    routes_[name].push_back({method, [this, path, handler](const http::Request& request,
-                                                           const std::shared_ptr<http::Answer>& answer) {
-                               const RequestBody body(request.body, fields_of(path), options_.lenient);
-                               handler({models_, body, std::string(key_of(request)), request.id, answer});
-                             }});
+    routes_[name].push_back(
+        {method,
+         [this, path, handler](const http::Request& request, const std::shared_ptr<http::Answer>& answer) {
+           RequestBody body(request.body, fields_of(path), options_.lenient);
+           const std::string model = body.text("model").value_or("");
+           with_model(model, answer,
+                      [handler, call = Call{nullptr, std::move(body), std::string(key_of(request)),
+                                            request.id, answer}](const ModelSet::Model& loaded) mutable {
+                        call.model = loaded;
+                        handler(call);
+                      });
+         }});
+}
+
+void App::get_of_model(const std::string& path, http::Reply (App::*handler)(const ServedModel&) const) {
+  routes_[path].push_back(
+      {"GET", [this, handler](const http::Request&, const std::shared_ptr<http::Answer>& answer) {
+         with_model("", answer, [this, handler, answer](const ModelSet::Model& loaded) {
+           answer->send((this->*handler)(*loaded));
+         });
+       }});
+}
+
+void App::with_model(const std::string& name, const std::shared_ptr<http::Answer>& answer,
+                     std::function<void(const ModelSet::Model&)> use) const {
+  models_.with(
+      name, *answer,
+      [answer, use = std::move(use)](const ModelSet::Model& model) {
+        answer_errors(*answer, [&] { use(model); });
+      },
+      [answer](const ApiError& error) { answer->send(error.reply()); });
 }
 
 void App::get(const std::string& path, std::function<http::Reply()> handler, bool open) {
@@ -134,13 +172,7 @@ void App::get(const std::string& path, std::function<http::Reply()> handler, boo
 }
 
 void App::handle(const http::Request& request, const std::shared_ptr<http::Answer>& answer) const {
-  try {
-    route(request, answer);
-  } catch (const ApiError& error) {
-    answer->send(error.reply());
-  } catch (const std::exception& error) {
-    answer->send(ApiError(500, error.what()).reply());
-  }
+  answer_errors(*answer, [&] { route(request, answer); });
 }
 
 void App::check_host(const http::Request& request) const {
@@ -220,68 +252,97 @@ void App::route(const http::Request& request, const std::shared_ptr<http::Answer
 }
 
 namespace {
-Json describe(const ServedModel& model) {
-  const ModelOptions& options = model.options();
-  const ServedModel* base = model.base();
-  return {{"id", model.name()},
+Json describe(const ModelSet::Offered& offered, std::size_t index) {
+  const OfferedName& name = offered.names[index];
+  const auto known = [](const auto& value) { return value ? Json(*value) : Json(); };
+  Json status{{"value", name_of(offered.state)}, {"waiting", offered.waiting}};
+  if (!offered.problem.empty()) status["problem"] = offered.problem;
+  return {{"id", name.name},
           {"object", "model"},
-          {"created", model.created()},
+          {"created", name.created},
           {"owned_by", "stoa"},
-          {"root", options.adapter.value_or(options.path).string()},
-          {"parent", base == nullptr ? Json() : Json(base->name())},
-          {"max_model_len", model.context()},
-          {"chat", model.has_template()}};
+          {"root", name.root.string()},
+          {"parent", name.parent.empty() ? Json() : Json(name.parent)},
+          {"max_model_len", known(name.context)},
+          {"chat", known(name.chat)},
+          {"status", std::move(status)}};
 }
 }  // namespace
 
 http::Reply App::models() const {
   Json data = Json::array();
-  for (const auto& model : models_.all()) data.push_back(describe(*model));
+  for (const auto& offered : models_.all())
+    for (std::size_t i = 0; i < offered.names.size(); ++i) data.push_back(describe(offered, i));
   return json_reply({{"object", "list"}, {"data", data}});
 }
 
-http::Reply App::model(const std::string& name) const { return json_reply(describe(*models_.find(name))); }
+http::Reply App::model(const std::string& name) const {
+  const auto [offered, index] = models_.find(name);
+  return json_reply(describe(offered, index));
+}
 
 http::Reply App::health() const {
   if (draining_) throw ApiError(503, "the server is shutting down");
   return json_reply({{"status", "ok"}});
 }
 
+namespace {
+
+Metrics::Gauges gauges_of(const ServedModel& model) {
+  Metrics::Gauges gauges;
+  const infer::EngineCounters counts = model.counters();
+  gauges.running = counts.running;
+  gauges.waiting = counts.waiting;
+  gauges.cache_usage = static_cast<double>(counts.blocks_used) / static_cast<double>(counts.blocks_total);
+  gauges.prefix_queries = counts.prompt_tokens;
+  gauges.prefix_hits = counts.prefix_hit_tokens;
+  gauges.preemptions = counts.preemptions;
+  gauges.drafts = counts.drafts;
+  gauges.draft_tokens = counts.draft_tokens;
+  gauges.accepted_tokens = counts.accepted_tokens;
+  gauges.block_tokens = model.limits().block_tokens;
+  gauges.blocks = counts.blocks_total;
+  return gauges;
+}
+
+}  // namespace
+
 http::Reply App::metrics() const {
   MetricsText out;
-  for (const auto& model : models_.all()) {
-    Metrics::Gauges gauges;
-    if (model->generates() && model->base() == nullptr) {  // an adapter's are those of its model
-      const infer::EngineCounters counts = model->counters();
-      gauges.running = counts.running;
-      gauges.waiting = counts.waiting;
-      gauges.cache_usage = static_cast<double>(counts.blocks_used) / static_cast<double>(counts.blocks_total);
-      gauges.prefix_queries = counts.prompt_tokens;
-      gauges.prefix_hits = counts.prefix_hit_tokens;
-      gauges.preemptions = counts.preemptions;
-      gauges.drafts = counts.drafts;
-      gauges.draft_tokens = counts.draft_tokens;
-      gauges.accepted_tokens = counts.accepted_tokens;
-      gauges.block_tokens = model->limits().block_tokens;
-      gauges.blocks = counts.blocks_total;
+  for (const auto& offered : models_.all()) {
+    for (std::size_t i = 0; i < offered.names.size(); ++i) {
+      Metrics::Gauges gauges;
+      if (!offered.models.empty()) {
+        const ServedModel& model = *offered.models[i];
+        if (model.generates() && model.base() == nullptr)
+          gauges = gauges_of(model);  // an adapter's are its model's
+      }
+      offered.names[i].metrics->write(offered.names[i].name, gauges, out);
     }
-    model->metrics().write(model->name(), gauges, out);
+    write_loads({.model = offered.names.front().name,
+                 .loaded = offered.state == LoadState::kLoaded,
+                 .loads = offered.loads,
+                 .unloads = offered.unloads,
+                 .failures = offered.failures,
+                 .waiting = offered.waiting,
+                 .bytes = offered.bytes,
+                 .seconds = offered.load_seconds},
+                out);
   }
   return {200, "text/plain; version=0.0.4; charset=utf-8", out.text()};
 }
 
-http::Reply App::properties() const {
-  const auto model = models_.find("");
-  Json out{{"model_path", model->options().path.string()},
-           {"model_alias", model->name()},
-           {"chat_template", model->template_text()},
+http::Reply App::properties(const ServedModel& model) const {
+  Json out{{"model_path", model.options().path.string()},
+           {"model_alias", model.name()},
+           {"chat_template", model.template_text()},
            {"bos_token", ""},
            {"eos_token", ""},
-           {"total_slots", model->generates() ? model->limits().sequences : 0},
-           {"default_generation_settings", {{"n_ctx", model->context()}}},
+           {"total_slots", model.generates() ? model.limits().sequences : 0},
+           {"default_generation_settings", {{"n_ctx", model.context()}}},
            {"modalities", {{"vision", false}, {"audio", false}}},
            {"build_info", options_.version}};
-  const auto& tokenizer = model->tokenizer();
+  const auto& tokenizer = model.tokenizer();
   if (const auto id = tokenizer.bos_id()) out["bos_token"] = tokenizer.id_to_token(*id);
   if (const auto id = tokenizer.eos_id()) out["eos_token"] = tokenizer.id_to_token(*id);
   return json_reply(out);
@@ -301,23 +362,23 @@ http::Reply App::interface() const {
 
 http::Reply App::slots() const {
   Json out = Json::array();
-  for (const auto& model : models_.all()) {
-    if (!model->generates() || model->base() != nullptr) continue;
-    const auto running = model->counters().running;
-    for (std::int64_t i = 0; i < model->limits().sequences; ++i)
-      out.push_back({{"id", out.size()},
-                     {"model", model->name()},
-                     {"n_ctx", model->context()},
-                     {"speculative", model->options().prompt_lookup || model->options().draft},
-                     {"is_processing", i < running}});
-  }
+  for (const auto& offered : models_.all())
+    for (const auto& model : offered.models) {
+      if (!model->generates() || model->base() != nullptr) continue;
+      const auto running = model->counters().running;
+      for (std::int64_t i = 0; i < model->limits().sequences; ++i)
+        out.push_back({{"id", out.size()},
+                       {"model", model->name()},
+                       {"n_ctx", model->context()},
+                       {"speculative", model->options().prompt_lookup || model->options().draft},
+                       {"is_processing", i < running}});
+    }
   return json_reply(out);
 }
 
-http::Reply App::tokenizer_info() const {
-  const auto model = models_.find("");
-  const auto& tokenizer = model->tokenizer();
-  Json out{{"vocab_size", tokenizer.vocab_size()}, {"model_max_length", model->context()}};
+http::Reply App::tokenizer_info(const ServedModel& model) const {
+  const auto& tokenizer = model.tokenizer();
+  Json out{{"vocab_size", tokenizer.vocab_size()}, {"model_max_length", model.context()}};
   const auto name = [&](const char* key, std::optional<token::TokenId> id) {
     out[key] = id ? Json(tokenizer.id_to_token(*id)) : Json();
   };
@@ -325,7 +386,7 @@ http::Reply App::tokenizer_info() const {
   name("eos_token", tokenizer.eos_id() ? tokenizer.eos_id() : tokenizer.eod_id());
   name("pad_token", tokenizer.pad_id());
   name("unk_token", tokenizer.unk_id());
-  if (model->has_template()) out["chat_template"] = model->template_text();
+  if (model.has_template()) out["chat_template"] = model.template_text();
   return json_reply(out);
 }
 

@@ -21,7 +21,7 @@ struct AppOptions {
 
 class App {
  public:
-  App(const ModelSet& models, AppOptions options);
+  App(ModelSet& models, AppOptions options);
 
   // Answers, now or later.
   void handle(const http::Request& request, const std::shared_ptr<http::Answer>& answer) const;
@@ -38,6 +38,11 @@ class App {
   void post(const std::string& path, void (*handler)(const Call&), std::vector<std::string> aliases = {},
             const char* method = "POST");
   void get(const std::string& path, std::function<http::Reply()> handler, bool open = false);
+  // The same about the first model, once it is loaded.
+  void get_of_model(const std::string& path, http::Reply (App::*handler)(const ServedModel&) const);
+  // Calls `use` with the model of that name once it is loaded; what it throws is the answer.
+  void with_model(const std::string& name, const std::shared_ptr<http::Answer>& answer,
+                  std::function<void(const ModelSet::Model&)> use) const;
   // ApiError 401, 403.
   void check_host(const http::Request& request) const;
   void check_origin(const http::Request& request, http::Answer& answer) const;
@@ -48,12 +53,12 @@ class App {
   http::Reply model(const std::string& name) const;
   http::Reply health() const;
   http::Reply metrics() const;
-  http::Reply properties() const;
+  http::Reply properties(const ServedModel& model) const;
   http::Reply slots() const;
   http::Reply interface() const;
-  http::Reply tokenizer_info() const;
+  http::Reply tokenizer_info(const ServedModel& model) const;
 
-  const ModelSet& models_;
+  ModelSet& models_;
   const AppOptions options_;
   const std::string host_name_;                       // of this machine
   std::map<std::string, std::vector<Route>> routes_;  // by path

@@ -80,7 +80,7 @@ std::string call_id(const std::string& answer, std::size_t choice, std::size_t i
 ChatJob read_chat(const Call& call) {
   const RequestBody& body = call.body;
   ChatJob out;
-  out.model = call.models.of(body);
+  out.model = call.model;
   const ServedModel& model = *out.model;
   model.require_engine();
   const Json messages = read_messages(body, "messages");

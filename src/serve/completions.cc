@@ -193,7 +193,7 @@ StreamUsage read_stream_options(const RequestBody& body, bool stream) {
 
 void complete_text(const Call& call) {
   const RequestBody& body = call.body;
-  const auto model = call.models.of(body);
+  const auto& model = call.model;
   model->require_engine();  // an encoder is refused
   CompletionForm form;
   form.id = "cmpl-" + call.id;

@@ -51,7 +51,7 @@ Json usage_of(std::int64_t tokens) { return {{"prompt_tokens", tokens}, {"total_
 }  // namespace
 
 void embed(const Call& call) {
-  const auto model = call.models.of(call.body);
+  const auto& model = call.model;
   const std::string format = call.body.text("encoding_format").value_or("float");
   check(format == "float" || format == "base64", "encoding_format",
         "'encoding_format' must be \"float\" or \"base64\", got '{}'", format.substr(0, 60));
@@ -69,7 +69,7 @@ void embed(const Call& call) {
 }
 
 void score_pairs(const Call& call) {
-  const auto model = call.models.of(call.body);
+  const auto& model = call.model;
   call.body.at("text_1");
   call.body.at("text_2");
   std::vector<std::string> first = call.body.texts("text_1", kMostTexts),
@@ -95,7 +95,7 @@ void score_pairs(const Call& call) {
 }
 
 void rerank(const Call& call) {
-  const auto model = call.models.of(call.body);
+  const auto& model = call.model;
   const auto query = call.body.text("query");
   check(query.has_value(), "query", "'query' is missing");
   const Json& documents = call.body.at("documents");

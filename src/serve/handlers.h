@@ -8,8 +8,8 @@
 namespace stoa::serve {
 
 struct Call {
-  const ModelSet& models;
-  const RequestBody& body;
+  ModelSet::Model model;  // that field "model" names
+  RequestBody body;
   std::string owner;  // the client's key: whose turn it is
   std::string id;     // of the request
   std::shared_ptr<http::Answer> answer;

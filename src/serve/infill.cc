@@ -108,7 +108,7 @@ std::vector<std::int32_t> infill_prompt(const ServedModel& model, const InfillTe
 
 void infill(const Call& call) {
   const RequestBody& body = call.body;
-  const auto model = call.models.of(body);
+  const auto& model = call.model;
   model->require_engine();
   InfillText text;
   text.prefix = body.text("input_prefix").value_or("") + body.text("prompt").value_or("");

@@ -68,7 +68,7 @@ class MessageTask : public GenerationTask {
 
 void answer_message(const Call& call) {
   const RequestBody& body = call.body;
-  const auto model = call.models.of(body);
+  const auto& model = call.model;
   model->require_engine();
   Json messages = read_messages(body, "messages");
   if (const Json* system = body.find("system"))

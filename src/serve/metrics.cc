@@ -128,6 +128,20 @@ void Metrics::write(std::string_view model, const Gauges& gauges, MetricsText& o
   }
 }
 
+void write_loads(const LoadCounts& counts, MetricsText& out) {
+  const auto one = [&](std::string_view name, const char* type, auto value) {
+    const std::string full = fmt::format("stoa:model_{}", name);
+    out.add(full, type, fmt::format("{}{{model_name={}}} {}\n", full, quoted(counts.model), value));
+  };
+  one("loaded", "gauge", counts.loaded ? 1 : 0);
+  one("loads_total", "counter", counts.loads);
+  one("unloads_total", "counter", counts.unloads);
+  one("load_failures_total", "counter", counts.failures);
+  one("load_requests_waiting", "gauge", counts.waiting);
+  one("load_seconds", "gauge", counts.seconds);
+  one("memory_bytes", "gauge", counts.bytes);
+}
+
 void MetricsText::add(const std::string& name, const char* type, const std::string& lines) {
   const auto found = std::find_if(families_.begin(), families_.end(),
                                   [&](const Family& family) { return family.name == name; });

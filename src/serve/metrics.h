@@ -45,6 +45,15 @@ struct RequestTimes {
   std::int64_t prompt_tokens = 0, answer_tokens = 0, choices = 1, max_tokens = 0;
 };
 
+// What is counted of loading a model.
+struct LoadCounts {
+  std::string_view model;
+  bool loaded = false;
+  std::int64_t loads = 0, unloads = 0, failures = 0, waiting = 0;
+  double bytes = 0, seconds = 0;  // of its memory, of its last load; 0: not known
+};
+void write_loads(const LoadCounts& counts, MetricsText& out);
+
 class Metrics {
  public:
   void token_interval(double seconds);

@@ -97,7 +97,7 @@ void run_older(const Call& call, const ServedModel& model, std::shared_ptr<Serve
 
 void generate_as_nemo(const Call& call) {
   const RequestBody& body = call.body;
-  auto model = call.models.find("");
+  auto model = call.model;
   model->require_engine();
   infer::Request job;
   auto& s = job.sampling;
@@ -127,7 +127,7 @@ void generate_as_nemo(const Call& call) {
 
 void generate_as_megatron(const Call& call) {
   const RequestBody& body = call.body;
-  auto model = call.models.find("");
+  auto model = call.model;
   model->require_engine();
   infer::Request job;
   auto& s = job.sampling;

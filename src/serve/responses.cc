@@ -306,9 +306,9 @@ ApiError about_response(const ApiError& error) {
 }  // namespace
 
 void respond(const Call& call) {
-  const RequestBody chat = RequestBody::of(chat_body(call.body), fields_of("/v1/chat/completions"), false);
+  RequestBody chat = RequestBody::of(chat_body(call.body), fields_of("/v1/chat/completions"), false);
   try {
-    ChatJob job = read_chat({call.models, chat, call.owner, call.id, call.answer});
+    ChatJob job = read_chat({call.model, std::move(chat), call.owner, call.id, call.answer});
     std::vector<infer::Request> requests;
     requests.push_back(std::move(job.request));
     const AnswerText::Options text = job.text;

@@ -62,6 +62,12 @@ std::string url_of(const http::ServerOptions& options, std::uint16_t port) {
              : fmt::format("{}://[{}]:{}", scheme, options.host, port);
 }
 
+// Before the server ends, however it ends: what waits for a model is resumed on the server's threads.
+struct StopsModels {
+  ModelSet& models;
+  ~StopsModels() { models.stop(); }
+};
+
 void wait_for(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -89,13 +95,12 @@ class RunFollower {
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
       changed.wait_for(lock, stop, std::chrono::milliseconds(500), [] { return false; });
-      models_.sweep();
       try {
         // Whole: a checkpoint appears under its name when all of it is written.
         const fs::path root = ckpt::find_checkpoint(options_.path, ckpt::Verify::kSizes).root;
         if (root == std::exchange(root_, root)) continue;
-        const auto metrics = models_.find(options_.name)->shared_metrics();
-        models_.replace(ServedModel::load(options_, make_machine_, metrics).front());
+        const std::shared_ptr<Metrics> metrics[] = {models_.find(options_.name).first.names.front().metrics};
+        models_.replace(ServedModel::load(options_, make_machine_, metrics));
         console_.line(fmt::format("{}: {} is served now", options_.name, root.filename().string()));
       } catch (const std::exception& error) {
         if (std::exchange(problem_, error.what()) != error.what())
@@ -132,7 +137,7 @@ std::vector<std::string> read_keys(const fs::path& path) {
 void serve(const ServeOptions& options, const infer::MakeMachine& make_machine, const std::stop_token& stop,
            Console& console, const std::function<void(const std::string&)>& listening) {
   AccessLog log(options.access_log);
-  ModelSet models;
+  ModelSet models(options.set, make_machine, console);
   App app(models, options.app);
   // Bound before the models are read: an address that is taken is reported at once.
   http::Server server(
@@ -141,22 +146,15 @@ void serve(const ServeOptions& options, const infer::MakeMachine& make_machine, 
         app.handle(request, answer);
       },
       [&log](const http::Served& served) { log.write(served); });
-  std::vector<ModelOptions> offered = options.models;
+  const StopsModels at_the_end{models};
+  for (const ModelOptions& model : options.models) models.offer(model, false);
   fs::path followed;  // the checkpoint that is read below, or an older one
   if (options.follow) {
     followed = ckpt::find_checkpoint(options.follow->path, ckpt::Verify::kSizes).root;
-    offered.push_back(*options.follow);
+    models.offer(*options.follow, true);
   }
-  for (const ModelOptions& model : offered) {
-    for (const auto& added : ServedModel::load(model, make_machine)) {
-      models.add(added);
-      console.line(fmt::format("{}: {} tokens of context{}{}", added->name(), added->context(),
-                               added->kind() == model::ModelKind::kBert ? ", embeddings"
-                               : added->has_template()                  ? ", chat"
-                                                                        : ", no chat template",
-                               added->base() ? ", an adapter of " + added->base()->name() : ""));
-    }
-  }
+  models.load_all(options.load_on_demand);
+  models.start([&server](std::function<void()> work) { server.post(std::move(work)); });
   server.start();
   std::optional<RunFollower> follower;
   if (options.follow) follower.emplace(models, *options.follow, make_machine, followed, console);

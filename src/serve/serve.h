@@ -15,6 +15,8 @@ struct ServeOptions {
   http::ServerOptions http;
   AppOptions app;
   std::vector<ModelOptions> models;
+  bool load_on_demand = false;  // models are loaded when they are asked for, not at the start
+  ModelSetOptions set;
   std::optional<ModelOptions> follow;     // one more: a run, whose newest checkpoint is served
   std::optional<std::string> access_log;  // a file; "-": standard error
   double drain_seconds = 60;              // for answers under way, once it is to stop

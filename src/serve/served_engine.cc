@@ -7,18 +7,19 @@
 #include "infer/engine/draft_model.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/prompt_lookup.h"
+#include "infer/measure_load.h"
 
 namespace stoa::serve {
 namespace {
 
-std::unique_ptr<infer::PassModel> load_passes(infer::OpenModel& model,
-                                              const std::vector<infer::AdapterFiles>& adapters,
-                                              const ModelOptions& options) {
+// What `body` makes of the use that the options ask for.
+template <class Body>
+auto with_use(const ModelOptions& options, Body body) {
   infer::EngineUse use;
   use.context = options.max_context;
   if (options.cache_gigabytes) use.cache_bytes = *options.cache_gigabytes * 1e9;
   try {
-    return infer::load_paged_decoder(model, use, adapters);
+    return body(use);
   } catch (const ConfigError& error) {
     if (options.cache_gigabytes)
       fail<ConfigError>("--kv-memory-gb {:g}: {}", *options.cache_gigabytes, error.what());
@@ -30,7 +31,9 @@ std::unique_ptr<infer::PassModel> load_passes(infer::OpenModel& model,
 
 ServedEngine::ServedEngine(infer::OpenModel& model, const std::vector<infer::AdapterFiles>& adapters,
                            const ModelOptions& options, const infer::MakeMachine& make_machine)
-    : passes_(load_passes(model, adapters, options)),
+    : passes_(with_use(
+          options,
+          [&](const infer::EngineUse& use) { return infer::load_paged_decoder(model, use, adapters); })),
       admission_(options.queue_seconds, options.queue_requests) {
   std::unique_ptr<infer::Drafter> drafter;
   if (options.prompt_lookup) drafter = std::make_unique<infer::PromptLookup>();
@@ -39,6 +42,19 @@ ServedEngine::ServedEngine(infer::OpenModel& model, const std::vector<infer::Ada
                                       passes_->limits(), options.weights);
   engine_ = std::make_unique<infer::Engine>(*passes_, std::move(drafter));
   loop_ = std::make_unique<infer::EngineLoop>(*engine_);
+}
+
+std::size_t ServedEngine::measure(infer::OpenModel& model, const std::vector<infer::AdapterFiles>& adapters,
+                                  const ModelOptions& options, const infer::MakeMachine& make_machine) {
+  const auto built = with_use(
+      options, [&](const infer::EngineUse& use) { return infer::paged_options(model, use, adapters); });
+  std::size_t bytes = infer::measure_load<infer::PagedDecoder>(model, built);
+  if (options.draft) {
+    infer::OpenModel draft(*options.draft, options.dtype, make_machine, std::nullopt, options.weights);
+    bytes += infer::measure_load<infer::PagedDecoder>(
+        draft, infer::paged_options(draft, infer::draft_use(built.limits)));
+  }
+  return bytes;
 }
 
 infer::RequestId ServedEngine::submit(infer::Request request, infer::Listener listener) {

@@ -49,6 +49,10 @@ class ServedEngine {
   ServedEngine(infer::OpenModel& model, const std::vector<infer::AdapterFiles>& adapters,
                const ModelOptions& options, const infer::MakeMachine& make_machine);
 
+  // Bytes of memory that it would take, its draft model's among them.
+  static std::size_t measure(infer::OpenModel& model, const std::vector<infer::AdapterFiles>& adapters,
+                             const ModelOptions& options, const infer::MakeMachine& make_machine);
+
   // A request that ends has called the listener for every choice. DataError, ConfigError: those of
   // infer::Engine::check.
   infer::RequestId submit(infer::Request request, infer::Listener listener);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -10,16 +9,14 @@
 #include "base/file.h"
 #include "infer/chat_session.h"
 #include "infer/engine/paged_decoder.h"
+#include "infer/measure_load.h"
 
 namespace stoa::serve {
 namespace hf = model::huggingface;
 
 ServedModel::ServedModel(ModelOptions options, std::shared_ptr<infer::OpenModel> model,
                          std::shared_ptr<Metrics> metrics)
-    : options_(std::move(options)),
-      created_(std::time(nullptr)),
-      metrics_(metrics ? std::move(metrics) : std::make_shared<Metrics>()),
-      model_(std::move(model)) {}
+    : options_(std::move(options)), metrics_(std::move(metrics)), model_(std::move(model)) {}
 
 void ServedModel::read_small_files(const std::optional<fs::path>& adapter) {
   std::error_code ignored;
@@ -61,29 +58,65 @@ void ServedModel::open_embedder() {
   context_ = embedder_->longest();
 }
 
-std::vector<std::shared_ptr<ServedModel>> ServedModel::load(const ModelOptions& options,
-                                                            const infer::MakeMachine& make_machine,
-                                                            std::shared_ptr<Metrics> metrics) {
+namespace {
+
+// Options of an adapter with an engine of its own.
+ModelOptions alone(const ModelOptions& options, const NamedAdapter& adapter) {
+  ModelOptions of = options;
+  of.name = adapter.name;
+  of.aliases.clear();
+  of.adapter = adapter.path;
+  of.adapters.clear();
+  return of;
+}
+
+// Whether adapters of the model have engines of their own.
+bool apart(const infer::OpenModel& model) {
+  return model.kind() == model::ModelKind::kBert || infer::reads_one_text(model.model().config);
+}
+
+std::vector<infer::AdapterFiles> open_adapters(const infer::OpenModel& model, const ModelOptions& options) {
+  std::vector<infer::AdapterFiles> files;
+  for (const NamedAdapter& adapter : options.adapters) files.push_back(model.open_adapter(adapter.path));
+  return files;
+}
+
+}  // namespace
+
+std::shared_ptr<infer::OpenModel> ServedModel::open(const ModelOptions& options,
+                                                    const infer::MakeMachine& make_machine) {
+  auto opened = std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter,
+                                                   options.weights);
+  require<ConfigError>(opened->kind() != model::ModelKind::kT5,
+                       "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
+  return opened;
+}
+
+std::size_t ServedModel::measure(const ModelOptions& options, const infer::MakeMachine& make_machine) {
+  const auto opened = open(options, make_machine);
+  if (!apart(*opened))
+    return ServedEngine::measure(*opened, open_adapters(*opened, options), options, make_machine);
+  std::size_t bytes =
+      opened->kind() == model::ModelKind::kBert
+          ? infer::measure_load<infer::EncoderRank>(*opened, infer::encoder_options(*opened, {}))
+          : ServedEngine::measure(*opened, {}, options, make_machine);
+  for (const NamedAdapter& adapter : options.adapters)
+    bytes += measure(alone(options, adapter), make_machine);
+  return bytes;
+}
+
+std::vector<std::shared_ptr<ServedModel>> ServedModel::load(
+    const ModelOptions& options, const infer::MakeMachine& make_machine,
+    std::span<const std::shared_ptr<Metrics>> metrics) {
   std::vector<std::shared_ptr<ServedModel>> out;
   const auto add = [&](const ModelOptions& of, std::shared_ptr<infer::OpenModel> model) -> ServedModel& {
-    out.emplace_back(new ServedModel(of, std::move(model), std::exchange(metrics, nullptr)));
+    out.emplace_back(new ServedModel(of, std::move(model), metrics[out.size()]));
     return *out.back();
   };
-  const auto named = [&](const NamedAdapter& adapter) {
-    ModelOptions of = options;
-    of.name = adapter.name;
-    of.aliases.clear();
-    of.adapter = adapter.path;
-    of.adapters.clear();
-    return of;
-  };
-  const auto opened = std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine,
-                                                         options.adapter, options.weights);
+  const auto opened = open(options, make_machine);
   ServedModel& first = add(options, opened);
   first.read_small_files(std::nullopt);
-  require<ConfigError>(first.kind() != model::ModelKind::kT5,
-                       "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
-  if (first.kind() == model::ModelKind::kBert || infer::reads_one_text(opened->model().config)) {
+  if (apart(*opened)) {
     if (first.kind() == model::ModelKind::kBert) {
       first.open_embedder();
     } else {
@@ -91,16 +124,14 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(const ModelOptions& 
           std::make_shared<ServedEngine>(*opened, std::vector<infer::AdapterFiles>{}, options, make_machine);
     }
     for (const NamedAdapter& adapter : options.adapters) {
-      const auto own = load(named(adapter), make_machine);
+      const auto own = load(alone(options, adapter), make_machine, metrics.subspan(out.size(), 1));
       out.insert(out.end(), own.begin(), own.end());
     }
   } else {
-    std::vector<infer::AdapterFiles> files;
-    std::vector<NamedAdapter> adapters = options.adapters;
-    for (const NamedAdapter& adapter : adapters) files.push_back(opened->open_adapter(adapter.path));
+    const std::vector<infer::AdapterFiles> files = open_adapters(*opened, options);
     first.engine_ = std::make_shared<ServedEngine>(*opened, files, options, make_machine);
-    for (std::size_t i = 0; i < adapters.size(); ++i) {
-      ServedModel& adapted = add(named(adapters[i]), opened);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      ServedModel& adapted = add(alone(options, options.adapters[i]), opened);
       adapted.read_small_files(files[i].directory());
       adapted.base_ = out.front();
       adapted.adapter_ = static_cast<int>(i) + 1;

@@ -30,21 +30,21 @@ class ServedModel {
   // Reads the model, and those of `options.adapters`, each of which is one more: the model comes first. They
   // share its weights, engine and memory where it reads several texts at a time; otherwise each has its own.
   // Errors are those of infer::OpenModel, ServedEngine and infer::TextEmbedder; ConfigError: a context or
-  // cache too small for any answer. `metrics`: of the model; none: new ones.
+  // cache too small for any answer. `metrics`: of the model and of each adapter.
   static std::vector<std::shared_ptr<ServedModel>> load(const ModelOptions& options,
                                                         const infer::MakeMachine& make_machine,
-                                                        std::shared_ptr<Metrics> metrics = nullptr);
+                                                        std::span<const std::shared_ptr<Metrics>> metrics);
+  // Bytes of memory that load() would take for weights, keys and values, and buffers. Errors of load().
+  static std::size_t measure(const ModelOptions& options, const infer::MakeMachine& make_machine);
 
   const ModelOptions& options() const { return options_; }
   const std::string& name() const { return options_.name; }
   bool answers_to(std::string_view name) const;
-  std::int64_t created() const { return created_; }  // seconds since 1970
   model::ModelKind kind() const { return model_->kind(); }
   const token::Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t vocabulary() const { return model_->model().vocabulary; }
   std::int64_t context() const { return context_; }
   Metrics& metrics() const { return *metrics_; }
-  std::shared_ptr<Metrics> shared_metrics() const { return metrics_; }
   const fs::path& directory() const { return model_->directory(); }
   const model::huggingface::GenerationConfig& defaults() const { return defaults_; }
   // What answers may have to be, compiled for the tokenizer.
@@ -82,12 +82,13 @@ class ServedModel {
  private:
   ServedModel(ModelOptions options, std::shared_ptr<infer::OpenModel> model,
               std::shared_ptr<Metrics> metrics);
+  static std::shared_ptr<infer::OpenModel> open(const ModelOptions& options,
+                                                const infer::MakeMachine& make_machine);
   // Tokenizer, defaults and template: those of `adapter`, where its directory has them, or of the model.
   void read_small_files(const std::optional<fs::path>& adapter);
   void open_embedder();
 
   const ModelOptions options_;
-  const std::int64_t created_;
   const std::shared_ptr<Metrics> metrics_;
   std::shared_ptr<const ServedModel> base_;
   std::shared_ptr<infer::OpenModel> model_;

@@ -7,7 +7,7 @@ namespace stoa::serve {
 
 void tokenize(const Call& call) {
   const RequestBody& body = call.body;
-  const auto model = call.models.of(body);
+  const auto& model = call.model;
   const token::Tokenizer& tokenizer = model->tokenizer();
   check(body.has("prompt") + body.has("messages") + body.has("content") == 1, "prompt",
         "give one of 'prompt', 'messages' and 'content'");
@@ -40,7 +40,7 @@ void tokenize(const Call& call) {
 }
 
 void detokenize(const Call& call) {
-  const auto model = call.models.of(call.body);
+  const auto& model = call.model;
   call.body.at("tokens");
   const auto ids = call.body.ids("tokens", model->tokenizer().vocab_size());
   const std::string text = token::replace_invalid_utf8(model->tokenizer().decode(ids));

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "infer/engine/paged_decoder.h"
+#include "infer/measure_load.h"
 
 namespace stoa::infer {
 namespace {
@@ -97,12 +97,16 @@ void DraftModel::propose(std::span<DraftWish> wishes) {
   }
 }
 
+EngineUse draft_use(const PassLimits& limits) {
+  return {.context = limits.context, .sequences = limits.sequences};
+}
+
 std::unique_ptr<Drafter> load_draft_model(const fs::path& path, std::optional<DType> dtype,
                                           MakeMachine make_machine, const token::Tokenizer& tokenizer,
                                           const PassLimits& limits, QuantisedWeights weights) {
   auto model = std::make_unique<OpenModel>(path, dtype, std::move(make_machine), std::nullopt, weights);
   require_same_vocabulary(tokenizer, model->tokenizer());
-  auto decoder = load_paged_decoder(*model, {.context = limits.context, .sequences = limits.sequences});
+  auto decoder = load_paged_decoder(*model, draft_use(limits));
   require<ConfigError>(
       decoder->limits().takes_back && decoder->limits().virtual_tokens == 0,
       "{}: a draft model must be able to take tokens back: no linear attention, no table that "

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "infer/measure_load.h"
 
 namespace stoa::infer {
 namespace {
@@ -84,10 +85,9 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   return l;
 }
 
-std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
-                                                 std::span<const AdapterFiles> adapters) {
+PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
+                                  std::span<const AdapterFiles> adapters) {
   model.require_kind(model::ModelKind::kGpt);
-  if (use.tokenizer) model.tokenizer();
   PagedModel::Options options{model.model(),
                               model.precision(),
                               pass_limits(model.model(), model.precision().compute, model.on_host(), use),
@@ -108,6 +108,14 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
     if (use.context)
       options.limits.context = std::max(options.limits.context, std::min(positions, *use.context + tokens));
   }
+  return options;
+}
+
+std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
+                                                 std::span<const AdapterFiles> adapters) {
+  model.require_kind(model::ModelKind::kGpt);
+  if (use.tokenizer) model.tokenizer();  // before paged_options() makes the machine
+  const PagedModel::Options options = paged_options(model, use, adapters);
   auto decoder = model.load<PagedDecoder>(options);
   for (std::size_t i = 0; i < adapters.size(); ++i)
     model.read_adapter(adapters[i], decoder->adapters().own(static_cast<int>(i) + 1));

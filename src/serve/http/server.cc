@@ -94,6 +94,8 @@ void Server::start() {
   for (int i = 0; i < kIoThreads; ++i) state_->threads.emplace_back([state = state_] { state->io.run(); });
 }
 
+void Server::post(std::function<void()> work) { asio::post(state_->workers, std::move(work)); }
+
 void Server::drain() {
   state_->context->draining = true;
   asio::post(state_->io, [state = state_] {

@@ -45,6 +45,8 @@ class Server {
 
   std::uint16_t port() const;
   void start();  // threads begin to answer
+  // Runs `work` on one of the handler's threads; not after stop().
+  void post(std::function<void()> work);
   // No new connections; idle ones are closed; answers under way continue.
   void drain();
   // Waits until no request is under way; false when `patience` was over before.
