@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -103,6 +104,30 @@ TEST_F(DataRun, ProcessesShareARun) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
   }
   EXPECT_EQ(files("several"), one);
+}
+
+// Without --shared: what launchers say of their processes.
+TEST_F(DataRun, ProcessesOfALauncherShareARun) {
+  stoa_ok({"data", "run", "pipeline.yaml", "--input", "corpus.jsonl", "--output", "alone"});
+  const auto one = files("alone");
+  for (const std::string name : {"SLURM_ARRAY_TASK_COUNT", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
+                                 "PMI_SIZE", "JOB_COMPLETION_INDEX"}) {
+    ProgramOptions options;
+    options.directory = directory();
+    ::setenv(name.c_str(), "2", 1);
+    std::vector<std::unique_ptr<Program>> processes;
+    for (int i = 0; i < 2; ++i)
+      processes.push_back(
+          std::make_unique<Program>(Arguments{"data", "run", "pipeline.yaml", "--input", "corpus.jsonl",
+                                              "--output", name, "--workers", "1"},
+                                    options));
+    ::unsetenv(name.c_str());
+    for (auto& process : processes) {
+      const Outcome outcome = process->wait();
+      EXPECT_EQ(outcome.exit_code, 0) << name << ": " << outcome.text();
+    }
+    EXPECT_EQ(files(name), one) << name;
+  }
 }
 
 // One document takes long; the run starts again without it.
