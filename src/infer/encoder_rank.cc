@@ -4,8 +4,6 @@
 #include <numeric>
 #include <vector>
 
-#include "infer/measure_load.h"
-
 namespace stoa::infer {
 
 EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,

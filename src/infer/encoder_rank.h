@@ -63,6 +63,8 @@ struct EncoderUse {
   bool answers = false;    // the head of a labelled task is needed
   std::int64_t pairs = 0;  // most pairs of sentences to be judged at once
 };
+// How an EncoderRank is built: what OpenModel::measure() needs. ConfigError: as below.
+EncoderOptions encoder_options(const OpenModel& model, const EncoderUse& use);
 // Reads the tokenizer before the weights. ConfigError: not an encoder, or the head is missing.
 std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use);
 // The id of the mask token. ConfigError: the tokenizer has none.

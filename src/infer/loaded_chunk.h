@@ -71,6 +71,14 @@ std::size_t measure_scratch(Machine& meta, const Options& options) {
   return rank.chunk().scratch_high_water();
 }
 
+// Bytes that make_rank() would allocate.
+template <class Rank, class Options>
+std::size_t rank_bytes(Machine& machine, const Options& options) {
+  Machine meta = make_meta_machine(machine);
+  return measure_scratch<Rank>(meta, options) +
+         Rank(meta, options, std::nullopt).chunk().arena().total_bytes();
+}
+
 // A Rank of `options` whose weights are still to be written.
 template <class Rank, class Options>
 std::unique_ptr<Rank> make_rank(Machine& machine, const Options& options) {

@@ -62,6 +62,12 @@ class OpenModel {
     read_weights(rank->chunk().parameters());
     return rank;
   }
+  // Bytes that load() would allocate: what the rank declares, and its scratch memory. Before it.
+  template <class Rank, class Options>
+  std::size_t measure(Options options) {
+    options.model.stored = stored_types();
+    return rank_bytes<Rank>(machine(), options);
+  }
 
  private:
   OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine,

@@ -7,7 +7,6 @@
 #include "infer/engine/draft_model.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/prompt_lookup.h"
-#include "infer/measure_load.h"
 
 namespace stoa::serve {
 namespace {
@@ -48,11 +47,10 @@ std::size_t ServedEngine::measure(infer::OpenModel& model, const std::vector<inf
                                   const ModelOptions& options, const infer::MakeMachine& make_machine) {
   const auto built = with_use(
       options, [&](const infer::EngineUse& use) { return infer::paged_options(model, use, adapters); });
-  std::size_t bytes = infer::measure_load<infer::PagedDecoder>(model, built);
+  std::size_t bytes = model.measure<infer::PagedDecoder>(built);
   if (options.draft) {
     infer::OpenModel draft(*options.draft, options.dtype, make_machine, std::nullopt, options.weights);
-    bytes += infer::measure_load<infer::PagedDecoder>(
-        draft, infer::paged_options(draft, infer::draft_use(built.limits)));
+    bytes += draft.measure<infer::PagedDecoder>(infer::paged_options(draft, infer::draft_use(built.limits)));
   }
   return bytes;
 }

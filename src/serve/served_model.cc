@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "infer/chat_session.h"
 #include "infer/engine/paged_decoder.h"
-#include "infer/measure_load.h"
 
 namespace stoa::serve {
 namespace hf = model::huggingface;
@@ -96,10 +95,9 @@ std::size_t ServedModel::measure(const ModelOptions& options, const infer::MakeM
   const auto opened = open(options, make_machine);
   if (!apart(*opened))
     return ServedEngine::measure(*opened, open_adapters(*opened, options), options, make_machine);
-  std::size_t bytes =
-      opened->kind() == model::ModelKind::kBert
-          ? infer::measure_load<infer::EncoderRank>(*opened, infer::encoder_options(*opened, {}))
-          : ServedEngine::measure(*opened, {}, options, make_machine);
+  std::size_t bytes = opened->kind() == model::ModelKind::kBert
+                          ? opened->measure<infer::EncoderRank>(infer::encoder_options(*opened, {}))
+                          : ServedEngine::measure(*opened, {}, options, make_machine);
   for (const NamedAdapter& adapter : options.adapters)
     bytes += measure(alone(options, adapter), make_machine);
   return bytes;
@@ -145,11 +143,6 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(
         std::make_unique<constraint::ConstraintStore>(*model->tokenizer_, model->vocabulary());
   }
   return out;
-}
-
-bool ServedModel::answers_to(std::string_view name) const {
-  return name == options_.name ||
-         std::find(options_.aliases.begin(), options_.aliases.end(), name) != options_.aliases.end();
 }
 
 void ServedModel::require_engine() const {

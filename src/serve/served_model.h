@@ -39,7 +39,6 @@ class ServedModel {
 
   const ModelOptions& options() const { return options_; }
   const std::string& name() const { return options_.name; }
-  bool answers_to(std::string_view name) const;
   model::ModelKind kind() const { return model_->kind(); }
   const token::Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t vocabulary() const { return model_->model().vocabulary; }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "infer/engine/drafter.h"
+#include "infer/engine/paged_decoder.h"
 #include "infer/engine/scheduler.h"
 #include "infer/open_model.h"
 
@@ -34,6 +35,8 @@ class DraftModel final : public Drafter {
   std::map<SequenceId, SequenceId> own_;  // sequences of the engine and of the scheduler here
 };
 
+// What a model is loaded for that guesses for one with these limits.
+EngineUse draft_use(const PassLimits& limits);
 // A model of files that guesses for one with this tokenizer and these limits; `dtype` and `weights` as of
 // OpenModel. ConfigError: its vocabulary is another (names the first token that differs), it begins texts
 // with virtual tokens, or keeps a state that cannot be taken back.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "infer/measure_load.h"
 
 namespace stoa::infer {
 namespace {

@@ -59,8 +59,11 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type);
 PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use);
 // Whether a state or a table of one text cannot serve several: texts are read one after the other.
 bool reads_one_text(const model::ModelConfig& config);
-// The same, with adapters of the model that requests choose by their number, from 1. ConfigError: not a model
-// that continues a text, or one that reads one text at a time.
+// How a PagedDecoder of the model is built: what OpenModel::measure() needs. ConfigError: as below.
+PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
+                                  std::span<const AdapterFiles> adapters = {});
+// With adapters of the model that requests choose by their number, from 1. ConfigError: not a model that
+// continues a text, or one that reads one text at a time.
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
                                                  std::span<const AdapterFiles> adapters = {});
 // "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"
