@@ -23,23 +23,14 @@ void bench_engine(const BenchEngineArguments& a) {
   infer::EngineUse use;
   if (a.max_context > 0) use.context = a.max_context;
   if (a.cache_gigabytes > 0) use.cache_bytes = a.cache_gigabytes * 1e9;
-  use.tokenizer = false;
-  std::string machine;
-  MachineOptions options = a.model.machine;
-  options.rows_apart = true;  // as a server computes
-  infer::OpenModel model = a.model.open([&] {
-    infer::Machine made = make_machine(options);
-    machine = made.description;
-    return made;
-  });
-  EngineSpeed speed = measure_engine(model, use, a.model.model, "", a.rounds);
-  speed.machine = machine;
+  const EngineSpeed speed = measure_engine(
+      a.model.model, a.model.machine,
+      [&](infer::MakeMachine make_machine) { return a.model.open(std::move(make_machine)); }, use, a.rounds);
   if (a.json) return print_json_line(speed_json(speed));
   print(fmt::format("{}, {}\n\n", speed.model, speed.machine));
   print(fmt::format("{:>8}  {:>12}  {:>12}\n", "prompt", "ms per pass", "tokens/s"));
   for (const auto& [tokens, seconds] : speed.times.tokens) {
-    const double pairs = static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
-    const double whole = seconds + pairs * speed.times.per_pair;
+    const double whole = seconds + serve::attended_pairs(0, tokens) * speed.times.per_pair;
     print(fmt::format("{:>8}  {:>12.2f}  {:>12.0f}\n", tokens, 1e3 * whole,
                       static_cast<double>(tokens) / whole));
   }

@@ -72,21 +72,12 @@ EngineSpeed predicted_speed(const PlanServeArguments& a, Context& context) {
 }
 
 EngineSpeed measured_here(const PlanServeArguments& a, Context& context) {
-  std::string machine;
-  MachineOptions options;
-  options.rows_apart = true;  // as a server computes
-  infer::OpenModel model(
-      a.config.config, std::nullopt,
-      [&] {
-        infer::Machine made = make_machine(options);
-        machine = made.description;
-        return made;
-      },
-      std::nullopt, infer::QuantisedWeights::kStored);
   context.console.line("measuring passes of the engine on this machine (stoa bench engine)");
-  EngineSpeed out = measure_engine(model, {.tokenizer = false}, a.config.config, "", 5);
-  out.machine = machine;
-  return out;
+  const auto open = [&](infer::MakeMachine make_machine) {
+    return infer::OpenModel(a.config.config, std::nullopt, std::move(make_machine), std::nullopt,
+                            infer::QuantisedWeights::kStored);
+  };
+  return measure_engine(a.config.config, {}, open, {}, 5);
 }
 
 EngineSpeed speed_of(const PlanServeArguments& a, Context& context) {

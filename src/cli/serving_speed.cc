@@ -27,10 +27,19 @@ serve::PassTimes::Curve curve_of(const Json& points) {
 
 }  // namespace
 
-EngineSpeed measure_engine(infer::OpenModel& model, const infer::EngineUse& use, const std::string& name,
-                           const std::string& machine, int rounds) {
+EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
+                           const std::function<infer::OpenModel(infer::MakeMachine)>& open,
+                           infer::EngineUse use, int rounds) {
+  machine.rows_apart = true;  // as a server computes
+  use.tokenizer = false;
+  std::string description;
+  infer::OpenModel model = open([&] {
+    infer::Machine made = make_machine(machine);
+    description = made.description;
+    return made;
+  });
   const auto decoder = infer::load_paged_decoder(model, use);
-  return {name, machine, decoder->limits(), serve::measure_passes(*decoder, rounds)};
+  return {name, description, decoder->limits(), serve::measure_passes(*decoder, rounds)};
 }
 
 Json speed_json(const EngineSpeed& speed) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/machine_factory.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/open_model.h"
 #include "serve/load/pass_times.h"
@@ -18,9 +20,11 @@ struct EngineSpeed {
   serve::PassTimes times;
 };
 
-// Loads the model as a server does, and measures. ConfigError: not a model that continues a text.
-EngineSpeed measure_engine(infer::OpenModel& model, const infer::EngineUse& use, const std::string& name,
-                           const std::string& machine, int rounds);
+// Loads the model `name` as a server does, on a machine of these options, and measures. `open`: opens it on
+// the machine that it is given. ConfigError: not a model that continues a text.
+EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
+                           const std::function<infer::OpenModel(infer::MakeMachine)>& open,
+                           infer::EngineUse use, int rounds);
 
 nlohmann::ordered_json speed_json(const EngineSpeed& speed);
 // DataError: not what speed_json() writes.

@@ -22,14 +22,14 @@ std::set<std::int64_t> rows_up_to(std::int64_t last) {
 
 MachinesAnswer find_machines(const MachinesQuestion& question,
                              const std::function<LoadReport(double)>& at_rate) {
-  const auto holds = [&](double rate) {
-    return MachinesRow{1, at_rate(rate)}.share() >= question.good_share;
+  const auto good = [&](const LoadReport& report) {
+    return MachinesRow{1, report}.share() >= question.good_share;
   };
+  const auto holds = [&](double rate) { return good(at_rate(rate)); };
   MachinesAnswer out;
   constexpr double kNearlyNone = 1e-6;
   out.alone = at_rate(kNearlyNone);
-  const bool possible = MachinesRow{1, out.alone}.share() >= question.good_share;
-  if (possible) {
+  if (good(out.alone)) {
     double low = kNearlyNone, high = 1 / std::max(out.alone.whole.mean, 1e-9);
     for (; holds(high) && high < 1e9; high *= 2) low = high;
     while (high > low * kPrecision) {

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::int64_t kShortPrompt = 16;  // tokens of a prompt before the answers that are measured
 
-double attended_pairs(std::int64_t begin, std::int64_t count) {
-  return static_cast<double>(count) * (static_cast<double>(begin) + static_cast<double>(count + 1) / 2);
-}
-
 // Runs passes of texts that share nothing.
 class PassStopwatch {
  public:
@@ -62,6 +58,10 @@ void keep_pass_times_rising(PassTimes::Curve& curve) {
 }
 
 }  // namespace
+
+double attended_pairs(std::int64_t begin, std::int64_t count) {
+  return static_cast<double>(count) * (static_cast<double>(begin) + static_cast<double>(count + 1) / 2);
+}
 
 std::vector<std::int64_t> doubling_counts(std::int64_t most) {
   std::vector<std::int64_t> out;

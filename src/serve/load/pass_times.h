@@ -22,6 +22,9 @@ struct PassTimes {
   double seconds(const infer::PassPlan& plan) const;
 };
 
+// Pairs of a token and one that it attends to, of `count` tokens after `begin` others.
+double attended_pairs(std::int64_t begin, std::int64_t count);
+
 double at_count(const PassTimes::Curve& curve, std::int64_t count);
 
 // 1, 2, 4, … and `most`: the counts of a curve.
