@@ -14,6 +14,7 @@
 #include "quant/block_format.h"
 
 namespace stoa::plan {
+
 // What one device has to do of one layer, by tokens in a pass.
 class InferenceLayers {
  public:

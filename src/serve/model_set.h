@@ -55,8 +55,8 @@ class ModelSet {
   // `stays`: it is never unloaded. ConfigError: a name that is taken.
   void offer(const ModelOptions& options, bool stays);
   // Loads those that stay and, unless `on_demand`, the others in their order as far as the memory allows.
-  // Files of models that are not loaded must be there. Errors are those of ServedModel::load; ConfigError: one that does not
-  // fit alone.
+  // Files of models that are not loaded must be there. Errors are those of ServedModel::load; ConfigError: a
+  // model that does not fit by itself.
   void load_all(bool on_demand);
   // From now on models are loaded and unloaded. `post` runs work on another thread, until stop().
   void start(std::function<void(std::function<void()>)> post);
@@ -69,7 +69,7 @@ class ModelSet {
   // 503: the server stops.
   void with(std::string_view name, http::Answer& answer, Use use, Refuse refuse);
 
-  // All that is known of what was offered as one MODEL. Looking at it is no use of it.
+  // All that is known of what was offered as one MODEL. all() and find() do not count as use of a model.
   struct Offered {
     std::vector<OfferedName> names;  // the model, its adapters
     std::vector<Model> models;       // likewise; none: not loaded
