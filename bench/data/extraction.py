@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Main text of pages by Stoa, Resiliparse, jusText and trafilatura: F1 of words against the truth, and CPU time, alternating.
 
-  apt-get download python3.11-doc sphinx-doc; for d in *.deb; do dpkg -x $d unpacked; done
-  python bench/data/extraction.py STOA unpacked [--pages N] [--rounds N] [--output RESULT.json]
+  apt-get download python3.11-doc sphinx-doc cmake-doc linux-doc-6.1 git-doc; for d in *.deb; do dpkg -x $d unpacked/${d%%_*}; done
+  python bench/data/extraction.py STOA unpacked [--pages N] [--skip N] [--rounds N] [--output RESULT.json]
 
-Half of the pages are those of the packages, whose sources in reStructuredText (html/_sources) without their markup are the truth; that markup is
-removed by a few rules, so no extractor reaches 1. The other half is made: headings, paragraphs, lists and code from those sources, which are the truth, inside
+Half of the pages are those of the packages, as many of each, whose sources in reStructuredText (html/_sources) or AsciiDoc without their markup are the truth;
+that markup is removed by a few rules, so no extractor reaches 1. The other half is made: headings, paragraphs, lists and code from those sources, which are the truth, inside
 pages of six kinds with menus, link lists, teasers, comments, cookie notices and footers. A page's score is that of its words as a multiset.
 Stoa's time is that of its whole program reading files and writing JSON lines; that of the others is the call alone, on text in memory.
 Needs: pip install resiliparse==2.0.1 justext==3.0.2 lxml_html_clean trafilatura==2.3.1
@@ -105,25 +105,48 @@ def made(rng, sources, vocabulary):
     return f"<!DOCTYPE html><html><head><meta charset=utf-8><title>{title} - site</title></head><body>{page}</body></html>", "\n".join(truth)
 
 
-def collect(folder, count):
-    rng = random.Random(11)
-    pairs, sources = [], []
-    for source in sorted(pathlib.Path(folder).rglob("_sources/**/*.txt")):
+def asciidoc(text):
+    """The text of AsciiDoc without most of its markup."""
+    text = re.sub(r"(?m)^//.*$|^[=\-~^+*_.]{4,}$|^\[.*\]$|^:[\w-]+:.*$|^\+$", "", text)
+    return re.sub(r"linkgit:([\w-]+)\[(\d)\]|(?:link|mailto|http[^\s\[]*):?[^\s\[]*\[([^\]]*)\]", lambda m: f"{m[1]}({m[2]})" if m[1] else m[3], text)
+
+
+def written_in_asciidoc(folder):
+    for source in sorted(folder.rglob("*.txt")):
+        page, text = source.with_suffix(".html"), source.read_text(encoding="utf-8", errors="replace")
+        if page.is_file() and not re.search(r"(?m)^(?:include|ifdef|ifndef|ifeval)::", text):
+            yield page, asciidoc(text)
+
+
+def written_for_sphinx(folder):
+    for source in sorted(folder.rglob("_sources/**/*.txt")):
         root = next(p for p in source.parents if p.name == "_sources")
         page = root.parent / source.relative_to(root).with_name(re.sub(r"(\.rst)?\.txt$", ".html", source.name))
-        if not page.is_file():
-            continue
-        text = plain(source.read_text(encoding="utf-8"))
-        sources.append(text)
-        if len(text) > 1000 and "toctree" not in text:
-            pairs.append((page.read_text(encoding="utf-8"), text))
-    rng.shuffle(pairs)
-    vocabulary = sorted({w for s in sources[:40] for w in re.findall(r"\b[a-z]{3,12}\b", s)})
-    real, artificial = pairs[:count // 2], []
+        text = source.read_text(encoding="utf-8")
+        if page.is_file() and not re.search(r"(?m)^\s*\.\. (?:\w+:)?(?:kernel-doc|include|literalinclude|kernel-include|kernel-figure|csv-table|auto\w+|cmake-module|toctree)::", text):  # text from elsewhere
+            yield page, plain(text)
+
+
+def collect(folder, count, skip):
+    """Pages of each package in turn, after the first `skip` of each, and made ones."""
+    rng = random.Random(11)
+    packages, sources = {}, []
+    for package in sorted(p for p in pathlib.Path(folder).iterdir() if p.is_dir()):
+        pairs = []
+        for page, text in [*written_for_sphinx(package), *written_in_asciidoc(package)]:
+            sources.append(text)
+            if 1000 < len(text) < 200_000 and "toctree" not in text:
+                pairs.append((page.read_text(encoding="utf-8"), text))
+        rng.shuffle(pairs)
+        if pairs:
+            packages[package.name] = pairs[skip:]
+    vocabulary = sorted({w for s in rng.sample(sources, min(40, len(sources))) for w in re.findall(r"\b[a-z]{3,12}\b", s)})
+    real = [(name, *pairs[i]) for i in range(count) for name, pairs in packages.items() if i < len(pairs)][:count // 2]
+    artificial = []
     while len(artificial) < count - len(real):
         if page := made(rng, sources, vocabulary):
-            artificial.append(page)
-    return real, artificial
+            artificial.append(("made", *page))
+    return real + artificial
 
 
 def run_stoa(stoa, pages, rule):
@@ -141,7 +164,7 @@ def run_stoa(stoa, pages, rule):
         for file in folder.glob("out/*/*.jsonl"):
             for line in open(file, encoding="utf-8"):
                 row = json.loads(line)
-                texts[int(row["id"].split(".")[0])] = row["text"]
+                texts[int(row["id"].split(".")[0])] = row.get("text", "")
         return texts, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
@@ -157,6 +180,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--pages", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--skip", type=int, default=0, help="pages of each package that are left out: those that rules were tried on")
     parser.add_argument("--output")
     a = parser.parse_args()
     import justext
@@ -167,8 +191,8 @@ def main():
     ways["Resiliparse"] = lambda pages: run_peer(lambda page: extract_plain_text(page, main_content=True), pages)
     ways["jusText"] = lambda pages: run_peer(lambda page: "\n".join(p.text for p in justext.justext(page, stop) if not p.is_boilerplate), pages)
     ways["trafilatura"] = lambda pages: run_peer(trafilatura.extract, pages)
-    real, artificial = collect(a.folder, a.pages)
-    pages = real + artificial
+    taken = collect(a.folder, a.pages, a.skip)
+    pages, kinds = [(page, text) for _, page, text in taken], [kind for kind, _, _ in taken]
     seconds, scores = collections.defaultdict(list), {}
     for _ in range(a.rounds):
         for name, way in ways.items():
@@ -176,14 +200,15 @@ def main():
             seconds[name].append(took)
             scores[name] = [score(text, truth) for text, (_, truth) in zip(texts, pages)]
     megabytes = sum(len(p.encode()) for p, _ in pages) / 1e6
-    results = {"pages": len(pages), "of_packages": len(real), "html_mb": megabytes, "extractors": {}}
-    print(f"{len(real)} pages of packages, {len(artificial)} made ones, {megabytes:.1f} MB")
+    results = {"pages": collections.Counter(kinds), "html_mb": megabytes, "extractors": {}}
+    print(f"{len(pages)} pages, {megabytes:.1f} MB: {dict(results['pages'])}")
     for name, rows in scores.items():
-        f1 = [statistics.mean(r[2] for r in part) for part in (rows[:len(real)], rows[len(real):])]
-        p, r = statistics.mean(x[0] for x in rows), statistics.mean(x[1] for x in rows)
+        f1 = {kind: statistics.mean(r[2] for r, k in zip(rows, kinds) if k == kind) for kind in results["pages"]}
+        of_packages = statistics.mean(r[2] for r, k in zip(rows, kinds) if k != "made")
+        p, r, f = (statistics.mean(x[i] for x in rows) for i in range(3))
         rate = len(pages) / statistics.median(seconds[name])
-        print(f"{name:18} F1 {statistics.mean(f1):.3f} (packages {f1[0]:.3f}, made {f1[1]:.3f}), P {p:.3f}, R {r:.3f}; {rate:.0f} pages per CPU second")
-        results["extractors"][name] = {"f1_packages": f1[0], "f1_made": f1[1], "precision": p, "recall": r, "pages_per_cpu_s": rate, "cpu_s": seconds[name]}
+        print(f"{name:18} F1 {f:.3f} (packages {of_packages:.3f}: {', '.join(f'{k} {v:.3f}' for k, v in f1.items())}), P {p:.3f}, R {r:.3f}; {rate:.0f} pages per CPU second")
+        results["extractors"][name] = {"f1": f, "f1_of": f1, "f1_packages": of_packages, "precision": p, "recall": r, "pages_per_cpu_s": rate, "cpu_s": seconds[name]}
     if a.output:
         pathlib.Path(a.output).write_text(json.dumps(results, indent=1) + "\n")
 

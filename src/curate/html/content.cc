@@ -25,8 +25,11 @@ class ContentFinder {
     for (NodeId id = 0; id < lengths_.size(); ++id)
       if (marks_[id]) lengths_[id] = visible_characters(tree_[id]);
     sum_lengths();
+    if (const NodeId root = find_root(); root != 0) {
+      keep_inside(root);
+      is_named_ = true;
+    }
     remove_parts();
-    if (const NodeId root = find_root(); root != 0) keep_inside(root);
     keep_best_stretch();
     return std::move(marks_);
   }
@@ -34,6 +37,7 @@ class ContentFinder {
  private:
   std::uint64_t characters_in(NodeId id) const { return sums_[tree_[id].end] - sums_[id]; }
   std::uint64_t links_in(NodeId id) const { return link_sums_[tree_[id].end] - link_sums_[id]; }
+  std::uint64_t text_in(NodeId id) const { return characters_in(id) - links_in(id); }
   NodeId nodes() const { return static_cast<NodeId>(marks_.size()); }
 
   void sum_lengths() {
@@ -78,7 +82,7 @@ class ContentFinder {
     std::string names = tree_.attribute(id, "class");
     names += ' ';
     names += tree_.attribute(id, "id");
-    return part_by_name(names) == NamedPart::kBoilerplate;
+    return is_named_as_boilerplate(names);
   }
 
   // The sign next to a heading that links to it.
@@ -93,7 +97,7 @@ class ContentFinder {
     sum_lengths();
   }
 
-  // An element that says it is the content, where it holds enough of what is left; 0: none.
+  // The innermost element that says it is the content and holds most of the text outside of links; 0: none.
   NodeId find_root() const {
     NodeId best = 0;
     for (NodeId id = 1; id < nodes(); ++id) {
@@ -104,8 +108,7 @@ class ContentFinder {
       const bool says = node.tag == Tag::kMain || node.tag == Tag::kArticle ||
                         tree_.attribute(id, "role") == "main" ||
                         tree_.attribute(id, "itemprop") == "articleBody";
-      if (says && 2 * characters_in(id) > sums_.back() && (best == 0 || tree_[best].end >= node.end))
-        best = id;
+      if (says && 2 * text_in(id) > text_in(0) && (best == 0 || tree_[best].end >= node.end)) best = id;
     }
     return best;
   }
@@ -113,6 +116,7 @@ class ContentFinder {
   void keep_inside(NodeId root) {
     std::fill(marks_.begin(), marks_.begin() + root, std::uint8_t{0});
     std::fill(marks_.begin() + tree_[root].end, marks_.end(), std::uint8_t{0});
+    sum_lengths();
   }
 
   std::vector<Block> blocks() const {
@@ -153,9 +157,10 @@ class ContentFinder {
   }
 
   // What a block adds to the stretch that holds it.
-  static double worth(const Block& block) {
+  double worth(const Block& block) const {
     const double text = static_cast<double>(block.characters) - static_cast<double>(block.in_links),
                  links = block.in_links;
+    if (is_named_) return text - links;
     if (is_heading(block.tag)) return links > text ? -10 : 1;
     if (links > text) return -20 - links;
     const double short_piece = block.tag == Tag::kPre || block.tag == Tag::kTr || block.tag == Tag::kLi ||
@@ -203,6 +208,7 @@ class ContentFinder {
   const HtmlTree& tree_;
   const Marks links_;
   Marks marks_;
+  bool is_named_ = false;                        // the page says which element is its content
   std::vector<std::uint32_t> lengths_;           // of text nodes
   std::vector<std::uint64_t> sums_, link_sums_;  // of what is marked, before each node
 };

@@ -1,12 +1,12 @@
 // The text of a page that a reader came for, without menus, advertisements and the like.
 //
-//   stoa         elements that are no content by their kind, role or name go; of the blocks that are left the
-//                stretch of them with the most text outside of links stays (maximum subsequence segmentation,
-//                Pasternack and Roth 2009)
+//   stoa         within the element that says it is the content, if one does, elements that are no content by
+//                their kind, role or name go; of the blocks that are left the stretch of them with the most text
+//                outside of links stays (maximum subsequence segmentation, Pasternack and Roth 2009)
 //   justext      jusText 3.0's rules: length, links and stop words of a paragraph, then its neighbours (see
 //   the
 //                thesis of Pomikalek 2011)
-//   resiliparse  elements go by the rules that Resiliparse publishes for its main content; keeps much
+//   resiliparse  the elements that Resiliparse 2.0 takes for main content
 //   union        what stoa or justext keeps
 //   all          everything that is shown
 #pragma once

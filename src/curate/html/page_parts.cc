@@ -86,9 +86,6 @@ constexpr std::string_view kBoilerplateWords[] = {"ad",
                                                   "widget",
                                                   "widgets"};
 
-constexpr std::string_view kContent[] = {"article", "articlebody", "body", "content", "entry",
-                                         "main",    "maincontent", "post", "story",   "text"};
-
 constexpr std::string_view kRoles[] = {"alert",  "alertdialog", "banner",  "complementary", "contentinfo",
                                        "dialog", "directory",   "menu",    "menubar",       "navigation",
                                        "search", "status",      "tablist", "toolbar",       "tooltip"};
@@ -101,25 +98,19 @@ bool is_in(const std::string_view (&list)[N], std::string_view word) {
 }  // namespace
 
 // Words are pieces of letters, cut where a capital follows a small letter: navBar-left has nav, bar and left.
-NamedPart part_by_name(std::string_view text) {
-  NamedPart part = NamedPart::kNone;
+bool is_named_as_boilerplate(std::string_view text) {
   std::string word;
-  const auto finish = [&] {
-    if (is_in(kBoilerplateWords, word))
-      part = NamedPart::kBoilerplate;
-    else if (part == NamedPart::kNone && is_in(kContent, word))
-      part = NamedPart::kContent;
-    word.clear();
-  };
   char before = ' ';
   for (const char c : text) {
     const bool capital = c >= 'A' && c <= 'Z', small = c >= 'a' && c <= 'z';
-    if ((!capital && !small) || (capital && before >= 'a' && before <= 'z')) finish();
+    if ((!capital && !small) || (capital && before >= 'a' && before <= 'z')) {
+      if (is_in(kBoilerplateWords, word)) return true;
+      word.clear();
+    }
     if (capital || small) word += lower_ascii(c);
     before = c;
   }
-  finish();
-  return part;
+  return is_in(kBoilerplateWords, word);
 }
 
 bool is_hidden_element(const HtmlTree& tree, NodeId id) {

@@ -8,9 +8,8 @@
 
 namespace stoa::curate {
 
-// What the words of class and id say an element is.
-enum class NamedPart : std::uint8_t { kNone, kContent, kBoilerplate };
-NamedPart part_by_name(std::string_view class_and_id);
+// Whether a word of the class and id is one for what is not the main text.
+bool is_named_as_boilerplate(std::string_view class_and_id);
 
 // Whether the element is not shown, or its role is none of the text: navigation, banner, search …
 bool is_hidden_element(const HtmlTree& tree, NodeId id);

@@ -1,6 +1,7 @@
 #include "curate/html/tree.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "curate/html/entities.h"
 
@@ -170,6 +171,7 @@ void HtmlTree::close_implied(Tag begins) {
 }
 
 void HtmlTree::open(const HtmlToken& token) {
+  if (token.tag == Tag::kForm && form_ != 0) return;
   close_implied(token.tag);
   if (is_void(token.tag)) {
     append(token, false);
@@ -180,6 +182,24 @@ void HtmlTree::open(const HtmlToken& token) {
     return;
   }
   open_.push_back(append(token, false));
+  if (token.tag == Tag::kForm) form_ = open_.back();
+}
+
+void HtmlTree::pop() {
+  nodes_[open_.back()].end = static_cast<NodeId>(nodes_.size());
+  open_.pop_back();
+  if (ended_forms_.empty() || open_.empty() || open_.back() != ended_forms_.back()) return;
+  ended_forms_.pop_back();
+  pop();
+}
+
+void HtmlTree::close_form() {
+  const NodeId form = std::exchange(form_, 0);
+  if (form == 0 || std::find(open_.begin(), open_.end(), form) == open_.end()) return;
+  if (open_.back() == form)
+    pop();
+  else
+    ended_forms_.push_back(form);
 }
 
 void HtmlTree::close(const HtmlToken& token) {
@@ -191,6 +211,7 @@ void HtmlTree::close(const HtmlToken& token) {
     --flattened_;
     return;
   }
+  if (token.tag == Tag::kForm) return close_form();
   for (std::size_t i = open_.size(); i-- > 1;) {
     const HtmlNode& node = nodes_[open_[i]];
     const bool same = token.tag != Tag::kUnknown

@@ -46,10 +46,8 @@ class HtmlTree {
   void open(const HtmlToken& token);
   void close(const HtmlToken& token);
   void close_implied(Tag begins);
-  void pop() {
-    nodes_[open_.back()].end = static_cast<NodeId>(nodes_.size());
-    open_.pop_back();
-  }
+  void close_form();
+  void pop();
   void pop_to(std::size_t depth);
   // The place in open_ of the innermost element of `tags` inside the innermost one of `bounds`; 0: none.
   std::size_t find_open(std::initializer_list<Tag> tags, std::initializer_list<Tag> bounds) const;
@@ -57,6 +55,10 @@ class HtmlTree {
   std::vector<HtmlNode> nodes_;
   std::vector<NodeId> open_;     // from the root inwards
   std::uint64_t flattened_ = 0;  // elements inside the deepest one that are open
+  // The form that has begun and not ended (0: none), and those that have ended before what is open in them:
+  // they go when that ends. A form begins in no other one.
+  NodeId form_ = 0;
+  std::vector<NodeId> ended_forms_;
 };
 
 }  // namespace stoa::curate
