@@ -34,7 +34,7 @@ polyline{fill:none;stroke:var(--accent);stroke-width:1.5}
 line{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:4 3}
 form{display:flex;flex-wrap:wrap;gap:.5em;align-items:center}
 @media(max-width:40em){td:first-child,th:first-child{white-space:normal;overflow-wrap:anywhere;min-width:8em}
-td,th{padding:.25em .35em;font-size:.85em}.flow td:last-child{min-width:2.5em}}
+td,th{padding:.25em .35em;font-size:.85em}.flow td:last-child,.flow th:last-child{display:none}}
 input,select,button{font:inherit;padding:.25em .5em}input{flex:1 1 12em;max-width:30em})";
 
 }  // namespace
