@@ -63,11 +63,14 @@ class Llama:
         worker = pathlib.Path(__file__).with_name("llama_worker.py")
         self.command = [python, worker, file, str(threads), str(max(SEQUENCES)), "1024"]
         self.rearranges = True
-        if not self.start() or not self.answer([[1] * READ], 2):
-            self.process.wait()
-            self.rearranges = False
-            self.command.append("--as-stored")
-            if not self.start(): sys.exit(f"llama.cpp did not read {file}")
+        if not self.start() or not self.answer([[1] * READ], 2): self.restart_as_stored()
+
+    def restart_as_stored(self):
+        self.process.wait()
+        if not self.rearranges: sys.exit(f"llama.cpp ended: {' '.join(map(str, self.command))}")
+        self.rearranges = False
+        self.command.append("--as-stored")
+        if not self.start(): sys.exit(f"llama.cpp did not start: {' '.join(map(str, self.command))}")
 
     def start(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -79,7 +82,11 @@ class Llama:
         return self.process.stdout.readline()
 
     def run(self, prompts, answer):
-        return json.loads(self.answer(prompts, answer))
+        line = self.answer(prompts, answer)
+        if not line:
+            self.restart_as_stored()
+            line = self.answer(prompts, answer)
+        return json.loads(line)
 
     def stop(self):
         self.process.stdin.close()
