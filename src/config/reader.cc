@@ -409,7 +409,10 @@ class Reader {
       const Node* usual = defaults_.find_path(field.path);
       if (!covered || it == values_.end() || !usual || field.print(object_).same_value(*usual)) continue;
       const Given& given = it->second;
-      if (given.value.origin.layer < sources_.judged_from) continue;
+      if (given.value.origin.layer < sources_.judged_from) {
+        field.read(object_, *usual);
+        continue;
+      }
       const std::string text =
           fmt::format("{} has no effect: it is used only with {}", given.value.summary(), condition.words);
       if (from_nemo_) {

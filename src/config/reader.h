@@ -28,7 +28,8 @@ struct Sources {
   fs::path presets;  // directory for `base: gpt2-124m`; may be empty
   std::span<const ForeignKey> foreign = {};
   std::vector<Condition> conditions = {};
-  int judged_from = 0;  // layer; keys of those before it, which a program wrote, may have no effect
+  // Layer. A program wrote those before it: their keys get the defaults where they have no effect.
+  int judged_from = 0;
 };
 
 // The result of reading besides the values themselves.

@@ -132,6 +132,8 @@ TEST_F(ConfigSources, EveryCommandReadsEveryKind) {
     const auto shown = json_of(Arguments{"config", "show", "--json"} + source);
     EXPECT_EQ(shown["model"]["hidden_size"], 32);
     EXPECT_EQ(shown["trainer"]["max_steps"], 2);
+    write_text(path("shown.yaml"), stoa_ok(Arguments{"config", "show"} + source).out);
+    EXPECT_EQ(json_of({"config", "check", "--json", "shown.yaml"})["valid"], true);
     EXPECT_EQ(json_of(Arguments{"config", "check", "--json"} + source)["valid"], true);
     EXPECT_EQ(json_of(Arguments{"data", "show", "--json", "--step", "2"} + source)["steps"], 2);
     const auto bench =
