@@ -227,7 +227,10 @@ void CheckpointWriter::write_files(const fs::path& directory, TrainingState stat
       directory, std::string(snapshot.part()), snapshot.stem(), std::move(model_tensors),
       whole ? options_.max_shard_bytes : std::numeric_limits<std::uint64_t>::max(),
       [&](ShardedWriter& writer) { snapshot.write_model(writer); }, known);
-  for (const auto& file : snapshot.model_files()) write_text(part / file.name, file.text);
+  for (const auto& file : snapshot.model_files()) {
+    fs::create_directories((part / file.name).parent_path());
+    write_text(part / file.name, file.text);
+  }
   stage("model");
   if (alone)
     write_tensors(

@@ -27,7 +27,7 @@ namespace stoa::ckpt {
 class Snapshot {
  public:
   struct TextFile {
-    std::string name;  // "config.json"
+    std::string name;  // "config.json"; may be in a folder
     std::string text;
   };
   virtual ~Snapshot() = default;

@@ -7,9 +7,9 @@ namespace stoa::cli {
 void EmbeddingArguments::add_to(CLI::App& command) {
   command
       .add_option("--pooling", pooling,
-                  "mean of the tokens' states, or the first token's state; auto: as in the model's "
-                  "1_Pooling, else mean")
-      ->check(CLI::IsMember({"auto", "mean", "cls"}))
+                  "mean of the tokens' states, or the first (cls) or last token's state; auto: as in the "
+                  "model's 1_Pooling, else mean, of a decoder last")
+      ->check(CLI::IsMember({"auto", "mean", "cls", "last"}))
       ->capture_default_str();
   command
       .add_option("--max-length", max_length,
@@ -19,7 +19,8 @@ void EmbeddingArguments::add_to(CLI::App& command) {
 
 infer::EmbeddingOptions EmbeddingArguments::options() const {
   infer::EmbeddingOptions out{{}, max_length};
-  if (pooling != "auto") out.pooling = pooling == "cls" ? infer::Pooling::kFirstToken : infer::Pooling::kMean;
+  for (const auto& [name, value] : model::enum_names(infer::Pooling::kMean))
+    if (pooling == name) out.pooling = value;
   return out;
 }
 

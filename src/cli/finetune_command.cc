@@ -56,8 +56,29 @@ std::vector<std::string> command_of(const FinetuneArguments& a) {
   return command;
 }
 
+// What will be compared: the texts of two records.
+void show_compared(const train::RunInputs& inputs, Console& console) {
+  const data::Dataset& train = *inputs.data.datasets.train;
+  const std::int64_t texts = inputs.data.compared.texts,
+                     shown = std::min<std::int64_t>(2 * texts, train.size());
+  console.line("two records:");
+  data::Batch batch;
+  for (std::int64_t k = 0; k < shown; ++k) {
+    data::fill_batch(train, std::span(&k, 1), batch);
+    const auto tokens = std::span(batch.tokens).first(static_cast<std::size_t>(batch.boundaries(0).back()));
+    const std::int64_t place = k % texts;
+    console.line(fmt::format("{}{}, {} tokens: {}", place == 0 ? "--- " : "",
+                             place == 0   ? "query"
+                             : place == 1 ? "positive"
+                                          : "negative",
+                             tokens.size(), inputs.tokenizer->decode(tokens)));
+  }
+  console.line("---");
+}
+
 // What will be trained: two samples with every token marked.
 void show_samples(const train::RunInputs& inputs, Console& console) {
+  if (inputs.data.compared.texts > 1) return show_compared(inputs, console);
   const data::Dataset& train = *inputs.data.datasets.train;
   const Marks marks = console.is_terminal() ? Marks::kColours : Marks::kBrackets;
   const auto* chats = dynamic_cast<const tune::ChatDataset*>(&train);
@@ -78,6 +99,13 @@ void show_samples(const train::RunInputs& inputs, Console& console) {
 }
 
 void say_data(const train::RunInputs& inputs, Console& console) {
+  const train::ComparedRows& compared = inputs.data.compared;
+  if (compared.texts > 1) {
+    const std::int64_t queries = inputs.data.plan.batch.largest() / compared.texts;
+    console.line(fmt::format("records of {} texts; a step compares {} queries with {} texts each",
+                             compared.texts, queries, queries * (compared.texts - 1)));
+    return;
+  }
   const auto* chats = dynamic_cast<const tune::ChatDataset*>(inputs.data.datasets.train.get());
   if (!chats) return;
   const std::int64_t length = chats->sequence_length();
@@ -150,7 +178,8 @@ void add_finetune_command(CLI::App& app, Context& context) {
       ->required()
       ->type_name("FILE");
   c->add_option("--validation-data", a->choice.validation,
-                "Files held back for validation (default: 2 % of --data, the last records)")
+                "Files held back for validation (default: 2 % of --data, the last records; up to 10 % of "
+                "texts to be compared)")
       ->type_name("FILE");
   c->add_flag("--skip-bad-records", a->choice.skip_bad_records,
               "Leave out records that cannot be used and say which; without it they are an error");
@@ -168,9 +197,10 @@ void add_finetune_command(CLI::App& app, Context& context) {
   for (const auto& [name, kind] : tune::enum_names(tune::ObjectiveKind::kSft)) objectives.emplace_back(name);
   c->add_option(
        "--objective", a->choice.objective,
-       "sft: answers; of preference pairs dpo, robust, ipo, hinge, orpo, simpo; of judged answers kto. "
-       "Models that score texts: reward, of preference pairs; regression, of texts with their scores")
-      ->capture_default_str()
+       "sft, the default: answers; of preference pairs dpo, robust, ipo, hinge, orpo, simpo; of judged "
+       "answers kto. Models that score texts: reward, of preference pairs; regression, of texts with their "
+       "scores. Models of vectors: contrastive, the default for texts that belong together (query and "
+       "positive)")
       ->check(CLI::IsMember(objectives));
   CLI::Option* const teacher = c->add_option(
       "--teacher", a->choice.teacher,

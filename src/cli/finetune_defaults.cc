@@ -9,6 +9,7 @@
 
 #include "infer/adapter_files.h"
 #include "infer/open_base.h"
+#include "infer/sentence_files.h"
 #include "tune/tuning_files.h"
 
 namespace stoa::cli {
@@ -20,6 +21,7 @@ constexpr std::int64_t kLongestRow = 2048;
 constexpr double kBytesPerToken = 4;  // of JSON, roughly
 constexpr std::int64_t kStepsPerEpoch = 30, kMostRows = 16, kEvaluations = 10, kQuestions = 2;
 constexpr double kFewestSteps = 10;  // between evaluations
+constexpr std::int64_t kMostCompared = 32, kComparedTokens = 512;
 
 // Rates are relative to that of all weights: tenfold for low-rank adapters, as is usual; higher for virtual
 // tokens, which are few and far from the loss (not measured yet: bench/tuning.py).
@@ -38,6 +40,12 @@ const Method& method_of(const std::string& name) {
                        [&](const Method& method) { return name == method.name; });
 }
 
+// The largest up to `value` and `most`; 1 at least.
+std::int64_t power_of_two(double value, std::int64_t most) {
+  return static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::clamp(value, 1.0, static_cast<double>(most)))));
+}
+
 std::string list_of(const std::vector<std::string>& items) { return nlohmann::json(items).dump(); }
 
 std::vector<fs::path> paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
@@ -50,14 +58,57 @@ double bytes_of(const TuningFiles& files) {
   return sum;
 }
 
-// A head of one label in the place of the language model's, without what belongs to that alone.
-void add_score_head(const model::ModelConfig& c, const std::string& objective,
-                    std::vector<std::string>& out) {
-  out.emplace_back("model.task=sequence_classification");
-  out.push_back(fmt::format("model.labels=[{}]", objective == "reward" ? "reward" : "score"));
+// Another head, or none, in the place of the language model's, without what belongs to that alone.
+void add_task(const model::ModelConfig& c, const char* task, std::vector<std::string>& out) {
+  out.push_back(fmt::format("model.task={}", task));
   if (c.lm_head_bias) out.emplace_back("model.lm_head_bias=false");
   if (c.logit_scale != 1) out.emplace_back("model.logit_scale=1");
   if (c.final_logit_softcapping) out.emplace_back("model.final_logit_softcapping=null");
+}
+
+// A head of one label.
+void add_score_head(const model::ModelConfig& c, const std::string& objective,
+                    std::vector<std::string>& out) {
+  add_task(c, "sequence_classification", out);
+  out.push_back(fmt::format("model.labels=[{}]", objective == "reward" ? "reward" : "score"));
+}
+
+// Rows of a step, and steps of a run.
+struct RowDefaults {
+  std::int64_t length = 0, batch = 1, micro_batch = 1;
+  double steps = 1;
+  double held_back = 2;  // for validation, percent of the records
+};
+
+// Rows that are packed full of texts.
+RowDefaults packed_rows(const FinetuneChoice& choice, const TuningFiles& files, const model::ModelConfig& c) {
+  RowDefaults out;
+  out.length = choice.length.value_or(std::min(c.max_positions(), kLongestRow));
+  const double rows = std::max(1.0, bytes_of(files) / kBytesPerToken / static_cast<double>(out.length));
+  out.batch = power_of_two(rows / kStepsPerEpoch, kMostRows);
+  out.steps = std::max(1.0, std::ceil(choice.epochs * rows / static_cast<double>(out.batch)));
+  return out;
+}
+
+// A row for each text of a record. A query is compared with the texts of its own step alone: with few of them
+// it is too easy to tell which one belongs to it, and little is learnt. A step of at most half of the data
+// meets no record twice.
+RowDefaults compared_rows(const FinetuneChoice& choice, const TuningFiles& files, const model::ModelConfig& c,
+                          const infer::SentenceOptions& said) {
+  std::vector<std::string> skipped;
+  const auto first = files.compared(0, 1, skipped);
+  const std::int64_t texts = first.empty() ? 2 : std::max<std::int64_t>(2, std::ssize(first.front().texts));
+  const auto records = static_cast<double>(files.records());
+  const std::int64_t at_once = power_of_two(std::max(2.0, records / 2), kMostCompared);
+  RowDefaults out;
+  out.length = choice.length.value_or(
+      std::min(c.max_positions(), said.max_length > 0 ? said.max_length : kComparedTokens));
+  out.batch = at_once * texts;
+  out.micro_batch = std::max<std::int64_t>(1, at_once / 4) * texts;
+  out.steps = std::max(1.0, std::ceil(choice.epochs * records / static_cast<double>(at_once)));
+  // A validation compares the records that are held back with each other: few are too easy.
+  out.held_back = std::round(std::clamp(100.0 * static_cast<double>(kMostCompared) / records, 2.0, 10.0));
+  return out;
 }
 
 // Of --kl.
@@ -143,27 +194,34 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
                                            Console& console) {
   const infer::ModelFiles model = infer::open_base(found.model, found.adapter);
   const model::ModelSpec spec = model.model();
-  const std::int64_t length = choice.length.value_or(std::min(spec.config.max_positions(), kLongestRow));
   const TuningFiles files(paths_of(choice.data), bad_records(choice));
-  const double rows = std::max(1.0, bytes_of(files) / kBytesPerToken / static_cast<double>(length));
-  const auto batch = std::bit_floor(static_cast<std::uint64_t>(
-      std::clamp<double>(rows / kStepsPerEpoch, 1, static_cast<double>(kMostRows))));
-  const double steps = std::max(1.0, std::ceil(choice.epochs * rows / static_cast<double>(batch)));
+  const std::string objective = !choice.objective.empty()                      ? choice.objective
+                                : files.form(0) == tune::RecordForm::kCompared ? "contrastive"
+                                                                               : "sft";
+  const bool embeds = objective == "contrastive";
+  infer::SentenceOptions said;
+  if (embeds) said = infer::read_sentence_files(found.adapter.value_or(found.model), true);
+  const RowDefaults row =
+      embeds ? compared_rows(choice, files, spec.config, said) : packed_rows(choice, files, spec.config);
   const auto interval = static_cast<std::int64_t>(
-      std::max(kFewestSteps, std::floor(steps / static_cast<double>(kEvaluations))));
-  // Preferences move a model that answers already: a fortieth of the rate that teaches it to.
-  const bool scores = choice.objective == "reward" || choice.objective == "regression",
-             compares = choice.objective != "sft" && !scores;
+      std::max(kFewestSteps, std::floor(row.steps / static_cast<double>(kEvaluations))));
+  // Preferences move a model that answers already: a fortieth of the rate that teaches it to. Vectors take an
+  // eighth: about 2e-5 for all weights of BERT-base, as is usual.
+  const bool scores = objective == "reward" || objective == "regression",
+             compares = objective != "sft" && !scores && !embeds;
   const Method& method = method_of(choice.method);
   const bool adapts = choice.method != "full";
-  const double rate = full_tuning_rate(model::parameter_count(spec)) * method.rate / (compares ? 40 : 1);
+  const double rate = full_tuning_rate(model::parameter_count(spec)) * method.rate /
+                      (compares ? 40
+                       : embeds ? 8
+                                : 1);
   std::vector<std::string> out{
       "model.data.chat=true",
       fmt::format("model.data.train_ds.file_names={}", list_of(choice.data)),
-      "model.data.splits_string='98,2,0'",
-      fmt::format("model.encoder_seq_length={}", length),
-      "model.micro_batch_size=1",
-      fmt::format("model.global_batch_size={}", batch),
+      fmt::format("model.data.splits_string='{:.0f},{:.0f},0'", 100 - row.held_back, row.held_back),
+      fmt::format("model.encoder_seq_length={}", row.length),
+      fmt::format("model.micro_batch_size={}", row.micro_batch),
+      fmt::format("model.global_batch_size={}", row.batch),
       fmt::format("trainer.max_epochs={}", choice.epochs),
       fmt::format("trainer.val_check_interval={}", interval),
       "trainer.limit_val_batches=10",
@@ -188,9 +246,14 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
     console.line(fmt::format("the adapter of {} is trained further", choice.model));
   }
   if (scores && (!spec.config.task.regression() || found.adapter))  // the adapter has it, its model has not
-    add_score_head(spec.config, choice.objective, out);
-  if (compares || scores) {
-    out.push_back("model.objective.name=" + choice.objective);
+    add_score_head(spec.config, objective, out);
+  if (embeds) {
+    add_task(spec.config, "embedding", out);
+    if (said.pooling) out.push_back(fmt::format("model.pooling={}", config::enum_name(*said.pooling)));
+    console.line("texts that belong together: the model's vectors are trained (objective contrastive)");
+  }
+  if (compares || scores || embeds) {
+    out.push_back("model.objective.name=" + objective);
     for (const char* part : {"hidden", "attention", "embedding"})
       out.push_back(fmt::format("model.{}_dropout=0", part));
   }
@@ -206,10 +269,11 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
     out.push_back(fmt::format("model.data.validation_ds.file_names={}", list_of(choice.validation)));
   if (!choice.chat_template.empty())
     out.push_back(fmt::format("model.data.chat_template={}", nlohmann::json(choice.chat_template).dump()));
-  if (!scores) out.push_back("trainer.sample_prompts=" + list_of(held_back_questions(choice, files)));
+  if (!scores && !embeds)
+    out.push_back("trainer.sample_prompts=" + list_of(held_back_questions(choice, files)));
   console.line(fmt::format("{} weights, {}: rate {}, {} rows of {} tokens per step",
                            format_count(static_cast<double>(model::parameter_count(spec))),
-                           adapts ? "an adapter trained" : "all trained", rate, batch, length));
+                           adapts ? "an adapter trained" : "all trained", rate, row.batch, row.length));
   return out;
 }
 

@@ -15,7 +15,8 @@ namespace stoa::cli {
 struct FinetuneChoice {
   std::string model;
   std::vector<std::string> data, validation;
-  std::string method = "lora", objective = "sft", chat_template;
+  std::string method = "lora", chat_template;
+  std::string objective;  // empty: contrastive of texts to be compared, else sft
   double epochs = 3;
   std::optional<std::int64_t> length;
   bool skip_bad_records = false;
@@ -26,8 +27,8 @@ struct FinetuneChoice {
 
 // Changes of the configuration of a model, a directory or a .gguf file; with an adapter of it, which is
 // trained further. ConfigError: an adapter that is not a low-rank one. Rates go by the size of the model,
-// batches by that of the data: about 30 steps per epoch, of 1 to 16 rows. IoError, DataError: the data cannot
-// be read.
+// batches by that of the data: about 30 steps per epoch, of 1 to 16 rows; of texts to be compared, up to 32
+// records a step. IoError, DataError: the data cannot be read.
 std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const ckpt::FoundCheckpoint& found,
                                            Console& console);
 

@@ -163,6 +163,8 @@ void add_model(List& list) {
   list.add("model.bert", {"classifier_bias", "head_activation"}, {"model.task", "model.bert.lm_head"},
            "task language_model and bert.lm_head",
            [](const RunConfig& c) { return !c.model.task.labelled() && c.model.bert.lm_head; });
+  list.add("model", {"pooling"}, {"model.task"}, "task embedding",
+           [](const RunConfig& c) { return c.model.task.embeds(); });
   list.add("model.bert", {"pooler_activation"}, {"model.task"}, "task sequence_classification",
            [](const RunConfig& c) { return c.model.task.type == model::Task::kSequenceClassification; });
   list.add("model.t5", {"*"}, {kind}, "kind t5",
@@ -209,8 +211,15 @@ void add_data(List& list) {
   };
   list.add("model.objective", {"name"}, {"model.data.chat"}, "data.chat true",
            [](const RunConfig& c) { return c.chats.chat; });
-  list.add("model.objective", {"beta"}, {objective}, "objective.name other than sft, reward and regression",
-           [](const RunConfig& c) { return c.objective.two_passes() && !c.objective.scores(); });
+  list.add("model.objective", {"beta"}, {objective},
+           "objective.name other than sft, reward, regression and contrastive", [](const RunConfig& c) {
+             return c.objective.two_passes() && !c.objective.scores() && !c.objective.embeds();
+           });
+  list.add("model.objective", {"temperature"}, {objective}, "objective.name contrastive",
+           is_objective({ObjectiveKind::kContrastive}));
+  list.add("model.data", {"chat_template", "packed_sequence"}, {objective},
+           "texts that are continued or scored: objective.name other than contrastive",
+           [](const RunConfig& c) { return !c.objective.embeds(); });
   list.add("model.objective", {"center_rewards_coefficient"}, {objective}, "objective.name reward",
            is_objective({ObjectiveKind::kReward}));
   list.add("model.objective", {"label_smoothing"}, {objective}, "objective.name dpo or robust",

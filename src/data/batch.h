@@ -31,6 +31,8 @@ struct Batch {
   // rising from 0 to s, or to the row's end where rows are padded. A query at position i sees keys from the
   // largest boundary <= i on. Without attention reset: {0, s}.
   std::vector<std::int32_t> cu_seqlens, cu_offsets;
+  // Embedding models, of a training pass: nn::MaskedTargets::vector_gradients of all rows; else empty.
+  std::vector<float> vector_gradients;
   std::vector<std::int64_t> samples;  // [b] index of each row in its data set
   std::int64_t valid_tokens = 0;      // N: positions with loss mask 1
 
@@ -46,6 +48,7 @@ struct Batch {
     masked = masked_language_model;
     token_types.resize(masked ? n : 0);
     sentence_labels.resize(masked ? static_cast<std::size_t>(b) : 0);
+    vector_gradients.clear();
     cu_seqlens.clear();
     cu_offsets.assign(1, 0);
     valid_tokens = 0;

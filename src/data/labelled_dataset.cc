@@ -19,13 +19,16 @@ LabelledDataset::LabelledDataset(std::vector<LabelledRow> rows, std::optional<st
                            row.tokens.size(), options_.sequence_length);
   const auto wanted = static_cast<std::size_t>(samples.value_or(static_cast<std::int64_t>(rows_.size())));
   order_.reserve(wanted);
-  std::vector<std::uint32_t> epoch(rows_.size());
+  const auto together = static_cast<std::uint32_t>(options_.together);
+  require<InternalError>(rows_.size() % together == 0, "{} rows in groups of {}", rows_.size(), together);
+  std::vector<std::uint32_t> epoch(rows_.size() / together);
   NumpyRandom random(options_.seed);
   while (order_.size() < wanted) {
     std::iota(epoch.begin(), epoch.end(), 0u);
     if (options_.shuffled) random.shuffle(std::span(epoch));
-    const std::size_t count = std::min(epoch.size(), wanted - order_.size());
-    order_.insert(order_.end(), epoch.begin(), epoch.begin() + static_cast<std::ptrdiff_t>(count));
+    for (const std::uint32_t group : epoch)
+      for (std::uint32_t i = 0; i < together && order_.size() < wanted; ++i)
+        order_.push_back(group * together + i);
   }
 }
 

@@ -29,6 +29,8 @@ class LabelledDataset final : public Dataset {
     std::int32_t pad = 0;
     std::uint32_t seed = 1234;
     bool shuffled = true;  // every epoch in an order of its own
+    // So many rows are one group: they follow each other in every order. Divides the number of rows.
+    std::int64_t together = 1;
   };
 
   // `samples`: unset = one epoch. InternalError: no rows, or one longer than the sequence length.

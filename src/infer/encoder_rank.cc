@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "model/huggingface/task_keys.h"
+
 namespace stoa::infer {
 
 EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
@@ -15,7 +17,7 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
                        "the model has no head that predicts tokens (it is {}): it can only embed{}",
                        config.task.labelled() ? "of a labelled task" : "a bare encoder",
                        config.task.labelled() ? ", or answer ('stoa predict')" : "");
-  require<ConfigError>(options_.answers == 0 || config.task.labelled(),
+  require<ConfigError>(options_.answers == 0 || (config.task.labelled() && !config.task.embeds()),
                        "the model has no head of a labelled task (its architecture is neither "
                        "ForSequenceClassification nor ForTokenClassification nor ForQuestionAnswering): "
                        "train one with model.task");
@@ -138,9 +140,18 @@ std::span<const float> EncoderRank::follows(std::span<const std::int32_t> tokens
 EncoderOptions encoder_options(const OpenModel& model, const EncoderUse& use) {
   // The head of a decoder that classifies is used like an encoder's; its states are not: they see only
   // earlier tokens.
-  if (!(use.answers && model.model().config.task.labelled())) model.require_kind(model::ModelKind::kBert);
+  const model::TaskConfig& task = model.model().config.task;
+  const bool decoder = model.kind() == model::ModelKind::kGpt,
+             states = use.states && decoder && (task.embeds() || !task.labelled());
+  if (!(use.answers && task.labelled() && !task.embeds()) && !states)
+    model.require_kind(model::ModelKind::kBert);
   EncoderOptions options;
   options.model = model.model();
+  if (states) {  // without the head of a language model
+    model::TaskConfig vectors;
+    vectors.type = model::Task::kEmbedding;
+    model::huggingface::set_task(options.model.config, vectors);
+  }
   options.precision = model.precision();
   options.longest = options.model.config.max_positions();
   options.pass_tokens = std::max<std::int64_t>(options.longest, 4096);

@@ -61,6 +61,7 @@ constexpr std::int64_t kMasksAtOnce = 64;  // enough to fill a pass; logits stay
 struct EncoderUse {
   std::int64_t masks = 0;  // most tokens to be predicted at once
   bool answers = false;    // the head of a labelled task is needed
+  bool states = false;     // nothing but states(), which a decoder may give, too
   std::int64_t pairs = 0;  // most pairs of sentences to be judged at once
 };
 // How an EncoderRank is built: what OpenModel::measure() needs. ConfigError: as below.

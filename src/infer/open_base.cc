@@ -47,6 +47,11 @@ ModelFiles with_task_of(const fs::path& base, const fs::path& adapter) {
   const model::ModelConfig& config = files.model().config;
   if (task == model::Task::kLanguageModel || config.task.labelled() || config.kind != model::ModelKind::kGpt)
     return files;
+  if (task == model::Task::kEmbedding) {
+    model::TaskConfig vectors;
+    vectors.type = task;
+    return {base, vectors};
+  }
   const std::string_view layer = hf::head_layer(*files.description().family, task);
   const std::int64_t classes = layer.empty() ? 0 : classes_of(adapter, layer);
   require<DataError>(classes > 0,

@@ -43,6 +43,9 @@ OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dt
 }
 
 void OpenModel::require_kind(model::ModelKind wanted) const {
+  require<ConfigError>(kind() != model::ModelKind::kGpt || !model_.config.task.embeds(),
+                       "{}: the model makes vectors of texts and does not predict text: use 'stoa embed'",
+                       directory_.string());
   require<ConfigError>(kind() != model::ModelKind::kGpt || !model_.config.task.labelled(),
                        "{}: the model has the head of a labelled task and does not predict text: use 'stoa "
                        "predict'",

@@ -1,5 +1,5 @@
-// One vector per text from the hidden states of an encoder: the mean over the tokens or the state of the
-// first token, as configured in a sentence-transformers directory.
+// One vector per text from the final states of a model: the mean over the tokens, or the state of the first
+// or last, as configured in a sentence-transformers directory.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,21 @@
 #include <vector>
 
 #include "infer/encoder_rank.h"
+#include "infer/sentence_files.h"
 
 namespace stoa::infer {
 
-enum class Pooling : std::uint8_t { kMean, kFirstToken };
-
 struct EmbeddingOptions {
-  std::optional<Pooling> pooling;  // none: what the model's 1_Pooling says, else the mean
-  std::int64_t max_length = 0;     // longer texts are cut to this many tokens; 0: what the model says
+  // None: what the model's 1_Pooling says, else the mean; of a decoder the last token's.
+  std::optional<Pooling> pooling;
+  std::int64_t max_length = 0;  // longer texts are cut to this many tokens; 0: what the model says
 };
 
 class TextEmbedder {
  public:
   using Emit = std::function<void(std::span<const double> vector)>;
-  // `emit`: called once per text, in the order of add(). ConfigError: not an encoder, another pooling, or a
-  // length beyond what the model reads. `model` outlives this.
+  // `emit`: called once per text, in the order of add(). ConfigError: an encoder-decoder, another pooling, or
+  // a length beyond what the model reads. `model` outlives this.
   TextEmbedder(OpenModel& model, const EmbeddingOptions& options, Emit emit);
 
   // Texts wait until a pass is full. DataError: the tokenizer gives no token.
@@ -39,6 +39,7 @@ class TextEmbedder {
   const Emit emit_;
   const std::unique_ptr<EncoderRank> rank_;
   const token::Tokenizer& tokenizer_;
+  const bool decoder_;
   Pooling pooling_ = Pooling::kMean;
   bool normalises_ = false;
   std::int64_t longest_ = 0, shortened_ = 0;

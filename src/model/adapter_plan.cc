@@ -141,7 +141,7 @@ bool saves_head(const ModelConfig& c) { return c.kind == ModelKind::kGpt && c.ta
 
 void AdapterPlan::check_bottlenecks(const ModelSpec& base) const {
   const ModelConfig& c = base.config;
-  require<ConfigError>(config_.modules_to_save.empty() && !c.task.labelled(),
+  require<ConfigError>(config_.modules_to_save.empty() && (!c.task.labelled() || c.task.embeds()),
                        "peft_scheme adapter trains bottlenecks alone: take lora or ia3 for a {}",
                        c.task.labelled() ? "classification, whose head is trained with them"
                                          : "module that is trained in full (modules_to_save)");

@@ -4,6 +4,7 @@
 #include "nn/class_head.h"
 #include "nn/final_norm_block.h"
 #include "nn/masked_lm_head.h"
+#include "nn/pooled_head.h"
 #include "nn/post_norm_block.h"
 #include "nn/span_head.h"
 #include "nn/transformer_block.h"
@@ -127,6 +128,9 @@ std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
 
 std::unique_ptr<nn::Head> BertArchitecture::class_head() const {
   const ModelConfig& c = spec_.config;
+  if (c.task.embeds())
+    return std::make_unique<nn::PooledHead>(
+        nn::PooledHeadOptions{c.hidden_size, options_.precision, options_.place});
   if (c.task.type == Task::kQuestionAnswering)
     return std::make_unique<nn::SpanHead>(nn::SpanHeadOptions{.hidden = c.hidden_size,
                                                               .deviation = c.init_method_std,

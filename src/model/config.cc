@@ -148,6 +148,9 @@ bool ModelConfig::has_mlp_bias() const { return mlp_bias.value_or(bias == BiasKi
 std::int64_t ModelConfig::encoder_layers() const {
   return kind == ModelKind::kT5 ? t5.encoder_layers.value_or(num_layers / 2) : 0;
 }
+Pooling ModelConfig::pooling() const {
+  return task.pooling.value_or(kind == ModelKind::kGpt ? Pooling::kLastToken : Pooling::kMean);
+}
 std::int64_t ModelConfig::source_length() const { return kind == ModelKind::kT5 ? encoder_seq_length : 0; }
 std::int64_t ModelConfig::sample_length() const {
   return encoder_seq_length + (kind == ModelKind::kT5 ? t5.seq_length_dec : 0);

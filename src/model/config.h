@@ -188,6 +188,7 @@ struct ModelConfig {
   bool judges_sentences() const { return kind == ModelKind::kBert && bert.binary_head && !task.labelled(); }
   // The activation in kind bert's head of masked tokens.
   Activation masked_head_activation() const;
+  Pooling pooling() const;  // of task embedding
   // Whether the head's matrix is the token embedding; heads that classify have their own.
   bool ties_head() const { return share_embeddings_and_output_weights && !task.labelled(); }
   std::int64_t sample_length()

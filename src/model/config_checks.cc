@@ -238,6 +238,8 @@ void validate(const ModelConfig& c) {
   validate(c.task);
   require<ConfigError>(c.kind != ModelKind::kT5 || !c.task.labelled(),
                        "kind t5 has no task but language_model: leave out model.task");
+  require<ConfigError>(!c.task.embeds() || (c.label_smoothing == 0 && c.z_loss_coeff == 0),
+                       "task embedding compares texts: leave out label_smoothing and z_loss_coeff");
   if (c.kind == ModelKind::kGpt && c.task.labelled()) validate_labelled_decoder(c);
   if (c.kind == ModelKind::kBert) validate_bert(c);
   if (c.latent.multi_latent_attention) validate_latent(c);

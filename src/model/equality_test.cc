@@ -552,9 +552,15 @@ TEST(Sizes, AreRefusedWithAReason) {
   c = config_of(kGpt2);
   c.task.labels = {"a", "b"};  // of no task
   EXPECT_THROW(resolve_model(c), ConfigError);
-  c.task = {Task::kQuestionAnswering, {}, {}};  // encoders' alone
+  c.task = {.type = Task::kQuestionAnswering,
+            .labels = {},
+            .classifier_dropout = {},
+            .pooling = {}};  // encoders' alone
   EXPECT_THROW(resolve_model(c), ConfigError);
-  c.task = {Task::kSequenceClassification, {"a", "b"}, 0.1};  // a dropout that decoders have for tokens alone
+  c.task = {.type = Task::kSequenceClassification,
+            .labels = {"a", "b"},
+            .classifier_dropout = 0.1,
+            .pooling = {}};  // a dropout that decoders have for tokens alone
   EXPECT_THROW(resolve_model(c), ConfigError);
   c = config_of(kBiasParts);
   resolve_model(c);

@@ -7,6 +7,7 @@
 #include "nn/final_norm_block.h"
 #include "nn/key_prefix.h"
 #include "nn/lm_head.h"
+#include "nn/pooled_head.h"
 #include "nn/score_head.h"
 #include "nn/token_rows.h"
 #include "nn/transformer_block.h"
@@ -76,6 +77,9 @@ std::unique_ptr<nn::Block> GptArchitecture::block(std::int64_t layer) const {
 
 std::unique_ptr<nn::Head> GptArchitecture::head() const {
   const ModelConfig& c = spec_.config;
+  if (c.task.embeds())
+    return std::make_unique<nn::PooledHead>(
+        nn::PooledHeadOptions{c.hidden_size, options_.precision, options_.place});
   if (c.task.regression())
     return std::make_unique<nn::ScoreHead>(nn::ScoreHeadOptions{.name = "head.classes",
                                                                 .hidden = c.hidden_size,

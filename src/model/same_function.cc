@@ -121,7 +121,9 @@ ModelConfig spelled_out(ModelConfig c) {
   std::sort(c.no_rope_layers.begin(), c.no_rope_layers.end());
   if (!c.latent.multi_latent_attention) c.latent = {};
   spell_out(c.linear, c.num_layers);
-  if (c.task.labelled()) c.bert.lm_head = c.bert.binary_head = false;
+  const bool bare_decoder = c.kind == ModelKind::kGpt && c.task.embeds();
+  if (c.task.labelled() && !bare_decoder) c.bert.lm_head = c.bert.binary_head = false;
+  if (c.task.embeds()) c.task = {};  // a bare model, as it is read
   if (c.kind == ModelKind::kBert && c.bert.lm_head)
     c.bert.head_activation = c.masked_head_activation();
   else

@@ -25,6 +25,10 @@ struct MaskedTargets {
   TensorView sentence_weights;  // fp32 [rows]: valid tokens per sample of the global batch
   // Tokens whose logits the validation of a labelled task needs; in host memory, ascending.
   std::span<const std::int32_t> asked;
+  // Embedding models, in training: gradient of every row's vector, fp32 [rows, hidden], divided by the number
+  // of tokens that the vector is the mean of. `places` then refer to the row of each token that is part of a
+  // vector.
+  TensorView vector_gradients = {};
 };
 
 // One microbatch on the device: the tokens of its rows, one row after the other, or the part of them that

@@ -60,6 +60,9 @@ DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, b
     places_ = declare("masked.places", DType::kI32, all);
     sentence_labels_ = declare("masked.sentence_labels", DType::kI32, rows);
     sentence_weights_ = declare("masked.sentence_weights", DType::kF32, rows);
+    if (masked.vector > 0)
+      vectors_ = arena.declare(MemoryCategory::kBatch,
+                               {"batch.masked.vector_gradients", DType::kF32, Shape{rows, masked.vector}});
   }
   if (!context.split()) return;
   order_ = parallel::context_order(context, rows, length);
@@ -87,7 +90,8 @@ void DeviceBatch::bind() {
                     view_.loss_mask,
                     arena_->view(sentence_labels_),
                     arena_->view(sentence_weights_),
-                    {}};
+                    {},
+                    vectors_ ? arena_->view(vectors_) : TensorView()};
   }
   if (source_ > 0) return bind_parts();
   if (segments_.size() > 1) view_.context_segments.resize(segments_.size());
@@ -203,6 +207,8 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
       h.positions.push_back(batch.position_ids[at + i]);
       h.types.push_back(batch.token_types[at + i]);
     }
+    if (masked_.averaged)
+      std::fill(h.places.begin() + h.row_begin.back(), h.places.end(), static_cast<std::int32_t>(r));
     h.row_begin.push_back(static_cast<std::int32_t>(h.tokens.size()));
   }
   if (h.labels.empty()) {  // operations have at least one row
@@ -253,6 +259,12 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
                   put(sentence_labels_, h.sentence_labels),
                   put(sentence_weights_, h.sentence_weights),
                   asked()};
+  if (!batch.vector_gradients.empty()) {
+    const TensorView to = arena_->view(vectors_);
+    arena_->device().copy_from_host(to.data, batch.vector_gradients.data() + first * masked_.vector,
+                                    to.bytes(), stream);
+    view_.masked.vector_gradients = to;
+  }
   view_.labels = view_.masked.labels;
   view_.loss_mask = view_.masked.mask;
   view_.segments = segments_[0].stage(host_, stream);

@@ -18,6 +18,8 @@ struct MaskedOptions {
   bool sentences = false;     // rows have a sentence label
   bool one_per_row = false;   // at most one token per row is to be predicted
   bool all_asked = false;     // logits are needed for all tokens, not only for predicted ones
+  std::int64_t vector = 0;    // width of the vectors whose gradients a training pass gets; 0: there are none
+  bool averaged = false;      // every token of a row is part of its vector, not only the predicted one
   std::int64_t multiple = 1;  // the number of tokens is padded to one: ranks split the stream
 };
 
@@ -65,7 +67,7 @@ class DeviceBatch {
   std::vector<infer::DeviceSegments> segments_;  // by block
   const MaskedOptions masked_;
   Arena::Id tokens_, labels_, mask_, positions_, to_attention_, to_ranks_;
-  Arena::Id types_, rows_id_, places_, sentence_labels_, sentence_weights_;
+  Arena::Id types_, rows_id_, places_, sentence_labels_, sentence_weights_, vectors_;
   // Host buffers of a masked batch.
   struct HostMasked {
     std::vector<std::int32_t> tokens, positions, types, row_begin, rows, places, labels, sentence_labels, all;

@@ -45,9 +45,14 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
 MaskedOptions masked_options(const TrainingOptions& o) {
   const model::ModelConfig& c = o.model.config;
   const bool picks = model::traits(c).picks_tokens();
-  return {picks, c.judges_sentences(), picks && c.task.one_label_per_row(),
-          c.task.type == model::Task::kQuestionAnswering,
-          o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
+  const bool averaged = c.task.embeds() && c.pooling() == model::Pooling::kMean;
+  return {.used = picks,
+          .sentences = c.judges_sentences(),
+          .one_per_row = picks && c.task.one_label_per_row(),
+          .all_asked = c.task.type == model::Task::kQuestionAnswering || averaged,
+          .vector = c.task.embeds() ? c.hidden_size : 0,
+          .averaged = averaged,
+          .multiple = o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }
 
 // An evaluation processes this many microbatches at a time.
@@ -195,7 +200,8 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
     if (placement_.rank_of_chunk.back() == stage())
       losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
                                                           Shape{local_tokens(options_)}});
-    const std::int64_t classes = options_.model.config.task.classes();
+    const model::ModelConfig& config = options_.model.config;
+    const std::int64_t classes = config.task.embeds() ? config.hidden_size : config.task.classes();
     if (losses_ && classes > 0 && model::traits(options_.model.config).picks_tokens()) {
       const MaskedOptions masked = masked_options(options_);
       const std::int64_t asked =

@@ -11,14 +11,14 @@
 
 #include "data/batch.h"
 #include "run/training_rank.h"
+#include "train/loss_pass.h"
 #include "train/regression_sums.h"
 #include "tune/chat_dataset.h"
 #include "tune/objective.h"
-#include "watch/run_observer.h"
 
 namespace stoa::train {
 
-class ObjectivePass {
+class ObjectivePass final : public LossPass {
  public:
   struct Data {
     const tune::ChatDataset* training = nullptr;
@@ -33,16 +33,10 @@ class ObjectivePass {
   bool refer(const std::filesystem::path& directory, bool resumed,
              const std::function<bool()>& asked_to_stop);
 
-  struct Measure {
-    double loss = 0;
-    watch::Scores scores;
-  };
-  // Writes the weight of every token of this rank's rows of a global batch, and the number of pairs of the
-  // whole batch, by which the step divides. The measure is that of the global batch, on every rank.
-  Measure weigh(data::Batch& batch);
-  // Validation: adds the rows of a batch to what take() returns; take() starts again.
-  void add(const data::Batch& batch);
-  Measure take();
+  // Writes the weight of every token of the rows; the step divides by the number of pairs.
+  Measure weigh(data::Batch& batch) override;
+  void add(const data::Batch& batch) override;
+  Measure take() override;
 
  private:
   // Log-probabilities of a sample: of its text, and of its second text.

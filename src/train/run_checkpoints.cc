@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/timing.h"
+#include "infer/sentence_files.h"
 #include "model/huggingface/generation_config.h"
 #include "run/over_ranks.h"
 #include "run/replicas.h"
@@ -50,6 +51,11 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
   if (parts.tasks) options.retention.lower_is_better = !rises(*parts.tasks, kept.best_by());
   writer_ = std::make_unique<ckpt::CheckpointWriter>(directory_, options);
   if (parts.tokenizer()) texts_.files = tokenizer_files(*parts.tokenizer());
+  const model::ModelConfig& config = parts.config.model;
+  if (config.task.embeds())
+    for (auto& [name, text] :
+         infer::sentence_files(config.pooling(), config.hidden_size, config.sample_length()))
+      texts_.files.push_back({name, text});
   if (rank.options().model.adapters) {
     const fs::path base = fs::absolute(*start_model).lexically_normal();
     parts.seat.apart("computes the checksum of the model", [&] {

@@ -13,7 +13,7 @@ StepReports::StepReports(const TrainerParts& parts, double gemm_tflops, std::int
 
 void StepReports::report(const Progress& progress, const run::StepScalars& scalars, std::int64_t tokens,
                          double seconds, double data_seconds,
-                         const std::optional<ObjectivePass::Measure>& measure) {
+                         const std::optional<LossPass::Measure>& measure) {
   seconds_ += seconds;
   data_seconds_ += data_seconds;
   tokens_ += tokens;

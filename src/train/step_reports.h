@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "run/training_rank.h"
-#include "train/objective_pass.h"
+#include "train/loss_pass.h"
 #include "train/trainer_parts.h"
 
 namespace stoa::train {
@@ -19,7 +19,7 @@ class StepReports {
   // `seconds` are its own, `seconds` with the wait for data. NumericsError when the losses of ten steps in a
   // row were not finite. `measure`: loss and scores of an objective that compares answers.
   void report(const Progress& progress, const run::StepScalars& scalars, std::int64_t tokens, double seconds,
-              double data_seconds, const std::optional<ObjectivePass::Measure>& measure = {});
+              double data_seconds, const std::optional<LossPass::Measure>& measure = {});
   // Seconds that saving a checkpoint delayed the steps.
   void add_save(double seconds) { save_seconds_ += seconds; }
   std::int64_t skipped_steps() const { return skipped_steps_; }

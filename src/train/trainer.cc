@@ -8,6 +8,8 @@
 #include "run/gemm_rate.h"
 #include "run/over_ranks.h"
 #include "run/replicas.h"
+#include "train/contrastive_pass.h"
+#include "train/objective_pass.h"
 #include "train/teacher_plan.h"
 
 namespace stoa::train {
@@ -94,18 +96,10 @@ bool Trainer::set_up() {
                                                       &rank_->parallel().along(parallel::Group::kWorld));
   checkpoints_.emplace(parts_, *rank_, directory_->path(), beginning_.model);
   if (config_.objective.two_passes()) {
-    const data::DatasetTriple& data = parts_.inputs->data.datasets;
-    const auto chats = [](const auto& set) { return dynamic_cast<const tune::ChatDataset*>(set.get()); };
-    objective_.emplace(*rank_, config_.objective,
-                       ObjectivePass::Data{chats(data.train), chats(data.validation), data.sources});
-    const bool fresh = beginning_.resumed_from.empty(), other = fresh && config_.objective.reference_model;
-    if (first() && config_.objective.refers() && fresh)
-      parts_.console.line("computing what the reference model says of the data, once");
-    if (other) load_reference(parts_, *rank_);
-    if (!objective_->refer(directory_->path(), !fresh, [this] { return asked_to_stop(); })) return false;
-    if (other) load_start(parts_, *rank_);
+    objective_ = make_objective();
+    if (!objective_) return false;
   }
-  validation_.emplace(parts_, *rank_, beginning_.best_loss, objective_ ? &*objective_ : nullptr);
+  validation_.emplace(parts_, *rank_, beginning_.best_loss, objective_.get());
   if (parts_.tasks) tasks_.emplace(parts_, *rank_);
   reports_.emplace(parts_, gemm_tflops, beginning_.skipped_steps);
   start_prefetch();
@@ -122,6 +116,25 @@ bool Trainer::set_up() {
   const watch::RunStart start = describe_start(parts_, *rank_, beginning_, gemm_tflops);
   for (auto* observer : parts_.observers) observer->on_start(start);
   return true;
+}
+
+std::unique_ptr<LossPass> Trainer::make_objective() {
+  const tune::ObjectiveConfig& objective = config_.objective;
+  const data::DatasetTriple& data = parts_.inputs->data.datasets;
+  if (objective.embeds())
+    return std::make_unique<ContrastivePass>(
+        *rank_,
+        ContrastivePass::Options{objective.temperature, parts_.inputs->data.compared, plan_.batch.largest()});
+  const auto chats = [](const auto& set) { return dynamic_cast<const tune::ChatDataset*>(set.get()); };
+  auto pass = std::make_unique<ObjectivePass>(
+      *rank_, objective, ObjectivePass::Data{chats(data.train), chats(data.validation), data.sources});
+  const bool fresh = beginning_.resumed_from.empty(), other = fresh && objective.reference_model;
+  if (first() && objective.refers() && fresh)
+    parts_.console.line("computing what the reference model says of the data, once");
+  if (other) load_reference(parts_, *rank_);
+  if (!pass->refer(directory_->path(), !fresh, [this] { return asked_to_stop(); })) return nullptr;
+  if (other) load_start(parts_, *rank_);
+  return pass;
 }
 
 void Trainer::start_prefetch() {
@@ -215,7 +228,7 @@ void Trainer::loop(RunFinish& finish) {
 
 void Trainer::train_step(data::Batch& batch, double data_seconds) {
   const auto begin = Clock::now();
-  std::optional<ObjectivePass::Measure> measure;
+  std::optional<LossPass::Measure> measure;
   if (objective_) measure = objective_->weigh(batch);
   const auto& traced = config_.trainer.trace_steps;
   const auto dump = dump_of_step(batch.rows);

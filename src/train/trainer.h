@@ -9,7 +9,7 @@
 #include "data/prefetch.h"
 #include "run/training_rank.h"
 #include "train/adapter_run.h"
-#include "train/objective_pass.h"
+#include "train/loss_pass.h"
 #include "train/run_checkpoints.h"
 #include "train/run_directory.h"
 #include "train/run_start.h"
@@ -39,7 +39,8 @@ class Trainer {
     std::int64_t tokens = 0, stop = 0, time = 0, written = 0, save = 0;
   };
 
-  bool set_up();  // false: asked to stop
+  bool set_up();                               // false: asked to stop
+  std::unique_ptr<LossPass> make_objective();  // none: asked to stop
   void start_prefetch();
   void loop(watch::RunFinish& finish);
   Agreement agree(std::int64_t own_tokens);
@@ -62,7 +63,7 @@ class Trainer {
   std::unique_ptr<run::TrainingRank> rank_;
   RunBeginning beginning_;
   std::optional<RunCheckpoints> checkpoints_;
-  std::optional<ObjectivePass> objective_;  // one that compares answers
+  std::unique_ptr<LossPass> objective_;  // one that compares texts
   std::optional<Validation> validation_;
   std::optional<TaskEvaluation> tasks_;  // of trainer.eval_tasks
   std::optional<BaseGuard> guard_;       // of adapters

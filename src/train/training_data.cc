@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "data/chained_dataset.h"
 #include "data/sampler.h"
@@ -101,16 +102,20 @@ struct TrainingPart {
   std::size_t number = 0;               // among the parts of the run: the first has the run's own seed
 };
 
-// ConfigError when the configuration names no data. `chats`: those of model.data.chat, else none.
+// Data sets of the files of model.data.chat.
+using BuildTuning = std::function<data::DatasetTriple(const RunConfig&, const TrainingPlan&,
+                                                      std::optional<std::int64_t> rows)>;
+
+// ConfigError when the configuration names no data. `tuned`: none without model.data.chat.
 data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPlan& plan,
                                         const token::Tokenizer* tokenizer, const data::Notice& notice,
                                         const std::stop_token& stop, TrainingPart part,
-                                        const std::optional<TuningData>& chats) {
+                                        const BuildTuning& tuned) {
   RunConfig config = given;
   config.model.seed += static_cast<std::int64_t>(part.number);
   const data::DataConfig& d = config.data;
   check_keys(config);
-  if (chats) return chats->build(config, plan, part.samples);
+  if (tuned) return tuned(config, plan, part.samples);
   require<ConfigError>(!d.data_prefix.empty(),
                        "no training data: give model.data (a prefix made by 'stoa data prepare'; for a "
                        "labelled task, files of JSON lines)");
@@ -159,6 +164,8 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   const DoneSteps before = done ? DoneSteps{done->step, done->samples} : DoneSteps{};
   std::int64_t epoch_samples = 0;
   std::optional<TuningData> chats;
+  std::optional<ComparedData> compared;
+  BuildTuning tuned;
   require<ConfigError>(
       config.chats.chat || !config.model.peft.has_virtual_tokens(),
       "peft_scheme prompt, ptuning and prefix put virtual tokens in front of every text: give "
@@ -167,25 +174,35 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
       config.chats.chat || !config.model.task.regression() || config.model.kind == model::ModelKind::kBert,
       "model.labels names one class, which gives texts a score: train it on preference pairs or scored texts "
       "(model.data.chat=true model.objective.name=reward or regression), or give two classes or more");
-  if (config.chats.chat) chats.emplace(config, tokenizer, notice, stop);
+  require<ConfigError>(
+      config.model.task.embeds() == (config.chats.chat && config.objective.embeds()),
+      "model.task embedding is trained by objective contrastive, on texts that belong together: give "
+      "model.task=embedding model.objective.name=contrastive model.data.chat=true");
+  if (config.objective.embeds()) {
+    compared.emplace(config, tokenizer, notice, stop);
+    tuned = std::bind_front(&ComparedData::build, &*compared);
+  } else if (config.chats.chat) {
+    chats.emplace(config, tokenizer, notice, stop);
+    tuned = std::bind_front(&TuningData::build, &*chats);
+  }
   if (config.trainer.max_epochs) {
     // An epoch is counted with a plan that no schedule finds too short.
     constexpr std::int64_t kManySteps = std::int64_t{1} << 31;
     const TrainingPlan many = plan_training(config, vocabulary, kManySteps);
-    epoch_samples = build_training_data(config, many, tokenizer, notice, stop, {}, chats).train->size();
+    epoch_samples = build_training_data(config, many, tokenizer, notice, stop, {}, tuned).train->size();
   }
   TrainingPlan plan = plan_training(config, vocabulary, std::nullopt, epoch_samples, before);
   const std::int64_t needed = plan.batch.samples_after(plan.steps);
   std::vector<std::int64_t> parts{needed};
   // Labelled rows and chats have an order of every epoch, however many there will be.
-  const bool endless = config.model.task.labelled() || chats;
+  const bool endless = config.model.task.labelled() || tuned;
   if (done && !done->data_parts.empty() && !endless) parts = done->data_parts;
   data::DatasetTriple datasets;
   std::vector<std::shared_ptr<const data::Dataset>> chain;
   std::int64_t found = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     data::DatasetTriple part =
-        build_training_data(config, plan, tokenizer, notice, stop, {parts[i], i}, chats);
+        build_training_data(config, plan, tokenizer, notice, stop, {parts[i], i}, tuned);
     if (part.train) {
       chain.push_back(part.train);
       found += part.train->size();
@@ -195,7 +212,8 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   }
   if (chain.size() > 1) datasets.train = std::make_shared<data::ChainedDataset>(std::move(chain));
   return {std::move(plan), std::move(datasets), std::move(parts),
-          chats ? chats->turn_ends() : std::set<token::TokenId>()};
+          chats ? chats->turn_ends() : std::set<token::TokenId>(),
+          compared ? compared->rows() : ComparedRows{}};
 }
 
 std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, StartingPoint start,

@@ -13,6 +13,7 @@
 #include "ckpt/grown_rows.h"
 #include "data/builder.h"
 #include "token/tokenizer.h"
+#include "train/compared_data.h"
 #include "train/starting_point.h"
 #include "train/training_plan.h"
 
@@ -28,6 +29,7 @@ struct PlannedData {
   // its own.
   std::vector<std::int64_t> parts;
   std::set<token::TokenId> turn_ends = {};  // of chats: generation stops at them
+  ComparedRows compared = {};               // of an embedding model
 };
 // `done`: the state in the checkpoint from which the run resumes.
 PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer,

@@ -100,7 +100,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   o.length = config.model.sample_length();
   o.layout = layout;
   o.microbatches = batch.largest() / (o.micro_batch * layout.data_ranks());
-  o.packed = config.data.reset_attention_mask || config.chats.chat;
+  o.packed = config.data.reset_attention_mask || (config.chats.chat && !model.task.embeds());
   o.max_norm = config.trainer.gradient_clip_val.value_or(0);
   if (config.trainer.memory_limit_gb)
     o.memory_limit = static_cast<std::size_t>(std::llround(*config.trainer.memory_limit_gb * 1e9));

@@ -4,79 +4,34 @@
 
 #include <algorithm>
 
-#include "base/checksum.h"
 #include "base/cores.h"
 #include "ckpt/find_checkpoint.h"
 #include "data/splits.h"
 #include "infer/model_files.h"
+#include "train/tuning_sources.h"
 
 namespace stoa::train {
 namespace {
 
 using tune::TuningFiles;
 
-std::vector<fs::path> paths_of(const std::vector<data::WeightedPrefix>& files) {
-  std::vector<fs::path> out;
-  for (const auto& file : files) {
-    require<ConfigError>(file.weight == 1,
-                         "model.data: '{}' has weight {}; files of chats are read completely: give them "
-                         "without weights",
-                         file.prefix, file.weight);
-    out.emplace_back(file.prefix);
-  }
-  return out;
-}
-
-// The files of a split, and whether splits_string divides the first one.
-struct Files {
-  std::vector<fs::path> train, validation;
-  bool divided = false;
-};
-
-Files files_of(const RunConfig& config) {
-  const data::DataPrefix& prefix = config.data.data_prefix;
-  const auto& named = config.chats;
-  require<ConfigError>(prefix.empty() || named.train_ds.file_names.empty(),
-                       "data_prefix and train_ds.file_names both name training data: give one");
-  Files out;
-  if (!named.train_ds.file_names.empty()) {
-    out.train.assign(named.train_ds.file_names.begin(), named.train_ds.file_names.end());
-    out.validation.assign(named.validation_ds.file_names.begin(), named.validation_ds.file_names.end());
-    out.divided = out.validation.empty();
-  } else if (prefix.blend.empty()) {
-    out.train = paths_of(prefix.train);
-    out.validation = paths_of(prefix.validation);
-  } else {
-    out.train = paths_of(prefix.blend);
-    out.divided = true;
-  }
-  require<ConfigError>(!out.train.empty(),
-                       "no training data: model.data.chat needs files of chats (model.data=chats.jsonl)");
-  return out;
-}
-
 // ConfigError: records of a form that the objective cannot use, with one that can.
 void require_forms(const TuningFiles& files, const tune::ObjectiveConfig& objective) {
   for (std::size_t f = 0; f < files.files().size(); ++f) {
     const tune::RecordForm form = files.form(f);
-    const bool pairs = form == tune::RecordForm::kPreference, judged = form == tune::RecordForm::kJudged;
+    const bool pairs = form == tune::RecordForm::kPreference, judged = form == tune::RecordForm::kJudged,
+               compared = form == tune::RecordForm::kCompared;
     const bool may_be_judged = objective.name == tune::ObjectiveKind::kRegression,
                must_be_judged = objective.name == tune::ObjectiveKind::kKto;
-    require<ConfigError>(pairs == objective.pairs() && (may_be_judged || judged == must_be_judged),
-                         "{}: {} are for objective {}, the objective is {}", files.files()[f].name(),
-                         tune::name_of(form),
-                         pairs    ? "dpo or reward"
-                         : judged ? "kto"
-                                  : "sft",
-                         tune::name_of(objective.name));
+    require<ConfigError>(
+        !compared && pairs == objective.pairs() && (may_be_judged || judged == must_be_judged),
+        "{}: {} are for objective {}, the objective is {}", files.files()[f].name(), tune::name_of(form),
+        compared ? "contrastive"
+        : pairs  ? "dpo or reward"
+        : judged ? "kto"
+                 : "sft",
+        tune::name_of(objective.name));
   }
-}
-
-// File name and content: what a run that resumes must find again.
-std::string source_text(const tune::RecordFile& file) {
-  std::uint64_t sum = 0;
-  for (const auto& record : file.records()) sum = sum * 1'099'511'628'211U + checksum(record.json);
-  return fmt::format("{} {}", fs::path(file.name()).filename().string(), checksum_text(sum));
 }
 
 // The padding token that the model's files will name, by which transformers finds the last token of a text:
@@ -101,7 +56,8 @@ TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenize
   require<ConfigError>(
       model::traits(m).samples == model::Samples::kNextToken,
       "model.data.chat trains decoders (kind gpt, task language_model, or sequence_classification with one "
-      "label)");
+      "label); an encoder learns vectors from texts that belong together: give model.task=embedding "
+      "model.objective.name=contrastive");
   require<ConfigError>(
       config.objective.scores() == m.task.regression(), "objective {} {}",
       tune::name_of(config.objective.name),
@@ -115,7 +71,7 @@ TuningData::TuningData(const RunConfig& config, const token::Tokenizer* tokenize
                        "objective {} compares what the model says with and without a step: it needs "
                        "model.hidden_dropout=0 model.attention_dropout=0 model.embedding_dropout=0",
                        tune::name_of(config.objective.name));
-  const Files files = files_of(config);
+  const TuningSources files = tuning_sources(config);
   const tune::ObjectiveConfig& objective = config.objective;
   pad_ = tokenizer->pad_id().value_or(0);
   if (objective.scores()) unscored_ = named_padding(config, *tokenizer);

@@ -14,7 +14,7 @@
 namespace stoa::train {
 
 Validation::Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best,
-                       ObjectivePass* objective)
+                       LossPass* objective)
     : parts_(parts),
       rank_(rank),
       objective_(objective),
@@ -61,7 +61,8 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   }
   AnswerScore answers(task);
   run::TrainingRank::AnswerSink sink;
-  const bool answers_rows = model::traits(parts_.config.model).samples == model::Samples::kLabelled;
+  const bool answers_rows =
+      !objective_ && model::traits(parts_.config.model).samples == model::Samples::kLabelled;
   if (answers_rows)
     sink = [&](std::int64_t row, TensorView logits) { answers.add(batch_, row, micro, logits); };
   const token::Tokenizer* tokenizer = task.labelled() ? nullptr : parts_.tokenizer();  // labels are tokens
@@ -95,7 +96,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   report.loss = loss / tokens;
   report.valid_tokens = static_cast<std::int64_t>(tokens);
   if (objective_) {
-    const ObjectivePass::Measure measure = objective_->take();
+    const LossPass::Measure measure = objective_->take();
     report.loss = measure.loss;
     report.scores = measure.scores;
   }

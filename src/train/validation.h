@@ -8,7 +8,7 @@
 
 #include "data/batch.h"
 #include "run/training_rank.h"
-#include "train/objective_pass.h"
+#include "train/loss_pass.h"
 #include "train/trainer_parts.h"
 
 namespace stoa::train {
@@ -21,7 +21,7 @@ class Validation {
  public:
   // `best`: of the run that this one resumes from. `objective`: if it compares answers; else null.
   Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best,
-             ObjectivePass* objective = nullptr);
+             LossPass* objective = nullptr);
 
   // Nothing without validation data, or when `asked_to_stop` ended it. All ranks must get the same answer
   // from `asked_to_stop`.
@@ -37,7 +37,7 @@ class Validation {
 
   const TrainerParts& parts_;
   run::TrainingRank& rank_;
-  ObjectivePass* const objective_;
+  LossPass* const objective_;
   const data::Dataset* data_;                // may be null
   data::Batch batch_;                        // its memory is kept
   std::optional<double> tokens_per_sample_;  // of masked batches; the same at every validation

@@ -51,11 +51,12 @@ double ObjectiveConfig::value_of_beta() const {
 }
 
 bool ObjectiveConfig::refers() const {
-  return two_passes() && !scores() && name != ObjectiveKind::kOrpo && name != ObjectiveKind::kSimpo;
+  return two_passes() && !scores() && !embeds() && name != ObjectiveKind::kOrpo &&
+         name != ObjectiveKind::kSimpo;
 }
 
 std::span<const config::EnumName<ObjectiveKind>> enum_names(ObjectiveKind) {
-  static constexpr std::array<config::EnumName<ObjectiveKind>, 10> kNames{
+  static constexpr std::array<config::EnumName<ObjectiveKind>, 11> kNames{
       {{"sft", ObjectiveKind::kSft},
        {"dpo", ObjectiveKind::kDpo},
        {"robust", ObjectiveKind::kRobust},
@@ -65,7 +66,8 @@ std::span<const config::EnumName<ObjectiveKind>> enum_names(ObjectiveKind) {
        {"simpo", ObjectiveKind::kSimpo},
        {"kto", ObjectiveKind::kKto},
        {"reward", ObjectiveKind::kReward},
-       {"regression", ObjectiveKind::kRegression}}};
+       {"regression", ObjectiveKind::kRegression},
+       {"contrastive", ObjectiveKind::kContrastive}}};
   return kNames;
 }
 
@@ -82,7 +84,8 @@ void declare(config::Section<ObjectiveConfig>& s) {
           "What tuning minimises: sft: the cross entropy of answers; of preference pairs dpo (and its forms "
           "robust, ipo, hinge), orpo, simpo; of judged answers kto. A model with one label (model.task "
           "sequence_classification) gives texts scores: reward of preference pairs, regression of texts with "
-          "numbers.");
+          "numbers. contrastive: a model of vectors (model.task embedding), of pairs of texts that belong "
+          "together: the text of a query shall be nearer to it than the others of the batch.");
   s.field("beta", &C::beta)
       .above(0)
       .derived("0.1; simpo: 2")
@@ -103,6 +106,11 @@ void declare(config::Section<ObjectiveConfig>& s) {
       .help(
           "reward: weight of the squared sum of the rewards of a pair, which keeps them around zero; 0.01 is "
           "usual.");
+  s.field("temperature", &C::temperature)
+      .above(0)
+      .help(
+          "contrastive: divides the cosines; 0.05 is the scale of 20 of sentence-transformers' "
+          "MultipleNegativesRankingLoss.");
   s.field("reference_model", &C::reference_model)
       .derived("the model at the start")
       .help(

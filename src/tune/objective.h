@@ -3,7 +3,7 @@
 // gives the derivative of its loss by each of them, and the training pass runs with that derivative as the
 // weight of every token of the answer - the cross entropy of a token is minus its log-probability.
 // Rewards and regressions are the same with scores (nn/score_head.h) in the place of log-probabilities: that
-// of a text is its last token's.
+// of a text is its last token's. Vectors of texts are compared by tune/contrastive.h.
 //
 // Formulas: Rafailov et al. 2023 (DPO, and its conservative form by Mitchell 2023), Chowdhury et al. 2024
 // (robust), Azar et al. 2023 (IPO), Zhao et al. 2023 (hinge), Hong et al. 2024 (ORPO), Meng et al. 2024
@@ -32,7 +32,8 @@ enum class ObjectiveKind : std::uint8_t {
   kSimpo,
   kKto,
   kReward,
-  kRegression
+  kRegression,
+  kContrastive
 };
 std::span<const config::EnumName<ObjectiveKind>> enum_names(ObjectiveKind);
 std::string_view name_of(ObjectiveKind kind);
@@ -46,6 +47,7 @@ struct ObjectiveConfig {
   double sft_weight = 0;                                // of the chosen answer's cross entropy per token
   double desirable_weight = 1, undesirable_weight = 1;  // kto
   double center_rewards_coefficient = 0;                // reward
+  double temperature = 0.05;                            // contrastive
   std::optional<std::string> reference_model;           // null: the model at the start of the run
 
   double value_of_beta() const;
@@ -53,8 +55,11 @@ struct ObjectiveConfig {
   bool two_passes() const { return name != ObjectiveKind::kSft; }
   // Trains the scores of texts, not their probabilities.
   bool scores() const { return name == ObjectiveKind::kReward || name == ObjectiveKind::kRegression; }
+  // Compares the vectors of texts.
+  bool embeds() const { return name == ObjectiveKind::kContrastive; }
+  // Of preference pairs.
   bool pairs() const {
-    return two_passes() && name != ObjectiveKind::kKto && name != ObjectiveKind::kRegression;
+    return two_passes() && !embeds() && name != ObjectiveKind::kKto && name != ObjectiveKind::kRegression;
   }
   // Compares with the log-probabilities that a reference model gives the answers.
   bool refers() const;

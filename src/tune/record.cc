@@ -181,6 +181,47 @@ Answered alpaca(const Fields& fields, const Place& place, bool roles) {
   return pair_of(fields.optional_text({"system"}), question, output, true);
 }
 
+// Columns of sentence-transformers' data sets have any names; these are the usual ones.
+constexpr std::initializer_list<const char*> kQueries{"query", "anchor", "question", "sentence1"},
+    kPositives{"positive", "pos", "answer", "sentence2"};
+
+// One text, or a list of them.
+void add_texts(const Fields& fields, const Json& value, const std::string& name,
+               std::vector<std::string>& out) {
+  if (!value.is_array()) return out.push_back(fields.text(value, name.c_str()));
+  for (const Json& text : value) out.push_back(fields.text(text, name.c_str()));
+}
+
+bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
+
+// "negative", "negatives" or "neg", a text or a list; "negative_1", "negative_2" … follow.
+std::vector<std::string> compared_texts(const Fields& fields, const Place& place) {
+  std::vector<std::string> out{fields.text(kQueries)};
+  add_texts(fields, fields.need(kPositives), "positive", out);
+  require<DataError>(out.size() == 2, "{}: {} positives, expected one: give a record for each", place.text(),
+                     out.size() - 1);
+  if (const Json* negatives = fields.find({"negative", "negatives", "neg"}))
+    add_texts(fields, *negatives, "negative", out);
+  for (int n = 0;; ++n) {
+    const std::string name = fmt::format("negative_{}", n);
+    const Json* negative = fields.find({name.c_str()});
+    if (negative)
+      add_texts(fields, *negative, name, out);
+    else if (n > 0)
+      break;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i)
+    require<DataError>(!is_blank(out[i]), "{}: the {} is empty: it has no vector to compare", place.text(),
+                       i == 0   ? "query"
+                       : i == 1 ? "positive"
+                                : "negative");
+  for (std::size_t i = 0; i < out.size(); ++i)
+    require<DataError>(i == 1 || out[i] != out[1],
+                       "{}: the positive is equal to {}: there is nothing to learn", place.text(),
+                       i == 0 ? "its query" : "a negative");
+  return out;
+}
+
 bool read_label(const Json& value, const Place& place) {
   require<DataError>(value.is_boolean() || value == 0 || value == 1,
                      "{}: \"label\" is {}, expected true (desirable) or false", place.text(), value.dump());
@@ -207,6 +248,8 @@ std::string_view name_of(RecordForm form) {
       return "preference pairs";
     case RecordForm::kJudged:
       return "judged completions (KTO)";
+    case RecordForm::kCompared:
+      return "texts to be compared";
     case RecordForm::kText:
       return "texts";
   }
@@ -232,11 +275,15 @@ RecordForm form_of(const Json& object, const Place& place) {
   if (has("prompt") && (has("completion") || has("response"))) return RecordForm::kCompletion;
   if (has("input") && has("output")) return RecordForm::kInputOutput;
   if (has("text")) return RecordForm::kText;
+  const auto has_one = [&](std::initializer_list<const char*> keys) {
+    return std::any_of(keys.begin(), keys.end(), has);
+  };
+  if (has_one(kQueries) && has_one(kPositives)) return RecordForm::kCompared;
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   fail<DataError>(
       "{}: its keys are {}; expected messages, conversations, instruction and output, prompt and completion, "
-      "input and output, chosen and rejected, or text",
+      "input and output, chosen and rejected, query and positive, or text",
       place.text(), keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", ")));
 }
 
@@ -276,6 +323,9 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
     case RecordForm::kPreference:
       read_pair(fields, out, options);
       break;
+    case RecordForm::kCompared:
+      out.compared = compared_texts(fields, place);
+      return out;
     case RecordForm::kText: {
       const std::string text = fields.text({"text"});
       require_answer(text, place, "text");

@@ -24,6 +24,7 @@ enum class RecordForm : std::uint8_t {
   kCompletion,   // {"prompt", "completion"}: texts or lists of messages
   kPreference,   // {"prompt"?, "chosen", "rejected"}
   kJudged,       // {"prompt", "completion", "label": true or false}
+  kCompared,     // {"query", "positive", "negative"?}: texts whose vectors are compared
   kText,         // {"text"}
 };
 std::string_view name_of(RecordForm form);  // "OpenAI messages"
@@ -49,11 +50,12 @@ using Answered = std::variant<Conversation, Continuation>;
 
 struct Record {
   RecordForm form = RecordForm::kText;
-  Answered text;                     // of a preference: with the chosen answer
-  std::optional<Answered> rejected;  // of a preference
-  std::optional<bool> desirable;     // of a judged one
-  double margin = 0;                 // of a preference: by how much the chosen answer is better
-  std::optional<double> score;       // if asked for
+  Answered text;                           // of a preference: with the chosen answer
+  std::optional<Answered> rejected;        // of a preference
+  std::optional<bool> desirable;           // of a judged one
+  double margin = 0;                       // of a preference: by how much the chosen answer is better
+  std::optional<double> score;             // if asked for
+  std::vector<std::string> compared = {};  // a query, its positive, hard negatives; there is no other text
   Place place;
 };
 

@@ -29,6 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<RecordFile> files;
     files.emplace_back("fuzz", std::string(reinterpret_cast<const char*>(data), size));
     const TuningFiles tuning(std::move(files));
+    std::vector<std::string> skipped;
+    if (tuning.records() > 0 && tuning.form(0) == RecordForm::kCompared)
+      return (void)tuning.compared(0, tuning.records(), skipped), 0;
     (void)tuning.encode(0, tuning.records(), {fuzz_tokenizer(), text, 64, 1});
   } catch (const stoa::DataError&) {
   }
@@ -55,6 +58,7 @@ TEST(FuzzTuningFiles, RecordsAndMutations) {
       R"({"prompt":"P","chosen":"A","rejected":"B"})",
       R"({"chosen":"\u00e9A","rejected":"\u00e9B"})",
       R"({"input":"I","output":"O"})",
+      R"({"query":"Q","positive":"P","negative":["N","M"],"negative_1":"O"})",
       R"({"text":"T \ud83d\ude00"})",
       R"({"messages":[{"role":"user","content":[{"type":"text","text":"Q"}]},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"r"}]})"};
   std::uint64_t state = 12345;

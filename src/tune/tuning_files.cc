@@ -83,7 +83,10 @@ TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, c
     const std::int64_t from = begin + task * kRecordsPerTask, to = std::min(end, from + kRecordsPerTask);
     for (std::int64_t i = from; i < to; ++i) {
       try {
-        encoder->encode(record(i, options), i - begin, harvest.samples);
+        const Record read = record(i, options);
+        require<DataError>(read.compared.empty(), "{}: texts to be compared, expected one that is continued",
+                           read.place.text());
+        encoder->encode(read, i - begin, harvest.samples);
       } catch (const DataError& error) {
         harvest.faults.emplace_back(error.what());
       }
@@ -94,10 +97,7 @@ TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, c
     std::move(harvest.faults.begin(), harvest.faults.end(), std::back_inserter(out.skipped));
     std::move(harvest.samples.begin(), harvest.samples.end(), std::back_inserter(out.files.samples));
   }
-  require<DataError>(out.skipped.empty() || bad_ == Bad::kSkipped,
-                     "{}\n({} of {} records cannot be used; --skip-bad-records, or "
-                     "model.data.skip_bad_records=true, leaves them out)",
-                     list_faults(out.skipped), out.skipped.size(), end - begin);
+  require_all(out.skipped, end - begin);
   for (std::int64_t i = begin; i < end; ++i) {
     const At at = places_[static_cast<std::size_t>(i)];
     out.files.records.push_back(files_[at.file].place(files_[at.file].records()[at.record]));
@@ -107,6 +107,35 @@ TuningFiles::Encoded TuningFiles::encode(std::int64_t begin, std::int64_t end, c
     out.counts += encoder->counts();
     out.turn_ends.insert(encoder->turn_ends().begin(), encoder->turn_ends().end());
   }
+  return out;
+}
+
+void TuningFiles::require_all(const std::vector<std::string>& faults, std::int64_t records) const {
+  require<DataError>(faults.empty() || bad_ == Bad::kSkipped,
+                     "{}\n({} of {} records cannot be used; --skip-bad-records, or "
+                     "model.data.skip_bad_records=true, leaves them out)",
+                     list_faults(faults), faults.size(), records);
+}
+
+std::vector<TuningFiles::Compared> TuningFiles::compared(std::int64_t begin, std::int64_t end,
+                                                         std::vector<std::string>& skipped,
+                                                         const std::stop_token& stop) const {
+  std::vector<Compared> out;
+  std::vector<std::string> faults;
+  for (std::int64_t i = begin; i < end; ++i) {
+    require<Interrupted>(!stop.stop_requested(), "interrupted while the data was read");
+    try {
+      Record read = record(i, {});
+      if (!out.empty() && out.front().texts.size() != read.compared.size())
+        fail<DataError>("{}: {} texts, {} has {}: every record needs as many negatives", read.place.text(),
+                        read.compared.size(), out.front().place.text(), out.front().texts.size());
+      out.push_back({std::move(read.compared), std::move(read.place)});
+    } catch (const DataError& error) {
+      faults.emplace_back(error.what());
+    }
+  }
+  require_all(faults, end - begin);
+  skipped.insert(skipped.end(), faults.begin(), faults.end());
   return out;
 }
 
@@ -120,6 +149,7 @@ std::vector<std::string> TuningFiles::questions(std::int64_t begin, std::size_t 
       continue;  // encode() reports it
     }
     const Record& found = *read;
+    if (!found.compared.empty()) continue;
     if (const auto* text = std::get_if<Continuation>(&found.text)) {
       if (!text->prompt.empty()) out.push_back(text->prompt);
       continue;

@@ -49,6 +49,14 @@ class TuningFiles {
   // Records [begin, end) of all. The result does not depend on the number of threads. DataError: records that
   // cannot be used and are not skipped, by their places.
   Encoded encode(std::int64_t begin, std::int64_t end, const Encoding& how) const;
+  struct Compared {
+    std::vector<std::string> texts;  // Record::compared
+    Place place;
+  };
+  // Records [begin, end) of a file of kCompared. DataError: records that cannot be used and are not skipped,
+  // by their places. `skipped`: what is wrong with those that are.
+  std::vector<Compared> compared(std::int64_t begin, std::int64_t end, std::vector<std::string>& skipped,
+                                 const std::stop_token& stop = {}) const;
   // The first answers' questions: of records from `begin` on, up to `count` texts of the first message of the
   // user. Records that cannot be used have none.
   std::vector<std::string> questions(std::int64_t begin, std::size_t count, bool roles) const;
@@ -57,6 +65,7 @@ class TuningFiles {
   struct At {
     std::uint32_t file, record;
   };
+  void require_all(const std::vector<std::string>& faults, std::int64_t records) const;
   Record record(std::int64_t number, const RecordOptions& options) const;
   void find_forms();
   RecordForm form_of_file(const RecordFile& file) const;

@@ -415,6 +415,8 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.objective.label_smoothing", "0.4", "conservative preferences");
   set("model.objective.sft_weight", "0.5", "conservative preferences");
   set("model.objective.reference_model", "../first", "conservative preferences", kRefusal, "different shape");
+  set("model.pooling", "cls", "texts that belong together");
+  set("model.objective.temperature", "0.5", "texts that belong together");
   set("model.objective.gamma", "2", "simple preferences");
   set("model.objective.center_rewards_coefficient", "0.5", "rewards");
   set("model.objective.desirable_weight", "3", "judged answers");

@@ -39,7 +39,8 @@ enum class Material {
   kAnswers,
   kChats,
   kPreferences,
-  kJudged
+  kJudged,
+  kCompared
 };
 
 // A small run that all keys of some kind can be changed in: arguments of `stoa train` beyond those of

@@ -153,6 +153,7 @@ std::vector<Context> contexts() {
        {"model.objective.name=dpo", "model.objective.label_smoothing=0.2"}},
       {"simple preferences", kPreferences, {"model.objective.name=simpo"}},
       {"judged answers", kJudged, {"model.objective.name=kto"}},
+      {"texts that belong together", kCompared, bert},
       {"gpt that is taught", kText, {"model.distill.teacher=../first"}},
       {"gpt that is taught by a mixture",
        kText,

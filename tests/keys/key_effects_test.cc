@@ -172,10 +172,21 @@ class KeyWorkplace : public e2e::Workplace {
       case Material::kSentences:
       case Material::kClasses:
       case Material::kAnswers:
+      case Material::kCompared:
         break;
     }
     make_sentences();
     if (which == Material::kSentences) return {"model.data=../rows", "model.tokenizer=../wp"};
+    if (which == Material::kCompared) {
+      std::string lines;
+      for (std::uint64_t i = 0; i < 40; ++i)
+        lines +=
+            json{{"query", e2e::pseudo_prose(i, 2)}, {"positive", e2e::pseudo_prose(100 + i, 3)}}.dump() +
+            "\n";
+      write_text(path("compared.jsonl"), lines);
+      return {"model.data=../compared.jsonl", "model.data.chat=true", "model.tokenizer=../wp",
+              "model.task=embedding", "model.objective.name=contrastive"};
+    }
     const std::string file = which == Material::kClasses ? "classes.jsonl" : "answers.jsonl";
     Arguments out{"model.data.data_prefix={train: ../" + file + ", validation: ../" + file + "}",
                   "model.tokenizer=../wp"};

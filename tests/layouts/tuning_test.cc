@@ -114,7 +114,7 @@ struct Compared {
   explicit Compared(ObjectiveKind kind)
       : data(data_of(compared_texts(kind), true, objective(kind).scores())), run(run_on(tuning_run(), data)) {
     if (objective(kind).scores())
-      run.config.task = {model::Task::kSequenceClassification, {"score"}, std::nullopt};
+      run.config.task = {model::Task::kSequenceClassification, {"score"}, std::nullopt, std::nullopt};
   }
   std::shared_ptr<const ChatDataset> data;
   TestRun run;

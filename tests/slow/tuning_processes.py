@@ -3,7 +3,8 @@
 
   python tests/slow/tuning_processes.py build/release/src/stoa [--methods lora …] [--links mpi tcp]       (minutes)
 
-Every method of `stoa finetune` on 2 and 4 ranks: tensor, data (ZeRO 1) and pipeline parallelism, four stages and 2 x 2 among them. Also
+Every method of `stoa finetune`, full tuning by a teacher (taught, forward KL; reverse, with cross entropy) and the vectors of texts that
+belong together (vectors), on 2 and 4 ranks: tensor, data (ZeRO 1) and pipeline parallelism, four stages and 2 x 2 among them. Also
 compared with one rank, up to rounding. Fails at the first difference of processes and threads.
 """
 import argparse
@@ -16,7 +17,9 @@ import tempfile
 
 METHODS = {"lora": [], "dora": [], "qlora": [], "ia3": [], "adapter": [], "prompt": ["model.peft.p_tuning.virtual_tokens=4"],
            "p-tuning": ["model.peft.p_tuning.virtual_tokens=4", "model.peft.p_tuning.bottleneck_dim=16"],
-           "prefix": ["model.peft.p_tuning.virtual_tokens=4"], "full": []}
+           "prefix": ["model.peft.p_tuning.virtual_tokens=4"], "full": [], "taught": ["--teacher", "teacher"],
+           "reverse": ["--teacher", "teacher", "--kl", "reverse", "--cross-entropy-weight", 0.5], "vectors": ["--data", "pairs.jsonl"]}
+FULL = ("taught", "reverse", "vectors")  # trained with all weights
 TENSOR, PIPELINE = "model.tensor_model_parallel_size", "model.pipeline_model_parallel_size"
 LAYOUTS = {"TP 2": (2, [f"{TENSOR}=2"]), "DP 2, ZeRO 1": (2, ["model.zero_stage=1"]), "PP 2": (2, [f"{PIPELINE}=2"]),
            "TP 2, PP 2": (4, [f"{TENSOR}=2", f"{PIPELINE}=2"]), "PP 4": (4, [f"{PIPELINE}=4"]),
@@ -48,12 +51,19 @@ def main():
         run(program, "train", "tiny", "model.data=data", "model.tokenizer=tok", "model.num_layers=4", "model.hidden_size=128",
             "model.num_attention_heads=2", "model.encoder_seq_length=64", "trainer.max_steps=3", "trainer.val_check_interval=0",
             "model.optim.sched.warmup_steps=0", "--output", "base")
+        run(program, "train", "tiny", "model.data=data", "model.tokenizer=tok", "model.num_layers=6", "model.hidden_size=96",
+            "model.num_attention_heads=4", "model.encoder_seq_length=64", "trainer.max_steps=3", "trainer.val_check_interval=0",
+            "model.optim.sched.warmup_steps=0", "--output", "teacher")
+        (here / "pairs.jsonl").write_text("".join(
+            json.dumps({"query": f"{thing} {place}", "positive": f"the {thing} is in the {place}"}) + "\n"
+            for thing in ("stone", "road", "tree") for place in ("river", "sea", "wide") for _ in range(4)))
 
         def tune(output, method, launcher, *more):
-            run(*launcher, program, "finetune", "base", "--data", "chats.jsonl", "--template", "none", "--method", method, "--epochs", 50,
+            data = METHODS[method] if method == "vectors" else ["--data", "chats.jsonl", "--template", "none", *METHODS[method]]
+            run(*launcher, program, "finetune", "base", *data, "--method", "full" if method in FULL else method, "--epochs", 50,
                 "--stop-after", 4, "--length", 64, "model.global_batch_size=4", "model.micro_batch_size=1", "model.optim.lr=0.02",
                 "trainer.precision=fp32", "trainer.val_check_interval=0", "trainer.num_threads=1", "trainer.log_every_n_steps=1",
-                *METHODS[method], *more, "--output", output)
+                *more, "--output", output)
             latest = here / output / "checkpoints/latest"
             files = sorted([*latest.glob("adapter/adapter*.safetensors"), *latest.glob("model/*.safetensors")])
             losses = [json.loads(line)["loss"] for line in open(here / output / "metrics.jsonl") if '"loss"' in line]

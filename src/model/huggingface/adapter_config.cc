@@ -29,7 +29,8 @@ constexpr PeftMethod kPeftMethods[] = {{"LORA", PeftScheme::kLora},
 
 constexpr std::pair<const char*, Task> kPeftTasks[] = {{"SEQ_CLS", Task::kSequenceClassification},
                                                        {"TOKEN_CLS", Task::kTokenClassification},
-                                                       {"QUESTION_ANS", Task::kQuestionAnswering}};
+                                                       {"QUESTION_ANS", Task::kQuestionAnswering},
+                                                       {"FEATURE_EXTRACTION", Task::kEmbedding}};
 
 PeftScheme read_method(JsonKeys& keys) {
   const std::string type = keys.text("peft_type").value_or("");

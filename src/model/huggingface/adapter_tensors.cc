@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "model/huggingface/bottleneck_files.h"
+#include "model/huggingface/family.h"
 #include "nn/low_rank.h"
 #include "nn/low_rank_rows.h"
 #include "nn/prompt_encoder.h"
@@ -104,6 +105,14 @@ AdapterTensor rows_tensor(const Tensor& matrix, const char* canonical, const Ada
   out.parts = {{canonical, out.shape}};
   out.runs = stacked(config, out.parts);
   return {.key = joined(path, kTokenRows), .tensor = std::move(out)};
+}
+
+// PEFT adapts an embedding model as AutoModel, whose modules lack the prefix that those of a model with a
+// head have.
+void name_bare_modules(std::vector<AdapterTensor>& tensors, const Family& family) {
+  const std::string headed = joined(std::string(kAdapterPrefix), family.names().prefix);
+  for (AdapterTensor& tensor : tensors)
+    if (tensor.tensor.name.starts_with(headed)) tensor.tensor.name.replace(0, headed.size(), kAdapterPrefix);
 }
 
 // Packed experts' parameters have no names of their own: the first that PEFT wraps is the base layer of the
@@ -217,6 +226,7 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
     tensor.name = std::string(kAdapterPrefix) + tensor.name;
     out.push_back({.key = key, .tensor = std::move(tensor)});
   }
+  if (spec.config.task.embeds()) name_bare_modules(out, plan.family());
   return out;
 }
 

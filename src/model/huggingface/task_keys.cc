@@ -75,6 +75,11 @@ constexpr DecoderHeads kHeads[] = {
     {.family = "minicpm", .text = "", .tokens = ""},
 };
 
+// LlamaModel, GPT2Model.
+bool is_bare(std::string_view architecture) {
+  return architecture.ends_with("Model") && !architecture.ends_with("LMHeadModel");
+}
+
 }  // namespace
 
 std::string_view head_layer(const Family& family, Task task) {
@@ -126,13 +131,18 @@ void write_classes(const TaskConfig& task, Json& json) {
 }
 
 bool has_head(const Family& family, Task task) {
-  return task == Task::kLanguageModel || !head_layer(family, task).empty();
+  return task == Task::kLanguageModel || task == Task::kEmbedding || !head_layer(family, task).empty();
 }
 
 void read_decoder_task(JsonKeys& keys, const Family& family, ModelConfig& c) {
   const std::vector<std::string> all = keys.texts("architectures").value_or(std::vector<std::string>());
   TaskConfig task;
   if (!all.empty()) task.type = task_of_architecture(all.front());
+  // A bare decoder predicts tokens by its embedding where the two are tied.
+  if (!all.empty() && is_bare(all.front()) && !c.share_embeddings_and_output_weights) {
+    task.type = Task::kEmbedding;
+    return set_task(c, task);
+  }
   if (!task.labelled()) return;
   require<ConfigError>(has_head(family, task.type),
                        "config.json: architecture '{}' is not supported: family {} has no such head in "
@@ -157,13 +167,13 @@ void write_decoder_task(const ModelConfig& c, const Family& family, Json& json) 
   std::string_view name = family.architecture;
   for (const std::string_view end : {"ForCausalLM", "LMHeadModel"})
     if (name.ends_with(end)) name.remove_suffix(end.size());
-  json["architectures"] = {fmt::format("{}{}", name, task_suffix(c.task.type))};
+  json["architectures"] = {fmt::format("{}{}", name, c.task.embeds() ? "Model" : task_suffix(c.task.type))};
   write_classes(c.task, json);
 }
 
 NameMap names_with_head(const Family& family, const ModelConfig& c) {
   NameMap names = family.names();
-  if (c.kind != ModelKind::kGpt || !c.task.labelled() || names.rules.empty()) return names;
+  if (c.kind != ModelKind::kGpt || !c.task.labelled() || c.task.embeds() || names.rules.empty()) return names;
   const bool texts = c.task.type == Task::kSequenceClassification;
   add_rules(names, {{head_layer(family, c.task.type), {texts ? "head.classes" : "head.tags"}}});
   return names;

@@ -13,6 +13,7 @@ namespace stoa::model::huggingface {
 namespace {
 
 std::string_view head_name(const ModelConfig& c) {
+  if (c.task.embeds()) return "Model";
   if (c.task.labelled()) return task_suffix(c.task.type);
   return c.bert.binary_head ? "ForPreTraining" : c.bert.lm_head ? "ForMaskedLM" : "Model";
 }
@@ -68,8 +69,10 @@ void write_encoder_head(const ModelConfig& c, Json& json, std::string_view name)
 }
 
 bool is_of_other_head(std::string_view name, const TaskConfig& task) {
-  return task.labelled() &&
-         name.starts_with(task.type == Task::kQuestionAnswering ? "classifier." : "qa_outputs.");
+  const bool classes = name.starts_with("classifier."), spans = name.starts_with("qa_outputs.");
+  return task.embeds()                           ? classes || spans
+         : task.type == Task::kQuestionAnswering ? classes
+                                                 : task.labelled() && spans;
 }
 
 void write_encoder_keys(const ModelSpec& spec, Json& json, std::string_view name) {

@@ -150,8 +150,9 @@ NameMap modernbert_names() {
                     rule("decoder", "head")},
           .needless = [](std::string_view name, const ModelConfig& config) {
             return name.ends_with("inv_freq") || name == "decoder.weight" ||
-                   (!config.bert.lm_head && (name.starts_with("head.") || name.starts_with("decoder.") ||
-                                             name.starts_with("classifier.")));
+                   ((!config.bert.lm_head || config.task.embeds()) &&
+                    (name.starts_with("head.") || name.starts_with("decoder.") ||
+                     name.starts_with("classifier.")));
           }};
 }
 
