@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 
 #include "base/console.h"
@@ -10,6 +11,7 @@
 #include "block_counter.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
+#include "data/labelled_dataset.h"
 #include "data/whole_rows.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/emulation/matmul.h"
@@ -88,6 +90,9 @@ const std::vector<Case>& cases() {
         "model.peft.modules_to_save=[norm]"}},
       {"scores of texts",
        {"trainer.precision=bf16", "model.task=sequence_classification", "model.labels=[score]"}},
+      {"vectors of texts", {"trainer.precision=bf16", "model.task=embedding"}},
+      {"vectors of texts, means of tokens",
+       {"trainer.precision=fp32", "model.task=embedding", "model.pooling=mean"}},
       {"adapters below a head of scores",
        {"trainer.precision=bf16", "model.task=sequence_classification", "model.labels=[score]",
         "model.peft.peft_scheme=lora"}},
@@ -138,6 +143,25 @@ data::Batch batch_of(const train::TrainingPlan& plan) {
   });
 }
 
+// Texts as long as a row, each with the gradient of its vector.
+data::Batch batch_of_texts(const train::TrainingPlan& plan) {
+  const std::int64_t rows = plan.batch.largest(), length = plan.options.length,
+                     hidden = plan.options.model.config.hidden_size;
+  data::LabelledRow text;
+  text.tokens.assign(static_cast<std::size_t>(length), 7);
+  text.token_types.assign(text.tokens.size(), 0);
+  text.labels = {{0, 0}};
+  data::LabelledDataset::Options options;
+  options.sequence_length = length;
+  const data::LabelledDataset texts(std::vector(static_cast<std::size_t>(rows), text), rows, options);
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(rows));
+  std::iota(samples.begin(), samples.end(), 0);
+  data::Batch batch;
+  data::fill_batch(texts, samples, batch);
+  batch.vector_gradients.assign(static_cast<std::size_t>(rows * hidden), 0.5f);
+  return batch;
+}
+
 // The kernels of GPUs, run by the block emulator.
 infer::Machine emulated_gpu() {
   infer::Machine machine = two_threads();
@@ -153,9 +177,12 @@ void expect_exact(const train::RunConfig& config, infer::Machine machine = two_t
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
   run::TrainingRank rank(machine, plan.options, parallel::ParallelContext::single(*machine.device), scratch);
   rank.initialize();
-  const auto batch = batch_of(plan);
+  const bool embeds = config.model.task.embeds();
+  const auto batch = embeds ? batch_of_texts(plan) : batch_of(plan);
+  const auto ignore = [](std::int64_t, TensorView) {};
   for (int step = 0; step < 2; ++step) rank.step(batch, step * batch.rows);
-  if (plan.options.evaluation) rank.evaluate(batch);
+  if (plan.options.evaluation)
+    rank.evaluate(batch, 0, embeds ? run::TrainingRank::AnswerSink(ignore) : nullptr);
   const auto declared = rank.arena().declared(), touched = rank.arena().touched();
   for (std::size_t i = 0; i < declared.size(); ++i) {
     const auto category = name_of(static_cast<MemoryCategory>(i));
@@ -304,7 +331,8 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                   "trainer.val_check_interval=4", "trainer.limit_val_batches=1",
                   "trainer.log_every_n_steps=1", "exp_manager.create_checkpoint_callback=false",
                   "exp_manager.explicit_log_dir=" + path("run").string()});
-    if (config.model.task.regression()) continue;  // trained on texts one by one, not on prepared data
+    // Trained on texts one by one, not on prepared data.
+    if (config.model.task.regression() || config.model.task.embeds()) continue;
     CountingObserver observer(5);
     Console quiet(Console::Level::kQuiet);
     train::Trainer trainer({config,
