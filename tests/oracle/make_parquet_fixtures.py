@@ -1,5 +1,6 @@
 """Writes tests/fixtures/parquet: a table of every kind of column as pyarrow writes it, with each codec, version and
-encoding, and its rows as JSON lines (rows.jsonl), which every file must give. Python with pyarrow."""
+encoding, and its rows as JSON lines (rows.jsonl), which every file must give; in others/ what fastparquet writes, and
+decimals of up to 32 bytes. Python with pyarrow and fastparquet."""
 import base64
 import datetime
 import decimal
@@ -8,7 +9,9 @@ import pathlib
 import random
 import uuid
 
+import fastparquet
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -108,7 +111,21 @@ def as_json(value, kind):
     return value
 
 
+def others():
+    folder = FOLDER / "others"
+    folder.mkdir(exist_ok=True)
+    rows = pandas.DataFrame({"text": [f"boat {i} of the harbour" for i in range(6)], "number": range(6),
+                             "share": [None if i == 2 else i / 4 for i in range(6)]})
+    for codec in ["LZ4", "GZIP"]:
+        fastparquet.write(folder / f"fastparquet-{codec.lower()}.parquet", rows, compression=codec, row_group_offsets=4,
+                          object_encoding="utf8")
+    values = ["0", "-1", "12345678901234567890123456789012345678901234567890.123", "-99999999999999999999.999"]
+    pq.write_table(pa.table({"d": pa.array([decimal.Decimal(v) for v in values], pa.decimal256(60, 3))}),
+                   folder / "decimals.parquet", store_schema=False)
+
+
 def main():
+    others()
     FOLDER.mkdir(parents=True, exist_ok=True)
     t = table()
     with open(FOLDER / "rows.jsonl", "w", encoding="utf-8") as out:

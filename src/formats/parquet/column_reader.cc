@@ -83,6 +83,14 @@ std::string_view take_with_length(std::string_view& in) {
   return take_front(length, in);
 }
 
+// Levels that a column does not have take no bytes, whatever encoding is written for them: parquet-mr (Spark,
+// Hive, Impala) and fastparquet name BIT_PACKED there.
+void check_level_encoding(std::uint32_t highest_level, std::int64_t encoding) {
+  constexpr std::int64_t kRunLengths = 3;
+  require<DataError>(highest_level == 0 || encoding == kRunLengths, "levels in encoding {} cannot be read",
+                     encoding);
+}
+
 int width_of(std::uint32_t highest_level) { return static_cast<int>(std::bit_width(highest_level)); }
 
 }  // namespace
@@ -125,8 +133,8 @@ bool ColumnReader::open_page() {
     if (header.kind == kDataPage) {
       decompress_page(body, chunk_.codec, bytes, page_);
       body = page_;
-      require<DataError>(header.definition_encoding == 3 && header.repetition_encoding == 3,
-                         "levels in encoding {} cannot be read", header.definition_encoding);
+      check_level_encoding(leaf_.repeat, header.repetition_encoding);
+      check_level_encoding(leaf_.definition, header.definition_encoding);
       if (leaf_.repeat > 0) repetitions = take_with_length(body);
       if (leaf_.definition > 0) definitions = take_with_length(body);
     } else {

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -38,14 +39,37 @@ void append_real(double value, std::string& out) {
 
 // The number whose digits, without the point, are the big-endian two's complement `bytes`.
 void append_decimal(std::string_view bytes, std::int32_t digits, std::string& out) {
-  require<DataError>(!bytes.empty() && bytes.size() <= 16, "a decimal of {} bytes", bytes.size());
-  unsigned __int128 bits =
-      (static_cast<unsigned char>(bytes.front()) & 128) != 0 ? ~static_cast<unsigned __int128>(0) : 0;
-  const bool negative = bits != 0;
-  for (const char c : bytes) bits = bits << 8 | static_cast<unsigned char>(c);
-  if (negative) bits = ~bits + 1;
+  constexpr std::size_t kMostBytes = 32;
+  require<DataError>(!bytes.empty() && bytes.size() <= kMostBytes, "a decimal of {} bytes", bytes.size());
+  const bool negative = (static_cast<unsigned char>(bytes.front()) & 128) != 0;
+  const std::size_t words = (bytes.size() + 3) / 4;
+  std::array<std::uint32_t, kMostBytes / 4> magnitude{};  // the lowest word first
+  std::uint64_t carry = negative ? 1 : 0;
+  for (std::size_t w = 0; w < words; ++w) {
+    std::uint32_t word = 0;
+    for (std::size_t b = 0; b < 4; ++b) {
+      const std::size_t from_end = 4 * w + b;
+      const std::uint32_t sign = negative ? 255 : 0;
+      word |=
+          (from_end < bytes.size() ? static_cast<unsigned char>(bytes[bytes.size() - 1 - from_end]) : sign)
+          << (8 * b);
+    }
+    carry += negative ? ~word : word;
+    magnitude[w] = static_cast<std::uint32_t>(carry);
+    carry >>= 32;
+  }
   std::string text;
-  for (; bits != 0; bits /= 10) text += static_cast<char>('0' + static_cast<int>(bits % 10));
+  for (std::size_t top = words;;) {
+    while (top > 0 && magnitude[top - 1] == 0) --top;
+    if (top == 0) break;
+    std::uint64_t rest = 0;
+    for (std::size_t w = top; w-- > 0;) {
+      rest = rest << 32 | magnitude[w];
+      magnitude[w] = static_cast<std::uint32_t>(rest / 10);
+      rest %= 10;
+    }
+    text += static_cast<char>('0' + rest);
+  }
   const auto behind = static_cast<std::size_t>(digits);
   if (text.size() <= behind) text.append(behind + 1 - text.size(), '0');
   if (negative) out += '-';

@@ -102,6 +102,28 @@ void decompress_lz4(std::string_view page, std::uint64_t bytes, std::string& out
   }
 }
 
+// The codec LZ4 of old: Hadoop's blocks, each the size of its content and then pieces with their sizes before
+// them, all big-endian. False where the page is not made of such blocks.
+bool decompress_hadoop_lz4(std::string_view page, std::uint64_t bytes, std::string& out) {
+  try {
+    Compressed in(page);
+    const auto size = [&] { return __builtin_bswap32(static_cast<std::uint32_t>(in.number(4))); };
+    while (!in.empty()) {
+      const std::uint64_t end = out.size() + size();
+      require<DataError>(end <= bytes, "a page is longer than its header says");
+      while (out.size() < end) {
+        std::string piece;
+        decompress_lz4(in.take(size()), end - out.size(), piece);
+        require<DataError>(!piece.empty(), "an empty piece");
+        out += piece;
+      }
+    }
+  } catch (const DataError&) {
+    return false;
+  }
+  return out.size() == bytes;
+}
+
 // Calls step(to, room) for pieces of the output, until it has no more: a page cannot announce more than it
 // brings.
 template <class Step>
@@ -127,9 +149,13 @@ void decompress_gzip(std::string_view page, std::uint64_t bytes, std::string& ou
   grow(bytes, 4 * page.size(), out, [&](char* to, std::size_t room) {
     stream.next_out = reinterpret_cast<Bytef*>(to);
     stream.avail_out = static_cast<uInt>(room);
-    const int status = ::inflate(&stream, Z_NO_FLUSH);
-    require<DataError>(status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR,
-                       "a page is no valid gzip data");
+    for (int status = Z_OK;;) {  // a page may be several members
+      status = ::inflate(&stream, Z_NO_FLUSH);
+      require<DataError>(status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR,
+                         "a page is no valid gzip data");
+      if (status != Z_STREAM_END || stream.avail_in == 0) break;
+      ::inflateReset(&stream);
+    }
     return room - stream.avail_out;
   });
 }
@@ -183,13 +209,16 @@ void decompress_page(std::string_view page, Codec codec, std::uint64_t bytes, st
     case Codec::kZstd:
       decompress_zstd(page, bytes, out);
       break;
+    case Codec::kHadoopLz4:
+      if (decompress_hadoop_lz4(page, bytes, out)) break;
+      out.clear();  // Arrow has written blocks without sizes under the same number
+      [[fallthrough]];
     case Codec::kLz4:
       decompress_lz4(page, bytes, out);
       break;
     default:
-      fail<DataError>(
-          "pages are compressed by codec {}; none, snappy, gzip, Brotli, zstd and LZ4_RAW are read",
-          static_cast<int>(codec));
+      fail<DataError>("pages are compressed by codec {}; none, snappy, gzip, Brotli, zstd and LZ4 are read",
+                      static_cast<int>(codec));
   }
   require<DataError>(out.size() == bytes, "a page of {} bytes where its header says {}", out.size(), bytes);
 }

@@ -1,7 +1,9 @@
 // Rows of files that pyarrow wrote (tests/oracle/make_parquet_fixtures.py).
 #include "formats/parquet/row_reader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include <cstring>
 
@@ -35,6 +37,25 @@ TEST(Parquet, EveryCodecVersionAndEncodingGivesTheSameRows) {
       EXPECT_EQ(rows[i].dump(1), expected[i].dump(1)) << entry.path() << " row " << i;
   }
   EXPECT_EQ(files, 14);
+}
+
+TEST(Parquet, WhatFastparquetWritesIsRead) {
+  for (const char* codec : {"lz4", "gzip"}) {
+    const std::string file = read_text(kParquetFolder / fmt::format("others/fastparquet-{}.parquet", codec));
+    const auto rows = test::lines_of(test::all_rows<RowReader>(file, "x.parquet"));
+    ASSERT_EQ(rows.size(), 6u) << codec;
+    EXPECT_EQ(rows[5].dump(), R"({"text":"boat 5 of the harbour","number":5,"share":1.25})") << codec;
+    EXPECT_TRUE(rows[2]["share"].is_null()) << codec;
+  }
+}
+
+TEST(Parquet, DecimalsOfAnySizeKeepAllDigits) {
+  const std::string rows =
+      test::all_rows<RowReader>(read_text(kParquetFolder / "others/decimals.parquet"), "x.parquet");
+  EXPECT_EQ(rows,
+            "{\"d\":0.000}\n{\"d\":-1.000}\n"
+            "{\"d\":12345678901234567890123456789012345678901234567890.123}\n"
+            "{\"d\":-99999999999999999999.999}\n");
 }
 
 TEST(Parquet, AFileWithoutRowsIsReadAndItsPositionIsItsEnd) {
@@ -97,6 +118,44 @@ TEST(Parquet, PagesDoNotGrowBeyondWhatTheyAnnounce) {
   EXPECT_THROW(decompress_page("x", Codec::kLzo, 1, out), DataError);
   decompress_page(std::string("\x0a\x00z\x22\x01\x00", 6), Codec::kSnappy, 10, out);  // overlapping copy
   EXPECT_EQ(out, "zzzzzzzzzz");
+}
+
+// lz4 of "zzzzzzzzzz": a literal, a copy of nine from one before it, which an empty sequence ends.
+TEST(Parquet, LZ4OfHadoopIsBlocksOfPieces) {
+  const std::string piece("\x15z\x01\x00\x00", 5);
+  const auto size = [](char n) { return std::string(3, '\0') + n; };
+  std::string out;
+  decompress_page(size(10) + size(5) + piece, Codec::kHadoopLz4, 10, out);
+  EXPECT_EQ(out, "zzzzzzzzzz");
+  decompress_page(size(20) + size(5) + piece + size(5) + piece + size(10) + size(5) + piece,
+                  Codec::kHadoopLz4, 30, out);
+  EXPECT_EQ(out, std::string(30, 'z'));
+  decompress_page(piece, Codec::kHadoopLz4, 10, out);  // without sizes
+  EXPECT_EQ(out, "zzzzzzzzzz");
+  EXPECT_THROW(decompress_page(size(11) + size(5) + piece, Codec::kHadoopLz4, 10, out), DataError);
+}
+
+// Two members, of "ab" and of "c".
+TEST(Parquet, PagesOfSeveralGzipMembersAreRead) {
+  const std::string two = [] {
+    std::string bytes;
+    for (const std::string text : {"ab", "c"}) {
+      z_stream stream{};
+      EXPECT_EQ(::deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+      std::string member(100, '\0');
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+      stream.avail_in = static_cast<uInt>(text.size());
+      stream.next_out = reinterpret_cast<Bytef*>(member.data());
+      stream.avail_out = static_cast<uInt>(member.size());
+      EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+      bytes.append(member, 0, member.size() - stream.avail_out);
+      ::deflateEnd(&stream);
+    }
+    return bytes;
+  }();
+  std::string out;
+  decompress_page(two, Codec::kGzip, 3, out);
+  EXPECT_EQ(out, "abc");
 }
 
 }  // namespace
