@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/escape.h"
+#include "base/nearest.h"
 #include "curate/io/json_document.h"
 #include "curate/language/identifier.h"
 
@@ -18,7 +20,14 @@ class LanguageFilterStage final : public Stage {
         identifier_(options.model == "cld2" ? make_cld2(static_cast<std::size_t>(options.cld2_bytes))
                     : options.model == "stoa"
                         ? make_cld2_with_classifier(static_cast<std::size_t>(options.cld2_bytes))
-                        : make_fasttext_identifier(options.model)) {}
+                        : make_fasttext_identifier(options.model)) {
+    const std::vector<std::string> known = identifier_->languages();
+    for (const std::string& language : options_.languages)
+      require<ConfigError>(std::find(known.begin(), known.end(), language) != known.end(),
+                           "language: the model '{}' knows no language '{}'{}; its names are like '{}'",
+                           options_.model, language, did_you_mean(language, known),
+                           known.empty() ? "" : known.front());
+  }
 
   // As datatrove: with a list, any language of it above the threshold keeps a document.
   void apply(Document& document, Features& features, Verdict& verdict) const override {

@@ -39,6 +39,12 @@ class Cld2 final : public LanguageIdentifier {
         found.emplace_back(CLD2::LanguageCode(languages[i]), percents[i] / 100.0);
     return found;
   }
+  std::vector<std::string> languages() const override {
+    std::vector<std::string> codes;
+    for (int i = 0; i < CLD2::NUM_LANGUAGES; ++i)
+      if (i != CLD2::UNKNOWN_LANGUAGE) codes.emplace_back(CLD2::LanguageCode(static_cast<CLD2::Language>(i)));
+    return codes;
+  }
 
  private:
   const std::size_t most_bytes_;
@@ -57,6 +63,7 @@ class FastTextIdentifier final : public LanguageIdentifier {
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     return found;
   }
+  std::vector<std::string> languages() const override { return model_.labels(); }
 
  private:
   const FastTextModel model_;
@@ -72,6 +79,11 @@ class Cld2WithClassifier final : public LanguageIdentifier {
     found = classifier_.identify(text);
     if (found.empty() || found.front().second < kLeastProbability) return {};
     return found;
+  }
+  std::vector<std::string> languages() const override {
+    std::vector<std::string> all = cld2_.languages();
+    for (std::string& name : classifier_.languages()) all.push_back(std::move(name));
+    return all;
   }
 
  private:

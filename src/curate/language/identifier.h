@@ -16,6 +16,8 @@ class LanguageIdentifier {
   // The languages that the text may be in, as codes ("en", "zh-Hant"; of a fastText model its labels), with
   // scores from 0 to 1, the best first; may be empty. Threads may call it at the same time.
   virtual std::vector<std::pair<std::string, double>> identify(std::string_view text) const = 0;
+  // All that it may answer.
+  virtual std::vector<std::string> languages() const = 0;
 };
 
 // CLD2, as the system's library knows it: shares of the text in up to three languages; none where CLD2 does

@@ -104,8 +104,11 @@ void NgramModel::read(data::ByteSource& source, const std::string& name) {
     return true;
   };
   try {
-    while (next() && line != "\\data\\")
+    while (next() && line != "\\data\\") {
+      require<DataError>(!line.starts_with("mmap lm http://kheafield.com/code"),
+                         "a binary of KenLM; give the ARPA file that it was built from");
       require<DataError>(lines.number() < 1000, "no ARPA file: \\data\\ is not where it should be");
+    }
     require<DataError>(line == "\\data\\", "no ARPA file: it has no \\data\\");
     std::vector<std::uint64_t> counts;
     while (next() && (line.empty() || line.starts_with("ngram "))) {
@@ -178,6 +181,7 @@ void NgramModel::read_ngrams(std::size_t order, std::uint64_t count, const Next&
     for (std::size_t i = 0; i < order; ++i) {
       words[i] = take_piece(rest);
       require<DataError>(!words[i].empty(), "{} words where {} are expected", i, order);
+      if (words[i] == "<UNK>") words[i] = "<unk>";  // as IRSTLM and CMU's toolkit write it
       keys[i] = word_key(words[i]);
       ids_.prefetch(keys[i]);
     }

@@ -234,6 +234,22 @@ TEST(NgramModel, FilesThatAreWrongAreNamedWithTheLine) {
   EXPECT_THAT(refusal(good, "\\end\\\n", ""), HasSubstr("\\end\\ is expected"));
   EXPECT_THAT(refusal(good, "</s>", "<s>"), HasSubstr("'<s>' appears twice"));
   EXPECT_THAT(refusal(good, "\\2-grams", "\\3-grams"), HasSubstr("\\2-grams: is expected"));
+  EXPECT_THAT(refusal("mmap lm http://kheafield.com/code format version 5\n" + std::string(3, '\0'), "", ""),
+              HasSubstr("a binary of KenLM; give the ARPA file"));
+}
+
+// KenLM takes both names for words that are not in the vocabulary; IRSTLM and CMU's toolkit write capitals.
+TEST(NgramModel, TheUnknownWordMayBeWrittenInCapitals) {
+  const TestFolder folder;
+  for (const char* unknown : {"<unk>", "<UNK>"}) {
+    write_text(folder / "m.arpa",
+               fmt::format("\\data\\\nngram 1=4\n\n\\1-grams:\n-1\t<s>\n-1\t</s>\n-0.5\ta\n"
+                           "-2\t{}\n\n\\end\\\n",
+                           unknown));
+    const NgramModel model(folder / "m.arpa");
+    const std::vector<std::string_view> words{"zebra"};
+    EXPECT_FLOAT_EQ(static_cast<float>(model.logarithms(words).front()), -2) << unknown;
+  }
 }
 
 // Pieces of all lengths, so that white space stands at every place of the blocks that are looked through.

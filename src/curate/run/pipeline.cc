@@ -76,6 +76,24 @@ std::vector<config::Node> take_list(config::Node& root, const std::string& key) 
   return items;
 }
 
+// Configurations of programs whose filters are stages here, under other keys.
+void refuse_other_programs(const config::Node& root, const fs::path& path) {
+  const config::Node* const stages = root.find("stages");
+  const bool nemo = stages != nullptr && stages->is_sequence() && !stages->items.empty() &&
+                    stages->items.front().is_map() && stages->items.front().find("_target_") != nullptr;
+  require<ConfigError>(
+      !nemo,
+      "'{}' is a configuration of NeMo Curator; write the limits of its filters as `stages: "
+      "[nemo_heuristics: {{min_words: 50, …}}]` and its deduplication as `deduplicate: [exact]` or "
+      "`[nemo_minhash]`",
+      path.string());
+  require<ConfigError>(
+      root.find("taggers") == nullptr && root.find("streams") == nullptr,
+      "'{}' is a configuration of dolma; write its taggers and the limits of its mixer as `stages: "
+      "[dolma_taggers: {{…}}]`, and give its documents with --input",
+      path.string());
+}
+
 template <class Kind>
 std::string kinds_reference(std::string_view title, std::span<const Kind> kinds) {
   std::string text;
@@ -90,6 +108,7 @@ std::string kinds_reference(std::string_view title, std::span<const Kind> kinds)
 Pipeline read_pipeline(const fs::path& path) {
   config::Node root = config::read_yaml(path);
   require<ConfigError>(root.is_map(), "'{}' is no pipeline; expected a mapping with `stages`", path.string());
+  refuse_other_programs(root, path);
   const auto has = [&](const char* list) {
     const config::Node* found = root.find(list);
     return found != nullptr && (!found->is_sequence() || !found->items.empty());

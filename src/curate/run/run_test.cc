@@ -561,6 +561,12 @@ TEST(Pipeline, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(said("stage: [gopher_quality]"), HasSubstr("no list `stages`"));
   EXPECT_THAT(said("stages: [gopher_quality]\nshard_byte: 3"), HasSubstr("shard_bytes"));
   EXPECT_THAT(said("stages: [gopher_quality]\ninput: {text_split: word}"), HasSubstr("paragraph"));
+  EXPECT_THAT(
+      said("stages:\n  - _target_: nemo_curator.stages.text.io.reader.JsonlReader\n    file_paths: x\n"),
+      HasSubstr("a configuration of NeMo Curator; write"));
+  EXPECT_THAT(said("documents: [a.gz]\ntaggers: [c4_v2]\n"), HasSubstr("a configuration of dolma; write"));
+  EXPECT_THAT(said("stages:\n  - language: {languages: [en, EN]}"), HasSubstr("'EN' (did you mean 'en'?)"));
+  EXPECT_THAT(said("stages:\n  - language: {languages: [en, zh-Hant, eng_Latn]}"), HasSubstr("'eng_Latn'"));
 }
 
 }  // namespace
