@@ -53,8 +53,13 @@ struct CollectArguments {
 
 void run_collect(CollectArguments& a, Context& context) {
   const curate::Pipeline pipeline = curate::pipeline_of(a.input.pipeline());
-  a.request.source_code = a.input.source_code;
-  for (curate::CollectedFile& file : curate::collect_files(a.request)) {
+  curate::InputSearch search;
+  search.source_code = a.input.source_code;
+  search.output = a.run.output;
+  std::vector<curate::CollectedFile> files = curate::collect_files(a.request, search);
+  if (const std::string words = curate::words_for_left_out(search); !words.empty() && !search.source_code)
+    context.console.line(words);
+  for (curate::CollectedFile& file : files) {
     a.run.options.inputs.push_back(std::move(file.path));
     a.run.options.provenance.push_back(std::move(file.from));
   }

@@ -9,9 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "data/file_names.h"
 #include "formats/arrow/row_reader.h"
 #include "formats/parquet/row_reader.h"
 
@@ -167,12 +170,15 @@ class ZstdSource final : public ByteSource {
  public:
   explicit ZstdSource(const fs::path& path) : input_(path), stream_(::ZSTD_createDStream()) {
     require<InternalError>(stream_ != nullptr, "zstd cannot be initialised");
+    // What `zstd --long=31` writes: published dumps look that far back.
+    ::ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kWidestWindow);
   }
   ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
   ZstdSource(const ZstdSource&) = delete;
   ZstdSource& operator=(const ZstdSource&) = delete;
 
   std::size_t read(char* to, std::size_t bytes) override {
+    if (!started_) load_dictionary();
     ZSTD_outBuffer out{to, bytes, 0};
     while (out.pos == 0) {
       if (input_.size() == 0 && !input_.refill()) {
@@ -196,6 +202,54 @@ class ZstdSource final : public ByteSource {
   std::uint64_t position() const override { return input_.position(); }
 
  private:
+  static constexpr std::size_t kLargestDictionary = std::size_t{64} << 20;
+
+  // Web archives begin with a frame for the dictionary of all others, which may itself be compressed
+  // (iipc.github.io/warc-specifications, WARC compression with Zstandard).
+  void load_dictionary() {
+    constexpr std::string_view kMark = "\x5d\x2a\x4d\x18", kZstd = "\x28\xb5\x2f\xfd";
+    if (!input_.refill() || !std::string_view(input_.data(), input_.size()).starts_with(kMark)) return;
+    input_.consume(kMark.size());
+    const std::string head = take(sizeof(std::uint32_t));
+    std::uint32_t size = 0;
+    std::memcpy(&size, head.data(), sizeof size);
+    require<DataError>(size <= kLargestDictionary, "'{}' has a dictionary of {} bytes", input_.name(), size);
+    std::string dictionary = take(size);
+    if (dictionary.starts_with(kZstd)) dictionary = decompress(dictionary);
+    require<DataError>(
+        !::ZSTD_isError(::ZSTD_DCtx_loadDictionary(stream_, dictionary.data(), dictionary.size())),
+        "'{}' has a dictionary that zstd does not take", input_.name());
+  }
+  std::string decompress(std::string_view frame) {
+    std::string raw;
+    ZSTD_inBuffer in{frame.data(), frame.size(), 0};
+    for (std::size_t status = 1; status != 0;) {
+      const std::size_t had = raw.size();
+      raw.resize(had + (1 << 18));
+      ZSTD_outBuffer out{raw.data() + had, raw.size() - had, 0};
+      status = ::ZSTD_decompressStream(stream_, &out, &in);
+      raw.resize(had + out.pos);
+      require<DataError>(
+          !::ZSTD_isError(status) && (status == 0 || out.pos > 0) && raw.size() <= kLargestDictionary,
+          "'{}' has a dictionary that is not valid zstd, or is too large", input_.name());
+    }
+    ::ZSTD_DCtx_reset(stream_, ZSTD_reset_session_only);
+    return raw;
+  }
+  std::string take(std::size_t bytes) {
+    std::string out;
+    while (out.size() < bytes) {
+      require<DataError>(input_.size() > 0 || input_.refill(), "'{}' is truncated: it ends in its dictionary",
+                         input_.name());
+      const std::size_t count = std::min(bytes - out.size(), input_.size());
+      out.append(input_.data(), count);
+      input_.consume(count);
+    }
+    return out;
+  }
+
+  static constexpr int kWidestWindow = sizeof(void*) == 8 ? 31 : 30;
+
   CompressedInput input_;
   ZSTD_DStream* stream_;
   bool started_ = false, frame_complete_ = false;
@@ -252,7 +306,7 @@ class TableSource final : public ByteSource {
 }  // namespace
 
 Compression compression_of(const fs::path& path) {
-  const auto extension = path.extension();
+  const std::string extension = extension_of(path);
   return extension == ".gz"    ? Compression::kGzip
          : extension == ".bz2" ? Compression::kBzip2
          : extension == ".zst" ? Compression::kZstd
@@ -260,8 +314,9 @@ Compression compression_of(const fs::path& path) {
 }
 
 std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
-  if (path.extension() == ".parquet") return std::make_unique<TableSource<parquet::RowReader>>(path);
-  if (path.extension() == ".arrow") return std::make_unique<TableSource<arrow::RowReader>>(path);
+  const std::string extension = extension_of(path);
+  if (extension == ".parquet") return std::make_unique<TableSource<parquet::RowReader>>(path);
+  if (extension == ".arrow") return std::make_unique<TableSource<arrow::RowReader>>(path);
   std::unique_ptr<ByteSource> source;
   switch (compression_of(path)) {
     case Compression::kGzip:

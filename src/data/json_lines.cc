@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
@@ -39,6 +40,54 @@ bool mend_surrogates(std::string& line) {
   return mended;
 }
 
+// Whether a number is beyond what simdjson reads.
+bool is_too_large(std::string_view number) {
+  const bool whole = number.find_first_of(".eE") == number.npos;
+  if (!whole) {
+    double value = 0;
+    return std::from_chars(number.data(), number.data() + number.size(), value).ec ==
+           std::errc::result_out_of_range;
+  }
+  const bool negative = number.starts_with('-');
+  const std::string_view digits = number.substr(negative ? 1 : 0);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return error == std::errc::result_out_of_range ||
+         (error == std::errc() && negative && value > std::uint64_t{1} << 63);
+}
+
+// Replaces NaN and infinities by null, and numbers that are too large by texts, in place. False when there
+// are none.
+bool mend_numbers(std::string& line) {
+  constexpr std::string_view kOfNumbers = "+-.0123456789eEINafinty";  // letters of NaN and Infinity, too
+  std::string out;
+  bool in_string = false, mended = false;
+  for (std::size_t i = 0; i < line.size();) {
+    const char c = line[i];
+    if (in_string || (c != '-' && c != 'N' && c != 'I' && (c < '0' || c > '9'))) {
+      const bool escape = in_string && c == '\\' && i + 1 < line.size();
+      if (c == '"') in_string = !in_string;
+      out.append(line, i, escape ? 2 : 1);
+      i += escape ? 2 : 1;
+      continue;
+    }
+    const std::size_t end = std::min(line.find_first_not_of(kOfNumbers, i), line.size());
+    const std::string token = line.substr(i, end - i);
+    if (token == "NaN" || token == "Infinity" || token == "-Infinity") {
+      out += "null";
+      mended = true;
+    } else if (is_too_large(token)) {
+      out += '"' + token + '"';
+      mended = true;
+    } else {
+      out += token;
+    }
+    i = end;
+  }
+  if (mended) line = std::move(out);
+  return mended;
+}
+
 std::string_view name_of(simdjson::dom::element_type type) {
   using Type = simdjson::dom::element_type;
   switch (type) {
@@ -64,10 +113,15 @@ std::string_view name_of(simdjson::dom::element_type type) {
 
 simdjson::dom::object parse_json_line(simdjson::dom::parser& parser, std::string_view line,
                                       std::string& mended) {
+  mended.clear();
   auto parsed = parser.parse(line.data(), line.size(), false);
   if (parsed.error() == simdjson::STRING_ERROR) {
     mended.assign(line);
     if (mend_surrogates(mended)) parsed = parser.parse(mended);
+  }
+  if (parsed.error() != simdjson::SUCCESS) {
+    if (mended.empty()) mended.assign(line);
+    if (mend_numbers(mended)) parsed = parser.parse(mended);
   }
   require<DataError>(parsed.error() == simdjson::SUCCESS, "not valid JSON ({})",
                      simdjson::error_message(parsed.error()));
@@ -75,6 +129,18 @@ simdjson::dom::object parse_json_line(simdjson::dom::parser& parser, std::string
   require<DataError>(parsed.get(object) == simdjson::SUCCESS,
                      "expected a JSON object such as {{\"text\": \"…\"}}");
   return object;
+}
+
+std::string no_such_key(simdjson::dom::object object, const std::string& key) {
+  std::vector<std::string> keys;
+  std::string names;
+  for (const auto& field : object) {
+    if (keys.size() == 16) break;
+    keys.emplace_back(field.key);
+    names += (names.empty() ? "" : ", ") + keys.back();
+  }
+  return fmt::format("it has no key \"{}\"{}; its keys: {}", key, did_you_mean(key, keys),
+                     names.empty() ? "none" : names);
 }
 
 // The DOM interface chooses its instruction set at run time; On-Demand would be compiled for the oldest CPU.
@@ -97,17 +163,7 @@ std::string_view JsonLines::text_of(const char* line, std::size_t bytes, std::si
     value = field.value;  // of equal keys the last counts, as in Python
     found = true;
   }
-  if (!found) {
-    std::vector<std::string> keys;
-    std::string names;
-    for (const auto& field : object) {
-      if (keys.size() == 16) break;
-      keys.emplace_back(field.key);
-      names += (names.empty() ? "" : ", ") + keys.back();
-    }
-    fail<DataError>("it has no key \"{}\"{}; its keys: {}", key_, did_you_mean(key_, keys),
-                    names.empty() ? "none" : names);
-  }
+  if (!found) fail<DataError>("{}", no_such_key(object, key_));
   std::string_view text;
   require<DataError>(value.get(text) == simdjson::SUCCESS, "its \"{}\" is {}; expected a string", key_,
                      name_of(value.type()));

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/file_names.h"
+#include "data/json_values.h"
 
 namespace stoa::data {
 namespace {
@@ -18,19 +20,11 @@ bool blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == 
 
 }  // namespace
 
-namespace {
-
-// ".txt" of "a.txt.gz"
-fs::path inner_extension(const fs::path& path) {
-  return (compression_of(path) == Compression::kNone ? path : fs::path(path).replace_extension()).extension();
-}
-
-}  // namespace
-
 bool is_json_lines(const fs::path& path) {
-  const fs::path extension = inner_extension(path);
+  const std::string extension = content_extension(path);
   return extension == ".jsonl" || extension == ".ndjson" || extension == ".json" ||
-         path.extension() == ".parquet";  // whose rows are lines to open_bytes()
+         extension == ".jsonlines" ||
+         extension_of(path) == ".parquet";  // whose rows are lines to open_bytes()
 }
 
 TextInput describe_input(const fs::path& path, const ReadOptions& options) {
@@ -43,7 +37,7 @@ TextInput describe_input(const fs::path& path, const ReadOptions& options) {
     input.form = *options.form;
     return input;
   }
-  const fs::path extension = inner_extension(path);
+  const std::string extension = content_extension(path);
   if (is_json_lines(path)) {
     input.form = TextForm::kJsonLines;
   } else {
@@ -84,6 +78,7 @@ bool BlockReader::open_next() {
   TextEncoding encoding = options_.encoding;
   encoding.line_ends = encoding.line_ends && input.form == TextForm::kPlain;
   source_ = open_text(input.path, encoding);
+  if (input.form == TextForm::kJsonLines) source_ = one_value_per_line(std::move(source_));
   rest_.set_size(0);
   line_ = 1;
   at_end_ = false;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "data/detect_encoding.h"
+#include "data/file_kind.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::data {
@@ -235,8 +236,11 @@ std::unique_ptr<ByteSource> text_of(std::unique_ptr<ByteSource> bytes, const std
   if (encoding.name == "bytes") return bytes;
   auto sampled = std::make_unique<SampledSource>(std::move(bytes));
   const std::string_view sample = sampled->sample();
+  const std::string_view other = other_kind(sample);
+  require<DataError>(other.empty(), "'{}' {}", file, other);
   DetectedEncoding detected = detect_encoding(sample);
-  if (encoding.name != "auto") {
+  const bool told = encoding.name == "auto" || encoding.name == "unchecked";  // by the bytes
+  if (!told) {
     if (!is_utf8(encoding.name) || !is_utf8(detected.name)) detected.skip = 0;
     detected.name = encoding.name;
   }
@@ -252,7 +256,8 @@ std::unique_ptr<ByteSource> text_of(std::unique_ptr<ByteSource> bytes, const std
   sampled->skip(detected.skip);
   std::unique_ptr<ByteSource> source;
   if (utf8) {
-    source = std::make_unique<CheckedSource>(std::move(sampled), file, skip);
+    source = std::move(sampled);
+    if (encoding.name != "unchecked") source = std::make_unique<CheckedSource>(std::move(source), file, skip);
   } else {
     auto converted = std::make_unique<SampledSource>(
         std::make_unique<ConvertedSource>(std::move(sampled), file, detected.name, skip));
@@ -262,7 +267,7 @@ std::unique_ptr<ByteSource> text_of(std::unique_ptr<ByteSource> bytes, const std
   windows = windows && encoding.line_ends;
   if (encoding.notice && (!utf8 || windows)) {
     std::string said = utf8 ? "" : fmt::format("is read as {}", detected.name);
-    if (!utf8 && encoding.name == "auto" && skip == 0) said += " (--encoding overrides)";
+    if (!utf8 && told && skip == 0) said += " (--encoding overrides)";
     if (windows) said += fmt::format("{}Windows line endings as \"\\n\"", utf8 ? "is read with " : ", ");
     encoding.notice(fmt::format("'{}' {}", file, said));
   }

@@ -11,7 +11,7 @@
 namespace stoa::data {
 
 struct TextEncoding {
-  // "auto" detects it from the first bytes; else a name that iconv accepts. "bytes": unchanged and unchecked.
+  // "auto": by the first bytes; "unchecked": also, with wrong bytes of UTF-8; "bytes": unchanged; or iconv's.
   std::string name = "auto";
   bool line_ends = true;  // "\r\n" becomes "\n" where nearly all lines end so
   // Called once per file that is converted.

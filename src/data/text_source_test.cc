@@ -6,6 +6,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <memory>
+
 #include "base/error.h"
 #include "base/test_folder.h"
 #include "data/byte_source.h"
@@ -145,6 +147,43 @@ TEST(Utf8Scan, FollowsTheTableOfTheStandard) {
 }
 
 // 100 MB of blanks in some KB.
+// `zstd --long=31` and the like: a frame (RFC 8878) whose window is larger than the 128 MiB that decoders
+// take by themselves, with one block that is stored as it is.
+TEST_F(TextSource, ZstdFramesThatLookFarBackAreRead) {
+  const std::string text = "from far back";
+  std::string frame = "\x28\xb5\x2f\xfd"s + '\0' + static_cast<char>((28 - 10) << 3);
+  frame += static_cast<char>(text.size() << 3 | 1);
+  frame += "\0\0"s + text;
+  write_text(folder_ / "a.zst", frame);
+  std::string out(100, '\0');
+  out.resize(open_bytes(folder_ / "a.zst")->read(out.data(), out.size()));
+  EXPECT_EQ(out, text);
+}
+
+// As web archives have it: a skippable frame with the dictionary of all frames, itself compressed or not.
+TEST_F(TextSource, ZstdFramesShareTheDictionaryThatTheFileBeginsWith) {
+  const std::string dictionary = "the boats of the harbour leave in the morning",
+                    text = dictionary + ", all of them";
+  const auto compressed = [](const std::string& from, const std::string& with) {
+    std::string out(::ZSTD_compressBound(from.size()), '\0');
+    const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(::ZSTD_createCCtx(),
+                                                                          ::ZSTD_freeCCtx);
+    out.resize(::ZSTD_compress_usingDict(context.get(), out.data(), out.size(), from.data(), from.size(),
+                                         with.data(), with.size(), 3));
+    return out;
+  };
+  for (const std::string& stored : {dictionary, compressed(dictionary, "")}) {
+    const std::string head = "\x5d\x2a\x4d\x18"s + static_cast<char>(stored.size()) + "\0\0\0"s + stored;
+    write_text(folder_ / "a.zst", head + compressed(text, dictionary) + compressed(text, dictionary));
+    const auto source = open_bytes(folder_ / "a.zst");
+    std::string all, piece(100, '\0');
+    while (const std::size_t got = source->read(piece.data(), piece.size())) all.append(piece, 0, got);
+    EXPECT_EQ(all, text + text);
+    write_text(folder_ / "a.zst", head.substr(0, head.size() - 1));
+    EXPECT_THROW(open_bytes(folder_ / "a.zst")->read(piece.data(), piece.size()), DataError);
+  }
+}
+
 TEST_F(TextSource, CompressedDataThatGrowsAsNoTextDoesIsRefused) {
   const std::string blanks(100'000'000, ' ');
   std::string zstd(::ZSTD_compressBound(blanks.size()), '\0');

@@ -1,11 +1,11 @@
 #include "tune/record_file.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "base/escape.h"
 #include "data/byte_source.h"
+#include "data/file_kind.h"
 
 namespace stoa::tune {
 namespace {
@@ -30,15 +30,10 @@ std::string read_all(const fs::path& path, const std::stop_token& stop) {
 
 // Bytes that no JSON begins with, by what they are.
 void refuse_other_bytes(const std::string& name, std::string_view content) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers{{
-      {"\x1F\x8B", "is gzip data: give it a name that ends with .gz"},
-      {"\x28\xB5\x2F\xFD", "is zstd data: give it a name that ends with .zst"},
-      {"PAR1", "is a Parquet file: give it a name that ends with .parquet"},
-      {"\xFF\xFE", "is UTF-16 text; save it as UTF-8"},
-      {"\xFE\xFF", "is UTF-16 text; save it as UTF-8"},
-  }};
-  for (const auto& [begin, what] : kOthers)
-    require<DataError>(!content.starts_with(begin), "{} {}", name, what);
+  const std::string_view other = data::other_kind(content);
+  require<DataError>(other.empty(), "{} {}", name, other);
+  require<DataError>(!content.starts_with("\xFF\xFE") && !content.starts_with("\xFE\xFF"),
+                     "{} is UTF-16 text; save it as UTF-8", name);
 }
 
 // Walks over JSON and knows how deep it is; what is within a string does not count.

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/escape.h"
 #include "curate/code/licence.h"
-#include "curate/io/document_reader.h"
 #include "curate/io/glob.h"
 #include "curate/io/json_document.h"
+#include "data/file_names.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::curate {
@@ -58,20 +58,22 @@ std::vector<Wanted> read_list(const fs::path& list, const CollectRequest& reques
 // Appends the files of one input that is not a list.
 class Collector {
  public:
-  explicit Collector(bool source_code) : source_code_(source_code) {}
+  explicit Collector(InputSearch& search) : search_(search) {}
 
   void add(const Wanted& wanted) {
     std::error_code error;
     if (!is_pattern(wanted.path) || fs::exists(wanted.path, error))
-      return add_inputs(find_inputs({wanted.path}, source_code_), wanted.path, wanted);
+      return add_inputs(find_inputs({wanted.path}, search_), wanted.path, wanted);
     std::size_t readable = 0;
     const std::vector<fs::path> found = expand_pattern(wanted.path);
     for (const fs::path& path : found) {
       std::vector<data::TextInput> inputs;
       if (fs::is_directory(path, error))
-        inputs = inputs_in(path, source_code_);
-      else if (is_readable_input(path, source_code_))
-        inputs = find_inputs({path}, source_code_);
+        inputs = inputs_in(path, search_);
+      else if (is_readable_input(path, search_.source_code))
+        inputs = find_inputs({path}, search_);
+      else
+        ++search_.left_out[data::extension_of(path)];
       readable += !inputs.empty();
       add_inputs(inputs, path, wanted);
     }
@@ -94,9 +96,9 @@ class Collector {
       from.source_given = !wanted.source.empty();
       from.license_given = !wanted.license.empty();
       from.source = from.source_given ? wanted.source
-                    : folder          ? (root.has_filename() ? root : root.parent_path()).filename().string()
-                                      : stem_of(path);
-      from.file = folder ? input.path.lexically_relative(path).string() : input.path.filename().string();
+                    : folder ? shown_path((root.has_filename() ? root : root.parent_path()).filename())
+                             : shown_path(stem_of(path));
+      from.file = shown_path(folder ? input.path.lexically_relative(path) : input.path.filename());
       from.license = wanted.license;
       if (from.license.empty()) from.license = licence_of_(input.path, {});
       if (from.license.empty()) from.license = "unknown";
@@ -104,7 +106,7 @@ class Collector {
     }
   }
 
-  const bool source_code_;
+  InputSearch& search_;
   LicenceFinder licence_of_;
   std::set<std::string> seen_;
   std::vector<CollectedFile> files_;
@@ -112,8 +114,8 @@ class Collector {
 
 }  // namespace
 
-std::vector<CollectedFile> collect_files(const CollectRequest& request) {
-  Collector collector(request.source_code);
+std::vector<CollectedFile> collect_files(const CollectRequest& request, InputSearch& search) {
+  Collector collector(search);
   for (const std::string& input : request.inputs) {
     if (!input.starts_with('@')) {
       collector.add({input, request.source, request.license});

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "curate/document.h"
+#include "curate/io/document_reader.h"
 
 namespace stoa::curate {
 
@@ -16,7 +17,6 @@ struct CollectRequest {
   std::vector<std::string> inputs;
   std::string source;   // of all that a list says nothing of; empty: the folder's or the file's name
   std::string license;  // empty: that of the nearest licence file, else "unknown"
-  bool source_code = false;
 };
 
 // Where a file comes from: members of its documents.
@@ -32,8 +32,9 @@ struct CollectedFile {
 };
 
 // In the order of the inputs; a file that comes again is taken once, where it comes first. ConfigError names
-// an input without files, DataError a line of a list that is none; IoError: a file is missing.
-std::vector<CollectedFile> collect_files(const CollectRequest& request);
+// an input without files, DataError a line of a list that is none; IoError: a file is missing. `search`: how
+// folders are searched.
+std::vector<CollectedFile> collect_files(const CollectRequest& request, InputSearch& search);
 
 // Gives a document its members `source`, `file` and `license`.
 void add_provenance(const Provenance& from, Document& document);

@@ -29,13 +29,15 @@ class Collect : public ::testing::Test {
   // SOURCE:FILE:LICENCE of each.
   std::vector<std::string> collected(const CollectRequest& request) const {
     std::vector<std::string> out;
-    for (const CollectedFile& file : collect_files(request))
+    InputSearch search;
+    for (const CollectedFile& file : collect_files(request, search))
       out.push_back(file.from.source + ":" + file.from.file + ":" + file.from.license);
     return out;
   }
   std::string refusal(const CollectRequest& request) const {
     try {
-      collect_files(request);
+      InputSearch search;
+      collect_files(request, search);
     } catch (const Error& error) {
       return error.what();
     }
@@ -62,10 +64,10 @@ TEST_F(Collect, PatternsNameFilesInTheOrderOfTheirBytes) {
 }
 
 TEST_F(Collect, FilesHaveTheSourceAndLicenceOfTheirPlaceUnlessTheyAreGiven) {
-  EXPECT_THAT(collected({{at("books"), at("crawl/x.jsonl")}, "", "", false}),
+  EXPECT_THAT(collected({{at("books"), at("crawl/x.jsonl")}, "", ""}),
               ElementsAre("books:.hidden/d.txt:unknown", "books:a.txt:unknown", "books:deep/b.txt:unknown",
                           "books:deep/er/c.md:unknown", "x:x.jsonl:MIT"));
-  EXPECT_THAT(collected({{at("books/*"), at("crawl")}, "lib", "CC0-1.0", false}),
+  EXPECT_THAT(collected({{at("books/*"), at("crawl")}, "lib", "CC0-1.0"}),
               ElementsAre("lib:a.txt:CC0-1.0", "lib:b.txt:CC0-1.0", "lib:er/c.md:CC0-1.0",
                           "lib:x.jsonl:CC0-1.0", "lib:y.jsonl.gz:CC0-1.0"))
       << "pictures are no text";
@@ -73,7 +75,7 @@ TEST_F(Collect, FilesHaveTheSourceAndLicenceOfTheirPlaceUnlessTheyAreGiven) {
 
 TEST_F(Collect, AFileThatIsNamedTwiceIsTakenOnce) {
   fs::create_symlink(folder_ / "books", folder_ / "again");
-  EXPECT_THAT(collected({{at("books/a.txt"), at("again/*.txt"), at("books/deep")}, "", "", false}),
+  EXPECT_THAT(collected({{at("books/a.txt"), at("again/*.txt"), at("books/deep")}, "", ""}),
               ElementsAre("a:a.txt:unknown", "deep:b.txt:unknown", "deep:er/c.md:unknown"));
 }
 
@@ -81,24 +83,24 @@ TEST_F(Collect, ListsSayWhatDiffers) {
   write_text(folder_ / "all.list",
              "# a comment\n\nbooks/**/*.txt\tprose\tCC-BY-4.0\r\ncrawl\t\tApache-2.0\ncrawl/x.jsonl\n" +
                  at("books/deep/er/c.md") + "\tnotes\n");
-  EXPECT_THAT(collected({{"@" + at("all.list")}, "web", "", false}),
+  EXPECT_THAT(collected({{"@" + at("all.list")}, "web", ""}),
               ElementsAre("prose:a.txt:CC-BY-4.0", "prose:b.txt:CC-BY-4.0", "web:x.jsonl:Apache-2.0",
                           "web:y.jsonl.gz:Apache-2.0", "notes:c.md:unknown"));
 }
 
 TEST_F(Collect, WhatCannotBeCollectedIsRefused) {
-  EXPECT_THAT(refusal({{at("nothing/*.txt")}, "", "", false}), HasSubstr("is the pattern right"));
-  EXPECT_THAT(refusal({{at("books/*.png")}, "", "", false}), HasSubstr("no file that can be read, of the 1"));
-  EXPECT_THAT(refusal({{at("nothing.txt")}, "", "", false}), HasSubstr("nothing.txt"));
-  EXPECT_THAT(refusal({{"@" + at("no.list")}, "", "", false}), HasSubstr("no.list"));
+  EXPECT_THAT(refusal({{at("nothing/*.txt")}, "", ""}), HasSubstr("is the pattern right"));
+  EXPECT_THAT(refusal({{at("books/*.png")}, "", ""}), HasSubstr("no file that can be read, of the 1"));
+  EXPECT_THAT(refusal({{at("nothing.txt")}, "", ""}), HasSubstr("nothing.txt"));
+  EXPECT_THAT(refusal({{"@" + at("no.list")}, "", ""}), HasSubstr("no.list"));
   write_text(folder_ / "bad.list", "crawl\ta\tb\tc\n");
-  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", "", false}), HasSubstr("line 1: expected PATH"));
+  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", ""}), HasSubstr("line 1: expected PATH"));
   write_text(folder_ / "bad.list", "@all.list\n");
-  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", "", false}), HasSubstr("a list in a list"));
+  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", ""}), HasSubstr("a list in a list"));
   write_text(folder_ / "bad.list", "# nothing\n");
-  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", "", false}), HasSubstr("names no input"));
+  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", ""}), HasSubstr("names no input"));
   write_text(folder_ / "bad.list", std::string("a\0b\n", 4));
-  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", "", false}), HasSubstr("not UTF-8 text"));
+  EXPECT_THAT(refusal({{"@" + at("bad.list")}, "", ""}), HasSubstr("not UTF-8 text"));
 }
 
 TEST(Provenance, WhatADocumentSaysOfItselfStaysUnlessTheUserSaysMore) {

@@ -10,6 +10,7 @@
 #include "curate/html/tokenizer.h"
 #include "curate/io/http.h"
 #include "curate/wiki/wikitext.h"
+#include "data/file_names.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::curate {
@@ -50,6 +51,7 @@ namespace {
 data::ReadOptions read_options(const InputOptions& options, const fs::path& path) {
   data::ReadOptions read;
   read.longest_document = static_cast<std::size_t>(options.document_bytes);
+  read.encoding.name = "unchecked";            // a damaged document goes to quarantine by itself
   if (is_page(path) || options.source_code) {  // says itself how it is encoded, or each file has its own way
     read.encoding.name = "bytes";
     return read;
@@ -58,11 +60,6 @@ data::ReadOptions read_options(const InputOptions& options, const fs::path& path
                     : options.text_split == TextSplit::kParagraph ? data::TextSplit::kParagraph
                                                                   : data::TextSplit::kLine;
   return read;
-}
-
-fs::path inner_extension(const fs::path& path) {
-  return (data::compression_of(path) == data::Compression::kNone ? path : fs::path(path).replace_extension())
-      .extension();
 }
 
 data::TextInput describe(const fs::path& path, bool source_code) {
@@ -74,61 +71,129 @@ data::TextInput describe(const fs::path& path, bool source_code) {
 
 }  // namespace
 
-std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, bool source_code) {
+namespace {
+
+// What a run dropped is no input, nor are its reports.
+void refuse_run(const fs::path& folder) {
+  std::error_code error;
+  require<ConfigError>(!fs::exists(folder / "journal/run.json", error),
+                       "'{}' holds a run of `stoa data`; give what it kept, '{}'", folder.string(),
+                       (folder / "kept").string());
+}
+
+}  // namespace
+
+std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, InputSearch& search) {
   std::vector<data::TextInput> inputs;
   for (const fs::path& path : paths) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
-      inputs.push_back(describe(path, source_code));
+      inputs.push_back(describe(path, search.source_code));
       continue;
     }
-    std::vector<data::TextInput> found = inputs_in(path, source_code);
+    std::vector<data::TextInput> found = inputs_in(path, search);
     require<ConfigError>(
         !found.empty(), "'{}' has no files that can be read; expected {}", path.string(),
-        source_code ? "source code of a language that is known"
-                    : ".jsonl, .txt, .md, .html, .warc, .wet or .xml, also with .gz, .bz2 or .zst, or "
-                      ".parquet");
+        search.source_code ? "source code of a language that is known"
+                           : ".jsonl, .txt, .md, .html, .warc, .wet or .xml, also with .gz, .bz2 or .zst, or "
+                             ".parquet");
     std::move(found.begin(), found.end(), std::back_inserter(inputs));
   }
   require<ConfigError>(!inputs.empty(), "no input files");
   return inputs;
 }
 
+std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, bool source_code) {
+  InputSearch search;
+  search.source_code = source_code;
+  return find_inputs(paths, search);
+}
+
 bool is_readable_input(const fs::path& path, bool source_code) {
   if (source_code) return !source_language(path).empty();
-  const fs::path extension = inner_extension(path);
+  const std::string extension = data::content_extension(path);
   return data::is_json_lines(path) || is_archive(path) || is_page(path) || is_wiki_export(path) ||
          extension == ".txt" || extension == ".text" || extension == ".md";
 }
 
-std::vector<data::TextInput> inputs_in(const fs::path& folder, bool source_code) {
+std::vector<data::TextInput> inputs_in(const fs::path& folder, InputSearch& search) {
+  refuse_run(folder);
   std::vector<fs::path> files;
-  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator();
-       ++entry) {
-    if (source_code && entry->is_directory() && entry->path().filename().native().starts_with('.'))
-      entry.disable_recursion_pending();
-    if (is_readable_input(entry->path(), source_code) && !(source_code && entry->is_symlink()) &&
-        entry->is_regular_file())
-      files.push_back(entry->path());
+  std::error_code error;
+  fs::path open = folder;
+  for (fs::recursive_directory_iterator entry(folder, error), end;; entry.increment(error)) {
+    require<IoError>(!error, "cannot read the folder '{}': {}", open.string(), error.message());
+    if (entry == end) break;
+    open = entry->path();
+    const bool is_hidden = open.filename().native().starts_with('.'), is_link = entry->is_symlink(error);
+    if (entry->is_directory(error)) {
+      search.linked_folders += is_link && !is_hidden;
+      if ((search.source_code && is_hidden) ||
+          (!search.output.empty() && fs::equivalent(open, search.output, error)))
+        entry.disable_recursion_pending();
+      else if (!is_link)
+        refuse_run(open);
+    } else if (!entry->is_regular_file(error) || (search.source_code && is_link)) {
+      continue;
+    } else if (is_readable_input(open, search.source_code)) {
+      files.push_back(open);
+    } else if (!is_hidden) {
+      ++search.left_out[data::extension_of(open)];
+    }
   }
   std::sort(files.begin(), files.end(),
             [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
   std::vector<data::TextInput> inputs;
-  for (const fs::path& file : files) inputs.push_back(describe(file, source_code));
+  for (const fs::path& file : files) inputs.push_back(describe(file, search.source_code));
   return inputs;
 }
 
+std::string words_for_left_out(const InputSearch& search) {
+  constexpr std::size_t kMostKinds = 6;
+  std::vector<std::pair<std::int64_t, std::string>> kinds;
+  std::int64_t files = 0;
+  for (const auto& [extension, count] : search.left_out) {
+    kinds.emplace_back(count, extension.empty() ? "without extension" : shown_path(extension));
+    files += count;
+  }
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string out;
+  if (files > 0) {
+    out = fmt::format("{} file{} of kinds that are not read (", files, files == 1 ? "" : "s");
+    for (std::size_t i = 0; i < std::min(kinds.size(), kMostKinds); ++i)
+      out += fmt::format("{}{} {}", i > 0 ? ", " : "", kinds[i].first, kinds[i].second);
+    out += kinds.size() > kMostKinds ? ", …)" : ")";
+  }
+  if (search.linked_folders > 0)
+    out += fmt::format("{}{} link{} to folders", out.empty() ? "" : " and ", search.linked_folders,
+                       search.linked_folders == 1 ? "" : "s");
+  return out.empty() ? out : "left out " + out;
+}
+
+std::string shown_path(const fs::path& path) {
+  std::string out;
+  for (std::string_view rest = path.native(); !rest.empty();) {
+    const std::size_t valid = data::scan_utf8(rest).valid;
+    out += rest.substr(0, valid);
+    if (valid == rest.size()) break;
+    out += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest[valid]));
+    rest.remove_prefix(valid + 1);
+  }
+  return out;
+}
+
 bool is_archive(const fs::path& path) {
-  const fs::path extension = inner_extension(path);
-  return extension == ".warc" || extension == ".wet";
+  const std::string extension = data::content_extension(path);
+  return extension == ".warc" || extension == ".wet" || extension == ".arc";
 }
 
 bool is_page(const fs::path& path) {
-  const fs::path extension = inner_extension(path);
+  const std::string extension = data::content_extension(path);
   return extension == ".html" || extension == ".htm" || extension == ".xhtml";
 }
 
-bool is_wiki_export(const fs::path& path) { return inner_extension(path) == ".xml"; }
+bool is_wiki_export(const fs::path& path) { return data::content_extension(path) == ".xml"; }
 
 DocumentReader::DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options,
                                Place from, bool strict)
@@ -142,7 +207,9 @@ bool DocumentReader::open_next() {
   const fs::path& path = one_.front().path;
   try {
     if (!options_.source_code && is_archive(path))
-      records_ = std::make_unique<WarcReader>(path);
+      records_ = std::make_unique<WarcReader>(path, options_.document_bytes > 0
+                                                        ? static_cast<std::uint64_t>(options_.document_bytes)
+                                                        : WarcReader::kLongestRecord);
     else if (!options_.source_code && is_wiki_export(path))
       wiki_ = std::make_unique<WikiReader>(path);
     else
@@ -242,7 +309,8 @@ bool DocumentReader::next_records(InputBlock& block) {
   std::string_view content;
   const auto append = [&](std::string& text) {
     const bool found = records_->next(headers, content);
-    if (found && (headers.type == "conversion" || headers.type == "response" || headers.type == "resource"))
+    if (found && (headers.type == "conversion" || headers.type == "response" || headers.type == "resource" ||
+                  headers.type == WarcReader::kDamage))
       text.append(content.data() - headers.bytes, headers.bytes + content.size());
     return found;
   };
@@ -297,7 +365,7 @@ void DocumentParser::read_record(std::string_view record, Document& document, st
     answer.content_type = headers.type == "resource" ? headers.content_type : std::string_view();
   }
   std::string_view kind = headers.payload_type.empty() ? answer.content_type : headers.payload_type;
-  kind = kind.substr(0, kind.find_first_of("; \t"));
+  kind = kind.substr(0, kind.find_first_of(",; \t"));
   const std::size_t first = answer.body.find_first_not_of(" \t\r\n");
   const bool is_page = is_named(kind, "text/html") || is_named(kind, "application/xhtml+xml") ||
                        (kind.empty() && first != answer.body.npos && answer.body[first] == '<');
@@ -314,7 +382,7 @@ void DocumentParser::read_record(std::string_view record, Document& document, st
 void DocumentParser::read_source(std::string_view bytes, const fs::path& path, Document& document) {
   require<DataError>(bytes.find('\0') == bytes.npos, "a binary file");
   document.text = page_as_utf8(bytes, {});
-  document.id = path.string();
+  document.id = shown_path(path);
   add_member("path", document.id, document.metadata);
   add_member("language", source_language(path), document.metadata);
   add_member("license", licence_of_(path, document.text), document.metadata);
@@ -337,6 +405,12 @@ void DocumentParser::read_wiki(std::string_view xml, const WikiSite& site, Docum
   }
   document.text = wikitext_to_text(page.text, site);
   if (document.text.empty()) unusable = "no_main_text";
+}
+
+void DocumentParser::read_text(std::string_view piece, Document& document) {
+  const std::size_t valid = data::scan_utf8(piece).valid;
+  require<DataError>(valid == piece.size(), "its byte {} is not UTF-8", valid);
+  document.text = piece;
 }
 
 bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& document,
@@ -363,10 +437,10 @@ bool DocumentParser::parse(const InputBlock& from, std::size_t index, Document& 
     else if (is_page(block.input->path))
       read_page(piece, {}, document, unusable);
     else
-      document.text = piece;
+      read_text(piece, document);
   }
   if (document.id.empty())
-    document.id = fmt::format("{}:{}", block.input->path.filename().string(),
+    document.id = fmt::format("{}:{}", shown_path(block.input->path.filename()),
                               from.first + static_cast<std::int64_t>(index) + 1);
   return true;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,14 +35,26 @@ struct InputOptions {
 };
 void declare(config::Section<InputOptions>& s);
 
+// How folders are searched, and what was left out.
+struct InputSearch {
+  bool source_code = false;  // files of programming languages instead, but none in hidden folders
+  fs::path output;           // a folder whose files are no inputs: that of the run
+  std::map<std::string, std::int64_t> left_out;  // files of kinds that are not read, by extension
+  std::int64_t linked_folders = 0;               // symbolic links to folders, which are not followed
+};
+
 // The files of `paths` in a fixed order: files as they are given, the readable files of folders (.jsonl,
 // .parquet, .txt, .md, .html, archives, also .gz, .zst) sorted by name, with those of folders inside. IoError
-// where one is missing, ConfigError where there are none. `source_code`: files of programming languages
-// instead, but none in hidden folders.
+// where one is missing or a folder cannot be read, ConfigError where there are none.
+std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, InputSearch& search);
 std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, bool source_code = false);
 
 // Those of one folder; there may be none.
-std::vector<data::TextInput> inputs_in(const fs::path& folder, bool source_code = false);
+std::vector<data::TextInput> inputs_in(const fs::path& folder, InputSearch& search);
+// "left out 3 files of kinds that are not read (2 .xz, 1 .csv) and 1 link to a folder"; empty: nothing.
+std::string words_for_left_out(const InputSearch& search);
+// As UTF-8, which names of files need not be: other bytes as \xff.
+std::string shown_path(const fs::path& path);
 // Whether a file is taken out of a folder, by its name.
 bool is_readable_input(const fs::path& path, bool source_code = false);
 
@@ -59,7 +72,7 @@ struct InputBlock {
   std::string fault;  // why the input cannot be read beyond `first`; the block has no documents then
 };
 
-// By its name, compressed or not: .warc or .wet; .html, .htm or .xhtml; .xml.
+// By its name, compressed or not: .warc, .wet or .arc; .html, .htm or .xhtml; .xml.
 bool is_archive(const fs::path& path);
 bool is_page(const fs::path& path);
 bool is_wiki_export(const fs::path& path);
@@ -115,7 +128,7 @@ class DocumentParser {
   void read_page(std::string_view bytes, std::string_view content_type, Document& document,
                  std::string& unusable) const;
   void read_source(std::string_view bytes, const fs::path& path, Document& document);
-
+  static void read_text(std::string_view piece, Document& document);
   void read_wiki(std::string_view xml, const WikiSite& site, Document& document, std::string& unusable) const;
 
   const bool source_code_;

@@ -126,6 +126,30 @@ std::string decode(std::string_view body, std::string_view coding) {
   return std::string(body);
 }
 
+// Takes the last of names that commas separate; empty: none is left.
+std::string_view take_last(std::string_view& names) {
+  const std::size_t comma = names.rfind(',');
+  const std::string_view last = trim_header(comma == names.npos ? names : names.substr(comma + 1));
+  names = comma == names.npos ? std::string_view() : names.substr(0, comma);
+  return last;
+}
+
+void take_off(std::string_view codings, HttpAnswer& answer) {
+  while (!codings.empty()) {
+    const std::string_view coding = take_last(codings);
+    if (is_named(coding, "chunked")) {
+      std::optional<std::string> joined = join_chunks(answer.body);
+      if (!joined) continue;
+      answer.decoded = std::move(*joined);
+    } else {
+      std::string decoded = decode(answer.body, coding);
+      answer.decoded = std::move(decoded);
+    }
+    answer.body = answer.decoded;
+    require_room(answer.body.size());
+  }
+}
+
 }  // namespace
 
 bool read_http_answer(std::string_view text, HttpAnswer& answer) {
@@ -134,8 +158,7 @@ bool read_http_answer(std::string_view text, HttpAnswer& answer) {
   const std::size_t blank = text.substr(0, 100).find(' ');
   if (blank == text.npos) return false;
   std::from_chars(text.data() + blank + 1, text.data() + text.size(), answer.status);
-  bool chunked = false;
-  std::string_view coding;
+  std::string_view content_coding, transfer_coding;
   std::size_t end = text.find('\n');
   while (end != text.npos) {
     const std::size_t begin = end + 1;
@@ -148,24 +171,14 @@ bool read_http_answer(std::string_view text, HttpAnswer& answer) {
     const std::string_view name = trim_header(line.substr(0, colon)),
                            value = trim_header(line.substr(colon + 1));
     if (is_named(name, "content-type")) answer.content_type = value;
-    if (is_named(name, "content-encoding")) coding = value;
-    if (is_named(name, "transfer-encoding")) chunked = is_named(value, "chunked");
+    if (is_named(name, "content-encoding")) content_coding = value;
+    if (is_named(name, "transfer-encoding")) transfer_coding = value;
   }
   if (end == text.npos) return true;
   answer.body = text.substr(end + 1);
   require_room(answer.body.size());
-  if (chunked) {
-    if (auto joined = join_chunks(answer.body)) {
-      answer.decoded = std::move(*joined);
-      answer.body = answer.decoded;
-    }
-  }
-  if (!coding.empty()) {
-    std::string decoded = decode(answer.body, coding);
-    answer.decoded = std::move(decoded);
-    answer.body = answer.decoded;
-    require_room(answer.body.size());
-  }
+  take_off(transfer_coding, answer);
+  take_off(content_coding, answer);
   return true;
 }
 

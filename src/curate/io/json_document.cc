@@ -37,6 +37,7 @@ void JsonDocuments::read(std::string_view line, std::size_t readable, Document& 
       document.text = text;  // of equal keys the last counts, as in Python
       found = true;
     } else if (key == id_key_) {
+      if (value.is_null()) continue;
       std::string_view id;
       document.id =
           value.get(id) == simdjson::SUCCESS ? std::string(id) : std::string(simdjson::minify(value));
@@ -49,7 +50,7 @@ void JsonDocuments::read(std::string_view line, std::size_t readable, Document& 
       document.metadata += simdjson::minify(value);
     }
   }
-  require<DataError>(found, "it has no key \"{}\"", text_key_);
+  if (!found) fail<DataError>("{}", data::no_such_key(object, text_key_));
 }
 
 namespace {

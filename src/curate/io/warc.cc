@@ -1,10 +1,13 @@
 #include "curate/io/warc.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
 #include "curate/html/tokenizer.h"
+#include "curate/io/arc.h"
 #include "curate/io/http.h"
 
 namespace stoa::curate {
@@ -43,7 +46,8 @@ bool read_warc_headers(std::string_view text, WarcHeaders& headers) {
   return true;
 }
 
-WarcReader::WarcReader(const fs::path& path) : path_(path), source_(data::open_bytes(path)) {}
+WarcReader::WarcReader(const fs::path& path, std::uint64_t longest)
+    : path_(path), longest_(longest), source_(data::open_bytes(path)) {}
 
 bool WarcReader::fill(std::size_t bytes) {
   if (begin_ > 0 && begin_ + bytes > buffer_.capacity()) {
@@ -60,35 +64,115 @@ bool WarcReader::fill(std::size_t bytes) {
   return true;
 }
 
+void WarcReader::pass(std::size_t bytes) {
+  begin_ += bytes;
+  offset_ += bytes;
+}
+
+void WarcReader::pass_rest_of_record() {
+  while (left_ > 0) {
+    require<DataError>(!rest().empty() || fill(1), "the archive ends {} bytes before its last record does",
+                       left_);
+    const std::size_t bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left_, rest().size()));
+    pass(bytes);
+    left_ -= bytes;
+  }
+}
+
+// False at the end of the file.
+bool WarcReader::pass_line_ends() {
+  for (;;) {
+    if (rest().empty() && !fill(1)) return false;
+    pass(std::min(rest().find_first_not_of("\r\n"), rest().size()));
+    if (!rest().empty()) return true;
+  }
+}
+
+// What is wrong; empty: nothing.
+std::string WarcReader::read_headers(WarcHeaders& headers) {
+  for (std::size_t wanted = 1024;; wanted *= 2) {
+    try {
+      if (read_warc_headers(rest(), headers)) return {};
+    } catch (const DataError& e) {
+      return e.what();
+    }
+    if (rest().size() > kLongestHeaders) return fmt::format("headers of more than {} bytes", kLongestHeaders);
+    const std::size_t had = rest().size();
+    fill(std::max(wanted, had + 1));
+    if (rest().size() == had) return "the archive ends within the headers of a record";
+  }
+}
+
+// Goes to the next line that begins as a record does. False: there is none.
+bool WarcReader::find_record(std::string_view& before) {
+  constexpr std::string_view kBegin = "\nWARC/";
+  constexpr std::size_t kMostShown = 1 << 16;
+  damage_.clear();
+  for (;;) {
+    const std::size_t found = rest().find(kBegin);
+    const std::size_t without = rest().size() - std::min(rest().size(), kBegin.size() - 1);
+    const std::size_t gone = found != std::string_view::npos ? found + 1 : without;
+    damage_ += rest().substr(0, std::min(gone, kMostShown - std::min(kMostShown, damage_.size())));
+    pass(gone);
+    before = damage_;
+    if (found != std::string_view::npos) return true;
+    if (!fill(rest().size() + 1)) return false;
+  }
+}
+
+// The content behind `headers` bytes, or what is shown of it.
+std::string_view WarcReader::take_content(std::uint64_t length, std::size_t headers) {
+  const std::uint64_t shown = std::min(length, longest_ + 1);
+  const std::size_t all = headers + static_cast<std::size_t>(shown);
+  require<DataError>(fill(all), "a record of {} bytes is announced, and {} follow", length,
+                     rest().size() - headers);
+  const std::string_view content = rest().substr(headers, static_cast<std::size_t>(shown));
+  pass(all);
+  left_ = length - shown;
+  return content;
+}
+
+void WarcReader::next_arc(WarcHeaders& headers, std::string_view& content) {
+  std::size_t end = rest().find('\n');
+  while (end == std::string_view::npos) {
+    require<DataError>(rest().size() <= kLongestHeaders && fill(rest().size() + 1),
+                       "the archive ends within the line of a record");
+    end = rest().find('\n');
+  }
+  const std::string line(rest().substr(0, end));
+  const bool is_first = line.starts_with(kArcBegin);
+  const ArcLine read = read_arc_line(line, is_first ? 4 : arc_fields_);
+  content = take_content(read.length, end + 1);
+  if (is_first) arc_fields_ = arc_fields(content);
+  arc_record_ = warc_headers_of(read, content);
+  const std::size_t bytes = arc_record_.size();
+  arc_record_ += content;
+  read_warc_headers(arc_record_, headers);
+  content = std::string_view(arc_record_).substr(bytes);
+}
+
 bool WarcReader::next(WarcHeaders& headers, std::string_view& content) {
-  const auto rest = [&] { return std::string_view(buffer_).substr(begin_); };
+  std::uint64_t place = offset_;
   try {
-    // Line ends between records.
-    for (;;) {
-      if (rest().empty() && !fill(1)) return false;
-      const std::size_t ends = std::min(rest().find_first_not_of("\r\n"), rest().size());
-      begin_ += ends;
-      offset_ += ends;
-      if (!rest().empty()) break;
+    pass_rest_of_record();
+    if (!pass_line_ends()) return false;
+    place = offset_;
+    is_arc_ = is_arc_ || (offset_ == 0 && (fill(kArcBegin.size()), rest().starts_with(kArcBegin)));
+    if (is_arc_) {
+      next_arc(headers, content);
+      return true;
     }
-    for (std::size_t wanted = 1024; !read_warc_headers(rest(), headers); wanted *= 2) {
-      require<DataError>(rest().size() <= kLongestHeaders, "headers of more than {} bytes", kLongestHeaders);
-      const std::size_t had = rest().size();
-      fill(std::max(wanted, had + 1));
-      require<DataError>(rest().size() > had, "the archive ends within the headers of a record");
+    if (const std::string fault = read_headers(headers); !fault.empty()) {
+      require<DataError>(offset_ > 0 && find_record(content), "{}", fault);
+      headers = {};
+      headers.type = kDamage;
+      return true;
     }
-    require<DataError>(headers.length <= kLongestRecord, "a record of {} bytes; at most {} are read",
-                       headers.length, kLongestRecord);
-    const std::size_t all = headers.bytes + static_cast<std::size_t>(headers.length);
-    require<DataError>(fill(all), "a record of {} bytes is announced, and {} follow", headers.length,
-                       rest().size() - headers.bytes);
-    read_warc_headers(rest(), headers);  // the buffer may have moved
-    content = rest().substr(headers.bytes, static_cast<std::size_t>(headers.length));
-    begin_ += all;
-    offset_ += all;
+    content = take_content(headers.length, headers.bytes);
+    read_warc_headers({content.data() - headers.bytes, headers.bytes}, headers);  // the buffer may have moved
     return true;
   } catch (const DataError& e) {
-    fail<DataError>("'{}' byte {}: {}", path_.string(), offset_, e.what());
+    fail<DataError>("'{}' byte {}: {}", path_.string(), place, e.what());
   }
 }
 

@@ -1,5 +1,6 @@
 // Records of web archives (WARC 0.17 to 1.1): version line, headers, a blank line, Content-Length bytes.
-// Compressed archives are gzip members one after another, which data/byte_source reads as one text.
+// Records of ARC files (arc.h) are read as WARC records. Compressed archives are gzip members one after
+// another, which data/byte_source reads as one text.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +28,37 @@ bool read_warc_headers(std::string_view text, WarcHeaders& headers);
 
 class WarcReader {
  public:
-  explicit WarcReader(const fs::path& path);
-  // The next record; its views live until the next call. False at the end. DataError names the file and the
-  // place.
+  static constexpr std::uint64_t kLongestRecord = std::uint64_t{256} << 20;
+  static constexpr std::size_t kLongestHeaders = 1 << 16;
+  // The type of what is no record and lies between two: a Content-Length that is too small leaves such.
+  static constexpr std::string_view kDamage = "damage";
+
+  // A content of more than `longest` bytes is handed out up to one byte more than these, without its rest.
+  explicit WarcReader(const fs::path& path, std::uint64_t longest = kLongestRecord);
+  // The next record, or damage (its beginning; without headers); its views live until the next call. False at
+  // the end. DataError names the file and the place: damage that no record follows.
   bool next(WarcHeaders& headers, std::string_view& content);
   std::uint64_t position() const { return source_->position(); }
 
-  static constexpr std::uint64_t kLongestRecord = std::uint64_t{256} << 20;
-  static constexpr std::size_t kLongestHeaders = 1 << 16;
-
  private:
+  std::string_view rest() const { return std::string_view(buffer_).substr(begin_); }
   bool fill(std::size_t bytes);  // false at the end of the file
+  void pass(std::size_t bytes);
+  void pass_rest_of_record();
+  bool pass_line_ends();
+  std::string read_headers(WarcHeaders& headers);
+  bool find_record(std::string_view& before);
+  std::string_view take_content(std::uint64_t length, std::size_t headers);
+  void next_arc(WarcHeaders& headers, std::string_view& content);
 
   const fs::path path_;
+  const std::uint64_t longest_;
   std::unique_ptr<data::ByteSource> source_;
-  std::string buffer_;
+  std::string buffer_, damage_;
+  std::uint64_t left_ = 0;  // of the content that was handed out
+  bool is_arc_ = false;
+  std::size_t arc_fields_ = 4;
+  std::string arc_record_;    // as a WARC record
   std::size_t begin_ = 0;     // of what is not yet used
   std::uint64_t offset_ = 0;  // in the archive, decompressed, of begin_
 };

@@ -4,7 +4,9 @@
 #include "curate/io/warc.h"
 
 #ifndef STOA_LIBFUZZER
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include "data/test_files.h"
 #endif
@@ -49,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
 namespace stoa::curate {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string warc_record(const std::string& type, const std::string& uri, const std::string& content,
@@ -96,13 +99,103 @@ TEST(Warc, LiesAreRefused) {
   };
   EXPECT_THAT(said("hello\n"), HasSubstr("no WARC record"));
   EXPECT_THAT(said(warc_record("conversion", "x", "abc", "1000")), HasSubstr("1000 bytes is announced"));
-  EXPECT_THAT(said(warc_record("conversion", "x", "abc", "99999999999")), HasSubstr("at most"));
+  EXPECT_THAT(said(warc_record("conversion", "x", "abc", "99999999999")), HasSubstr("is announced"));
   EXPECT_THAT(said(warc_record("conversion", "x", "abc", "-1")), HasSubstr("without a Content-Length"));
   EXPECT_THAT(said(warc_record("conversion", "x", "abc", "1")),
               HasSubstr("no WARC record"));  // what follows is no record
   EXPECT_THAT(said("WARC/1.0\r\nWARC-Type: conversion\r\n"), HasSubstr("within the headers"));
   EXPECT_THAT(said("WARC/1.0\r\n" + std::string(200'000, 'x')), HasSubstr("headers of more than"));
   EXPECT_EQ(said(""), "no error");
+}
+
+// Programs that count line ends wrongly, and files that were mended by hand.
+TEST(Warc, AfterDamageTheNextRecordIsFound) {
+  const TestFolder folder;
+  const std::string good = warc_record("conversion", "http://b", "text\n");
+  const auto types = [&](const std::string& text, std::uint64_t longest = WarcReader::kLongestRecord) {
+    write_text(folder / "a.warc", text);
+    WarcReader reader(folder / "a.warc", longest);
+    WarcHeaders headers;
+    std::string_view content;
+    std::vector<std::string> out;
+    while (reader.next(headers, content)) out.push_back(fmt::format("{} {}", headers.type, content.size()));
+    return out;
+  };
+  EXPECT_THAT(types(warc_record("conversion", "http://a", "abc", "1") + good),
+              ElementsAre("conversion 1", "damage 6", "conversion 5"));
+  EXPECT_THAT(types(good + "WARC/1.0\r\nContent-Length: no\r\n\r\nabc\r\n" + good),
+              ElementsAre("conversion 5", "damage 37", "conversion 5"));
+  const std::string long_damage(300'000, 'x');
+  EXPECT_THAT(types(good + long_damage + "\n" + good),
+              ElementsAre("conversion 5", "damage 65536", "conversion 5"));
+  // Videos: what a page may have, and one byte, is enough to tell that it is too much.
+  EXPECT_THAT(types(warc_record("response", "http://v", long_damage) + good, 1000),
+              ElementsAre("response 1001", "conversion 5"));
+}
+
+// What crawlers wrote before WARC; addresses may have blanks, and version 2 has more fields.
+TEST(Warc, ArcFilesAreReadAsResponses) {
+  const TestFolder folder;
+  const std::string answer = "HTTP/1.0 200 OK\nContent-Type: text/html\n\n<p>text";
+  const auto arc = [](std::string_view version, std::string_view more, const std::string& content) {
+    const std::string first = fmt::format("{} InternetArchive\nURL IP-address …\n", version);
+    return fmt::format(
+        "filedesc://x.arc 0.0.0.0 20080430204825 text/plain{} {}\n{}\n"
+        "dns:a 1.2.3.4 20080430204825 text/dns{} 2\nA \n"
+        "http://a/b c?d 1.2.3.4 20080430204826 text/html{} {}\n{}\n",
+        more, first.size(), first, more, more, content.size(), content);
+  };
+  for (const std::string& text : {arc("1 0", "", answer), arc("2 0", " 200 - - 0 x.arc", answer)}) {
+    write_text(folder / "a.arc", text);
+    WarcReader reader(folder / "a.arc");
+    WarcHeaders headers;
+    std::string_view content;
+    ASSERT_TRUE(reader.next(headers, content));
+    EXPECT_EQ(headers.type, "warcinfo");
+    ASSERT_TRUE(reader.next(headers, content));
+    EXPECT_EQ(headers.type, "resource");
+    EXPECT_EQ(headers.content_type, "text/dns");
+    ASSERT_TRUE(reader.next(headers, content));
+    EXPECT_EQ(headers.type, "response");
+    EXPECT_EQ(headers.uri, "http://a/b c?d");
+    EXPECT_EQ(headers.date, "2008-04-30T20:48:26Z");
+    EXPECT_EQ(content, answer);
+    EXPECT_EQ(std::string(content.data() - headers.bytes, 8), "WARC/1.0");
+    EXPECT_FALSE(reader.next(headers, content));
+    for (std::size_t i = 0; i < text.size(); ++i) {  // every way to end too soon
+      write_text(folder / "cut.arc", text.substr(0, i));
+      WarcReader cut(folder / "cut.arc");
+      try {
+        while (cut.next(headers, content)) {
+        }
+      } catch (const DataError&) {
+      }
+    }
+  }
+}
+
+TEST(Warc, CodingsAreTakenOffInTurn) {
+  const auto deflate = [](const std::string& text) {
+    uLongf size = ::compressBound(text.size());
+    std::string out(size, '\0');
+    EXPECT_EQ(::compress(reinterpret_cast<Bytef*>(out.data()), &size,
+                         reinterpret_cast<const Bytef*>(text.data()), text.size()),
+              Z_OK);
+    return out.substr(0, size);
+  };
+  const std::string page = "<p>the boats of the harbour";
+  const std::string packed = deflate(page);
+  const auto body = [](const std::string& headers, const std::string& content) {
+    HttpAnswer answer;
+    const std::string text = "HTTP/1.1 200 OK\r\n" + headers + "\r\n\r\n" + content;
+    EXPECT_TRUE(read_http_answer(text, answer));
+    return std::string(answer.body);
+  };
+  const std::string chunks = fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", packed.size(), packed);
+  EXPECT_EQ(body("Transfer-Encoding: deflate, chunked", chunks), page);
+  EXPECT_EQ(body("Content-Encoding: deflate\r\nTransfer-Encoding: chunked", chunks), page);
+  EXPECT_EQ(body("Content-Encoding: deflate, deflate", deflate(packed)), page);
+  EXPECT_EQ(body("Content-Encoding: identity , DEFLATE", packed), page);
 }
 
 TEST(Warc, HeadersOfAnyBytes) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/escape.h"
+#include "curate/io/document_reader.h"
 #include "curate/io/json_document.h"
 #include "curate/run/shard_lines.h"
 
@@ -30,7 +31,7 @@ void append_measures(const Pipeline& pipeline, Document document, const fs::path
   } catch (const Error&) {  // a text that the run itself does not take that far, or puts into quarantine
   }
   std::string members = ",\"source\":";
-  append_json_string(source.string(), members);
+  append_json_string(shown_path(source), members);
   if (const std::string language = string_member("language", document.metadata); !language.empty()) {
     members += ",\"language\":";
     append_json_string(language, members);

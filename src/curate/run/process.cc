@@ -56,8 +56,8 @@ void Processor::quarantine_input(const InputBlock& block, ProcessedBlock& out) {
                   .begin = out.lines.size(),
                   .number = block.first,
                   .is_input = true,
-                  .reason = block.fault};
-  append_json_line({block.block.input->path.filename().string(), {}, {}, {}}, outcome.reason, out.lines);
+                  .reason = utf8_or_marks(block.fault)};
+  append_json_line({shown_path(block.block.input->path.filename()), {}, {}, {}}, outcome.reason, out.lines);
   outcome.end = out.lines.size();
   out.outcomes.push_back(std::move(outcome));
 }
@@ -89,7 +89,7 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
     out.tags.resize(outcome.tags_begin);
     const auto [begin, end] = block.block.documents[index];
     Document raw;  // as it was read: its line may be no JSON
-    raw.id = fmt::format("{}:{}", block.block.input->path.filename().string(), outcome.number + 1);
+    raw.id = fmt::format("{}:{}", shown_path(block.block.input->path.filename()), outcome.number + 1);
     raw.text = utf8_or_marks(block.block.text.view().substr(begin, std::min(end - begin, kMostQuarantined)));
     outcome.read_bytes = outcome.bytes = static_cast<std::int64_t>(raw.text.size());
     append_json_line(raw, outcome.reason, out.lines);

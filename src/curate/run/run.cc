@@ -33,7 +33,7 @@ constexpr std::uint64_t kMeasuredBytes = 2'000'000;  // of inputs, for the repor
 Json describe_inputs(const std::vector<data::TextInput>& inputs, std::span<const Provenance> provenance) {
   Json list = Json::array();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    list.push_back({{"path", inputs[i].path.string()}, {"bytes", inputs[i].bytes}});
+    list.push_back({{"path", shown_path(inputs[i].path)}, {"bytes", inputs[i].bytes}});
     if (provenance.empty()) continue;
     list.back()["source"] = provenance[i].source;
     list.back()["license"] = provenance[i].license;
@@ -209,8 +209,12 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
                        const std::stop_token& stop) {
   require<ConfigError>(options.workers >= 1, "{} workers; expected at least 1", options.workers);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<data::TextInput> inputs =
-      find_inputs(options.inputs, pipeline.settings.input.source_code);
+  InputSearch search;
+  search.source_code = pipeline.settings.input.source_code;
+  search.output = options.output;
+  const std::vector<data::TextInput> inputs = find_inputs(options.inputs, search);
+  if (!search.source_code && options.provenance.empty())  // whoever collected files has told
+    if (const std::string words = words_for_left_out(search); !words.empty()) console.line(words);
   require<InternalError>(options.provenance.empty() || options.provenance.size() == inputs.size(),
                          "inputs without a provenance");
   Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs, options.provenance)}};

@@ -1,0 +1,39 @@
+#include "data/file_kind.h"
+
+#include <cstddef>
+
+namespace stoa::data {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct FileKind {
+  std::size_t at;
+  std::string_view bytes, what;
+};
+constexpr FileKind kKinds[] = {
+    {0, "\x1f\x8b"sv, "is gzip data: give it a name that ends with .gz"sv},
+    {0, "\x28\xb5\x2f\xfd"sv, "is zstd data: give it a name that ends with .zst"sv},
+    {0, "BZh91AY&SY"sv, "is bzip2 data: give it a name that ends with .bz2"sv},
+    {0, "PAR1"sv, "is a Parquet file: give it a name that ends with .parquet"sv},
+    {0, "ARROW1"sv, "is an Arrow file: give it a name that ends with .arrow"sv},
+    {0,
+     "\xfd"
+     "7zXZ\0"sv,
+     "is xz data, which is not read: compress it by gzip or zstd"sv},
+    {0, "7z\xbc\xaf\x27\x1c"sv, "is a 7z archive, which is not read: unpack it"sv},
+    {0, "\x04\x22\x4d\x18"sv, "is LZ4 data, which is not read: compress it by gzip or zstd"sv},
+    {0, "PK\x03\x04"sv, "is a zip archive, which is not read: unpack it"sv},
+    {0, "%PDF-"sv, "is a PDF file, which is not read: extract its text"sv},
+    {257, "ustar"sv, "is a tar archive, which is not read: unpack it"sv},
+};
+
+}  // namespace
+
+std::string_view other_kind(std::string_view head) {
+  for (const FileKind& kind : kKinds)
+    if (head.size() > kind.at && head.substr(kind.at).starts_with(kind.bytes)) return kind.what;
+  return {};
+}
+
+}  // namespace stoa::data

@@ -1,0 +1,12 @@
+// What the first bytes of a file say that it is, for messages about files that are not what their names say.
+#pragma once
+
+#include <string_view>
+
+namespace stoa::data {
+
+// "is gzip data: give it a name that ends with .gz" for bytes that no text begins with; empty: none of the
+// kinds that are known.
+std::string_view other_kind(std::string_view head);
+
+}  // namespace stoa::data

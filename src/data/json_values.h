@@ -1,0 +1,14 @@
+// JSON values of a file, each on a line of its own.
+#pragma once
+
+#include <memory>
+
+#include "data/byte_source.h"
+
+namespace stoa::data {
+
+// The bytes of `source`, unless they begin as an array of objects or as an object over several lines: then
+// the objects, a line each.
+std::unique_ptr<ByteSource> one_value_per_line(std::unique_ptr<ByteSource> source);
+
+}  // namespace stoa::data
