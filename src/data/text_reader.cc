@@ -77,6 +77,8 @@ bool BlockReader::open_next() {
   const TextInput& input = inputs_[opened_++];
   TextEncoding encoding = options_.encoding;
   encoding.line_ends = encoding.line_ends && input.form == TextForm::kPlain;
+  if (extension_of(input.path) == ".parquet")  // whose rows are UTF-8, whatever statistics say
+    encoding.name = encoding.name == "unchecked" ? "bytes" : "UTF-8";
   source_ = open_text(input.path, encoding);
   if (input.form == TextForm::kJsonLines) source_ = one_value_per_line(std::move(source_));
   rest_.set_size(0);

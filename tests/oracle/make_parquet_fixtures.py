@@ -122,6 +122,8 @@ def others():
     values = ["0", "-1", "12345678901234567890123456789012345678901234567890.123", "-99999999999999999999.999"]
     pq.write_table(pa.table({"d": pa.array([decimal.Decimal(v) for v in values], pa.decimal256(60, 3))}),
                    folder / "decimals.parquet", store_schema=False)
+    torn = pa.array([b"one", b"caf\xe9", "früh".encode()], pa.binary()).view(pa.string())  # which nobody checks
+    pq.write_table(pa.table({"text": torn}), folder / "torn.parquet", store_schema=False)
 
 
 def main():

@@ -110,6 +110,36 @@ TEST(SourceCode, LicencesOfTheNearestFolder) {
   EXPECT_EQ(again(folder / "repo/src/a.c", ""), "") << "not from above the repository";
 }
 
+TEST(SourceCode, LicenceFilesHaveManyNames) {
+  const std::string mit =
+      "Permission is hereby granted, free of charge, to any person obtaining a copy of this software";
+  const auto found = [&](const char* name) {
+    const TestFolder folder;
+    fs::create_directories(folder / ".git");
+    write_text(folder / name, mit);
+    return LicenceFinder()(folder / "a.c", "");
+  };
+  for (const char* name :
+       {"LICENSE", "License.md", "LICENSE-MIT", "MIT-LICENSE.txt", "COPYING3", "COPYRIGHT"})
+    EXPECT_EQ(found(name), "MIT") << name;
+  for (const char* name : {"license.py", "licence.cc", "licenses.json", "copyright.js", "NOTES"})
+    EXPECT_EQ(found(name), "") << name;
+}
+
+TEST(SourceCode, TagsOfSpdxEndWhereTheirExpressionDoes) {
+  const TestFolder folder;
+  const auto found = [&](const std::string& line) {
+    return LicenceFinder()(folder / "a.c", line + "\nmore text");
+  };
+  EXPECT_EQ(found("<!-- SPDX-License-Identifier: MIT -->"), "MIT");
+  EXPECT_EQ(found("<!-- SPDX-License-Identifier: MIT-->"), "MIT");
+  EXPECT_EQ(found("{# SPDX-License-Identifier: Apache-2.0 #}"), "Apache-2.0");
+  EXPECT_EQ(found("tag = \"SPDX-License-Identifier: Zlib\" in text"), "Zlib");
+  EXPECT_EQ(found("// SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR BSD-3-Clause"),
+            "(GPL-2.0-only WITH Linux-syscall-note) OR BSD-3-Clause");
+  EXPECT_EQ(found("# SPDX-License-Identifier:   GPL-2.0+"), "GPL-2.0+");
+}
+
 std::string first_rule(const CodeQuality& options, const std::string& text, const std::string& language,
                        const std::string& more = "") {
   Document document{"", text, "\"language\":\"" + language + "\"" + more, ""};

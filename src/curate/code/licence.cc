@@ -1,10 +1,13 @@
 #include "curate/code/licence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <vector>
 
 #include "base/file.h"
+#include "curate/code/source_language.h"
 
 namespace stoa::curate {
 namespace {
@@ -52,11 +55,46 @@ std::string plain_words(std::string_view text) {
   return out;
 }
 
+std::string in_lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// `license.py` is a program and `licenses.json` a list, whatever phrases they quote.
+bool may_be_prose(const fs::path& path) {
+  const std::string_view language = source_language(path);
+  const std::string extension = in_lower_case(path.extension().string());
+  const bool is_markup = language == "Markdown" || language == "reStructuredText" || language == "HTML";
+  return (language.empty() || is_markup) && extension != ".json" && extension != ".yml" &&
+         extension != ".yaml" && extension != ".xml" && extension != ".toml" && extension != ".csv";
+}
+
 bool is_licence_file(const fs::path& path) {
-  std::string stem = path.stem().string();
-  for (char& c : stem) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return stem.starts_with("license") || stem.starts_with("licence") || stem == "copying" ||
-         stem == "unlicense";
+  if (!may_be_prose(path)) return false;
+  const std::string stem = in_lower_case(path.stem().string());
+  return stem.starts_with("license") || stem.starts_with("licence") || stem.starts_with("copying") ||
+         stem == "unlicense" || stem == "copyright" || stem.ends_with("-license") ||
+         stem.ends_with("-licence");
+}
+
+// The expression that follows the tag of SPDX: identifiers with AND, OR and WITH between, and no end of a
+// comment.
+std::string licence_expression(std::string_view text) {
+  constexpr std::string_view kOfIdentifiers =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-+:()";
+  const auto take_word = [&] {
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    const std::string_view word =
+        text.substr(0, std::min(text.find_first_not_of(kOfIdentifiers), text.size()));
+    text.remove_prefix(word.size());
+    return word;
+  };
+  std::string out(take_word());
+  for (std::string_view joint = take_word(); joint == "AND" || joint == "OR" || joint == "WITH";
+       joint = take_word())
+    out += fmt::format(" {} {}", joint, take_word());
+  while (out.ends_with('-')) out.pop_back();  // of -->
+  return out;
 }
 
 }  // namespace
@@ -72,11 +110,7 @@ std::string LicenceFinder::operator()(const fs::path& file, std::string_view tex
   constexpr std::string_view kTag = "SPDX-License-Identifier:";
   const std::string_view head = text.substr(0, kHeaderBytes);
   if (const std::size_t at = head.find(kTag); at != head.npos) {
-    std::string_view id = head.substr(at + kTag.size());
-    id = id.substr(0, id.find_first_of("\r\n*"));
-    const std::size_t begin = std::min(id.find_first_not_of(' '), id.size());
-    id = id.substr(begin, id.find_last_not_of(' ') + 1 - begin);
-    if (!id.empty()) return std::string(id);
+    if (std::string id = licence_expression(head.substr(at + kTag.size())); !id.empty()) return id;
   }
   return of_folder(fs::absolute(file).parent_path(), 0);
 }

@@ -14,10 +14,10 @@ std::string_view licence_named(std::string_view text);
 
 class LicenceFinder {
  public:
-  // The licence of the nearest folder above the file that has a licence file (LICENSE, LICENCE, COPYING,
-  // UNLICENSE, with any extension), up to the top of its repository (a folder with .git).
-  // "SPDX-License-Identifier:" in the first 2,048 bytes of the file counts before them. Empty: none;
-  // "unknown": a licence file that is none of those known.
+  // The licence of the nearest folder above the file that has a licence file (LICENSE…, LICENCE…, COPYING…,
+  // COPYRIGHT, UNLICENSE, MIT-LICENSE; no program or list of such a name), up to the top of its repository (a
+  // folder with .git). "SPDX-License-Identifier:" in the first 2,048 bytes of the file counts before them.
+  // Empty: none; "unknown": a licence file that is none of those known.
   std::string operator()(const std::filesystem::path& file, std::string_view text);
 
  private:

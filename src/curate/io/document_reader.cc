@@ -48,6 +48,9 @@ void declare(config::Section<InputOptions>& s) {
 
 namespace {
 
+constexpr std::string_view kReadKinds =
+    ".jsonl, .txt, .md, .html, .warc, .wet, .arc or .xml, also with .gz, .bz2 or .zst, or .parquet";
+
 data::ReadOptions read_options(const InputOptions& options, const fs::path& path) {
   data::ReadOptions read;
   read.longest_document = static_cast<std::size_t>(options.document_bytes);
@@ -62,7 +65,31 @@ data::ReadOptions read_options(const InputOptions& options, const fs::path& path
   return read;
 }
 
+// What to do with files of other kinds.
+std::string_view advice_for(const fs::path& path) {
+  constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
+      {".csv", "convert it to .parquet or .jsonl"},
+      {".tsv", "convert it to .parquet or .jsonl"},
+      {".xz", "compress it by gzip or zstd instead"},
+      {".lzma", "compress it by gzip or zstd instead"},
+      {".lz4", "compress it by gzip or zstd instead"},
+      {".7z", "unpack it"},
+      {".zip", "unpack it"},
+      {".tar", "unpack it"},
+      {".tgz", "unpack it"},
+      {".jl", "name it .jsonl if it holds JSON lines"},
+  };
+  const std::string outer = data::extension_of(path), inner = data::content_extension(path);
+  for (const auto& [extension, advice] : kAdvice)
+    if (extension == outer || extension == inner) return advice;
+  return "name it by its kind";
+}
+
 data::TextInput describe(const fs::path& path, bool source_code) {
+  std::error_code error;
+  require<ConfigError>(source_code || !fs::exists(path, error) || is_readable_input(path, false),
+                       "'{}' is not of a kind that is read: {} ({})", path.string(), kReadKinds,
+                       advice_for(path));
   data::ReadOptions options;
   if (source_code || is_archive(path) || is_page(path) || is_wiki_export(path))
     options.form = data::TextForm::kPlain;  // not of a kind that it knows
@@ -92,11 +119,8 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, Inp
       continue;
     }
     std::vector<data::TextInput> found = inputs_in(path, search);
-    require<ConfigError>(
-        !found.empty(), "'{}' has no files that can be read; expected {}", path.string(),
-        search.source_code ? "source code of a language that is known"
-                           : ".jsonl, .txt, .md, .html, .warc, .wet or .xml, also with .gz, .bz2 or .zst, or "
-                             ".parquet");
+    require<ConfigError>(!found.empty(), "'{}' has no files that can be read; expected {}", path.string(),
+                         search.source_code ? "source code of a language that is known" : kReadKinds);
     std::move(found.begin(), found.end(), std::back_inserter(inputs));
   }
   require<ConfigError>(!inputs.empty(), "no input files");
@@ -380,7 +404,8 @@ void DocumentParser::read_record(std::string_view record, Document& document, st
 }
 
 void DocumentParser::read_source(std::string_view bytes, const fs::path& path, Document& document) {
-  require<DataError>(bytes.find('\0') == bytes.npos, "a binary file");
+  const bool is_utf16 = bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff");
+  require<DataError>(is_utf16 || bytes.find('\0') == bytes.npos, "a binary file");
   document.text = page_as_utf8(bytes, {});
   document.id = shown_path(path);
   add_member("path", document.id, document.metadata);

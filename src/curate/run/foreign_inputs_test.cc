@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/test_folder.h"
+#include "base/test_paths.h"
 #include "curate/run/run.h"
 
 namespace stoa::curate {
@@ -145,6 +146,41 @@ TEST_F(ForeignInputs, DamagedBytesCostTheirDocumentAlone) {
   EXPECT_EQ(result.flow.kept.documents, 18);
   EXPECT_EQ(result.flow.damaged_inputs, 0);
   EXPECT_THAT(all("quarantine", "reason"), ElementsAre(HasSubstr("UTF-8")));
+}
+
+TEST_F(ForeignInputs, ATextOfParquetThatIsNotUtf8CostsItsRowAlone) {
+  fs::copy_file(test::source_dir() / "tests/fixtures/parquet/others/torn.parquet", folder_ / "in/a.parquet");
+  EXPECT_EQ(run().flow.damaged_inputs, 0);
+  EXPECT_THAT(all("kept"), ElementsAre("one", "früh"));
+  EXPECT_THAT(all("quarantine", "reason"), ElementsAre(HasSubstr("UTF-8")));
+}
+
+TEST_F(ForeignInputs, SourcesInUtf16AreNotBinary) {
+  write_text(folder_ / "pipeline.yaml", "input: {source_code: true}\nstages: [fix_text]\n");
+  file("a.cs", std::string("\xff\xfe"
+                           "i\0n\0t\0",
+                           8));
+  file("b.cs", std::string("int\0", 4));
+  run();
+  EXPECT_THAT(all("kept"), ElementsAre("int"));
+  EXPECT_THAT(all("quarantine", "reason"), ElementsAre("a binary file"));
+}
+
+TEST_F(ForeignInputs, FilesOfOtherKindsAreRefusedWithWhatToDo) {
+  const auto refusal = [&](const char* name) {
+    file(name, "a,b");
+    try {
+      find_inputs({folder_ / "in" / name});
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_THAT(refusal("a.csv"), HasSubstr("convert it to .parquet or .jsonl"));
+  EXPECT_THAT(refusal("a.csv.gz"), HasSubstr("convert it to .parquet or .jsonl"));
+  EXPECT_THAT(refusal("a.jsonl.xz"), HasSubstr("compress it by gzip or zstd"));
+  EXPECT_THAT(refusal("a.tar.gz"), HasSubstr("unpack it"));
+  EXPECT_EQ(refusal("a.jsonl"), "read");
 }
 
 TEST_F(ForeignInputs, WhatAFileReallyIsIsTold) {
