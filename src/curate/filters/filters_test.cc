@@ -180,6 +180,30 @@ TEST(C4BadWords, StandAloneOrAnywhere) {
   EXPECT_THROW(make_stage(C4BadWords{}), ConfigError);
 }
 
+// Editors of Windows write marks, line ends and encodings of their own, and published lists are compressed.
+TEST(C4BadWords, ListsMayBeWrittenInAnyWay) {
+  const TestFolder folder;
+  const auto drops = [&](const char* name, std::string_view list) {
+    write_text(folder / name, list);
+    C4BadWords options;
+    options.words = (folder / name).string();
+    Verdict verdict;
+    after(*make_stage(options), {"", "the caf\xc3\xa9 there", "", ""}, verdict);
+    return verdict.dropped();
+  };
+  EXPECT_TRUE(drops("mark",
+                    "\xef\xbb\xbf"
+                    "caf\xc3\xa9\r\nboat\r\n"));
+  EXPECT_TRUE(drops("latin", "caf\xe9\nboat\n"));
+  EXPECT_TRUE(drops("wide", std::string_view("\xff\xfe"
+                                             "c\0a\0f\0\xe9\0\n\0",
+                                             12)));
+  const std::string frame =
+      std::string("\x28\xb5\x2f\xfd\x00\x58\x31\0\0", 9) + "caf\xc3\xa9\n";  // one block
+  EXPECT_TRUE(drops("packed.zst", frame));
+  EXPECT_FALSE(drops("other", "boat\n"));
+}
+
 // docs/add-a-filter.md shows code as it is.
 TEST(C4BadWords, ThePageShowsItsCode) {
   const auto root = test::source_dir();
@@ -362,6 +386,15 @@ TEST(UrlFilter, ListsDecideInOrder) {
   EXPECT_EQ(rule("http://fine.org/poker/slots"), "soft_blacklisted");
   EXPECT_EQ(rule("http://fine.org/a-XX-xl"), "blacklisted_subword");
   EXPECT_EQ(rule(""), "no_url");
+  write_text(folder / "patterns", "\xef\xbb\xbf*.Wild.org\r\n.dot.org\r\n");
+  UrlFilter patterns;
+  patterns.domains = (folder / "patterns").string();
+  const auto wild = make_stage(patterns);
+  for (const char* url : {"http://wild.org/", "http://a.wild.org/", "http://b.dot.org/"}) {
+    Verdict verdict;
+    after(*wild, {"", "text", "", url}, verdict);
+    EXPECT_TRUE(verdict.dropped()) << url;
+  }
   EXPECT_THROW(make_stage(UrlFilter{}), ConfigError);
   EXPECT_THROW(make_stage(UrlFilter{.domains = (folder / "none").string(),
                                     .urls = {},

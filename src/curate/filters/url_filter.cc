@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "curate/filters/word_list.h"
 #include "curate/text/character.h"
 
 namespace stoa::curate {
@@ -23,7 +23,7 @@ std::string lower_alphanumeric(std::string_view text) {
 Entries read_entries(const std::string& file, bool normalize) {
   Entries entries;
   if (file.empty()) return entries;
-  std::istringstream lines(read_text(file));
+  std::istringstream lines(list_text(file));
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with('#')) continue;
     std::string entry = normalize ? lower_alphanumeric(line) : std::string(strip(line));
@@ -31,6 +31,19 @@ Entries read_entries(const std::string& file, bool normalize) {
   }
   require<ConfigError>(!entries.empty(), "the list '{}' has no entry", file);
   return entries;
+}
+
+// Hosts are compared in lower case, and those below a domain are always meant: `*.example.org`,
+// `.Example.org`.
+Entries read_domains(const std::string& file) {
+  Entries domains;
+  for (const std::string& entry : read_entries(file, false)) {
+    std::string_view domain = entry;
+    if (domain.starts_with("*.")) domain.remove_prefix(2);
+    if (domain.starts_with('.')) domain.remove_prefix(1);
+    domains.insert(lower_ascii(domain));
+  }
+  return domains;
 }
 
 // "example.org" of "https://user@Example.org:80/a".
@@ -45,7 +58,7 @@ std::string host_of(std::string_view url) {
 class UrlFilterStage final : public Stage {
  public:
   explicit UrlFilterStage(const UrlFilter& options)
-      : domains_(read_entries(options.domains, false)),
+      : domains_(read_domains(options.domains)),
         urls_(read_entries(options.urls, false)),
         words_(read_entries(options.banned_words, true)),
         soft_words_(read_entries(options.soft_banned_words, true)),

@@ -6,11 +6,19 @@
 #include "base/error.h"
 #include "curate/text/character.h"
 #include "curate/text/space_words.h"
+#include "data/text_source.h"
 
 namespace stoa::curate {
 
+std::string list_text(const fs::path& file) {
+  const auto source = data::open_text(file, {});
+  std::string text, piece(1 << 16, '\0');
+  while (const std::size_t got = source->read(piece.data(), piece.size())) text.append(piece, 0, got);
+  return text;
+}
+
 WordList::WordList(const fs::path& file) {
-  std::istringstream lines(read_text(file));
+  std::istringstream lines(list_text(file));
   for (std::string line; std::getline(lines, line);) {
     std::string entry;
     append_lower(strip(line), entry);

@@ -10,6 +10,10 @@
 
 namespace stoa::curate {
 
+// The text of a list in UTF-8: decompressed by its name, without a byte-order mark, converted if need be.
+// IoError where the file cannot be read.
+std::string list_text(const fs::path& file);
+
 class WordList {
  public:
   // IoError where the file cannot be read, ConfigError where it has no entry.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "curate/filters/word_list.h"
 #include "curate/html/entities.h"
 #include "curate/html/stop_words.h"
 #include "curate/text/character.h"
@@ -22,7 +23,7 @@ std::span<const config::EnumName<MainText>> enum_names(MainText) {
 
 MainTextExtractor::MainTextExtractor(MainText rule, const std::string& stop_words) : rule_(rule) {
   if (rule != MainText::kJustext && rule != MainText::kUnion) return;
-  const std::string file = stop_words.empty() ? std::string() : read_text(stop_words);
+  const std::string file = stop_words.empty() ? std::string() : list_text(stop_words);
   each_line(stop_words.empty() ? english_stop_words() : std::string_view(file), [&](std::string_view line) {
     std::string word;
     append_lower(strip(line), word);

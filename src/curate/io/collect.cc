@@ -27,7 +27,8 @@ std::string stem_of(const fs::path& path) {
 
 std::vector<Wanted> read_list(const fs::path& list, const CollectRequest& request) {
   std::vector<Wanted> wanted;
-  const std::string text = read_text(list);
+  std::string text = read_text(list);
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   require<DataError>(data::scan_utf8(text).valid == text.size() && text.find('\0') == text.npos,
                      "'{}' is not a list of inputs: it is not UTF-8 text", list.string());
   std::istringstream lines(text);
