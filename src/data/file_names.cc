@@ -15,4 +15,9 @@ std::string content_extension(const fs::path& path) {
   return extension_of(compression_of(path) == Compression::kNone ? path : fs::path(path).replace_extension());
 }
 
+bool is_table(const fs::path& path) {
+  const std::string extension = extension_of(path);
+  return extension == ".parquet" || extension == ".arrow";
+}
+
 }  // namespace stoa::data

@@ -11,5 +11,7 @@ namespace stoa::data {
 std::string extension_of(const fs::path& path);
 // That of the content: ".txt" of "a.txt.gz".
 std::string content_extension(const fs::path& path);
+// Whether it is a table, whose rows are lines of JSON to open_bytes().
+bool is_table(const fs::path& path);
 
 }  // namespace stoa::data

@@ -23,8 +23,7 @@ bool blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == 
 bool is_json_lines(const fs::path& path) {
   const std::string extension = content_extension(path);
   return extension == ".jsonl" || extension == ".ndjson" || extension == ".json" ||
-         extension == ".jsonlines" ||
-         extension_of(path) == ".parquet";  // whose rows are lines to open_bytes()
+         extension == ".jsonlines" || is_table(path);
 }
 
 TextInput describe_input(const fs::path& path, const ReadOptions& options) {
@@ -77,7 +76,7 @@ bool BlockReader::open_next() {
   const TextInput& input = inputs_[opened_++];
   TextEncoding encoding = options_.encoding;
   encoding.line_ends = encoding.line_ends && input.form == TextForm::kPlain;
-  if (extension_of(input.path) == ".parquet")  // whose rows are UTF-8, whatever statistics say
+  if (is_table(input.path))  // whose rows are UTF-8, whatever statistics say
     encoding.name = encoding.name == "unchecked" ? "bytes" : "UTF-8";
   source_ = open_text(input.path, encoding);
   if (input.form == TextForm::kJsonLines) source_ = one_value_per_line(std::move(source_));

@@ -49,7 +49,7 @@ void declare(config::Section<InputOptions>& s) {
 namespace {
 
 constexpr std::string_view kReadKinds =
-    ".jsonl, .txt, .md, .html, .warc, .wet, .arc or .xml, also with .gz, .bz2 or .zst, or .parquet";
+    ".jsonl, .txt, .md, .html, .warc, .wet, .arc or .xml, also with .gz, .bz2 or .zst, .parquet or .arrow";
 
 data::ReadOptions read_options(const InputOptions& options, const fs::path& path) {
   data::ReadOptions read;
@@ -135,6 +135,8 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, boo
 
 bool is_readable_input(const fs::path& path, bool source_code) {
   if (source_code) return !source_language(path).empty();
+  // What `datasets` keeps of its maps and filters, next to the data themselves.
+  if (data::extension_of(path) == ".arrow" && path.filename().native().starts_with("cache-")) return false;
   const std::string extension = data::content_extension(path);
   return data::is_json_lines(path) || is_archive(path) || is_page(path) || is_wiki_export(path) ||
          extension == ".txt" || extension == ".text" || extension == ".md";
@@ -217,7 +219,11 @@ bool is_page(const fs::path& path) {
   return extension == ".html" || extension == ".htm" || extension == ".xhtml";
 }
 
-bool is_wiki_export(const fs::path& path) { return data::content_extension(path) == ".xml"; }
+bool is_wiki_export(const fs::path& path) {
+  // Parts of a dump are named by their pages: enwiki-20260101-pages-articles1.xml-p1p41242.bz2.
+  const std::string extension = data::content_extension(path);
+  return extension == ".xml" || extension.starts_with(".xml-p");
+}
 
 DocumentReader::DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options,
                                Place from, bool strict)

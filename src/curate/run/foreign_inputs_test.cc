@@ -65,6 +65,15 @@ TEST_F(ForeignInputs, NamesInCapitalsAndOfAnyBytesAreRead) {
   EXPECT_TRUE(run().was_complete);
 }
 
+TEST_F(ForeignInputs, PartsOfWikipediasDumpsAreExports) {
+  file("xxwiki-20260101-pages-articles1.xml-p1p41242",
+       "<mediawiki><siteinfo><base>https://xx.wikipedia.org/wiki/A</base></siteinfo><page><title>A</"
+       "title><ns>0</ns>"
+       "<id>1</id><revision><text>One boat.</text></revision></page></mediawiki>");
+  run();
+  EXPECT_THAT(all("kept"), ElementsAre("One boat."));
+}
+
 TEST_F(ForeignInputs, WhatFoldersHaveAndIsNotReadIsTold) {
   file("a.txt", "text");
   file("b.csv", "a,b");
@@ -153,6 +162,15 @@ TEST_F(ForeignInputs, ATextOfParquetThatIsNotUtf8CostsItsRowAlone) {
   EXPECT_EQ(run().flow.damaged_inputs, 0);
   EXPECT_THAT(all("kept"), ElementsAre("one", "früh"));
   EXPECT_THAT(all("quarantine", "reason"), ElementsAre(HasSubstr("UTF-8")));
+}
+
+TEST_F(ForeignInputs, DataSetsThatWereSavedAreRead) {
+  fs::copy_file(test::source_dir() / "tests/fixtures/arrow/stream.arrow",
+                folder_ / "in/data-00000-of-00001.arrow");
+  fs::copy_file(test::source_dir() / "tests/fixtures/arrow/stream.arrow", folder_ / "in/cache-0123.arrow");
+  const RunResult result = run();
+  EXPECT_EQ(result.flow.read.documents, 40);
+  EXPECT_EQ(all("kept", "required").front(), "row 0");
 }
 
 TEST_F(ForeignInputs, SourcesInUtf16AreNotBinary) {
