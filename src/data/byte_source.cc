@@ -72,6 +72,7 @@ class CompressedInput {
   std::size_t begin_ = 0, end_ = 0;
 };
 
+// After a DataError a further read continues with the next member: web archives have one for each record.
 class GzipSource final : public ByteSource {
  public:
   explicit GzipSource(const fs::path& path) : input_(path) {
@@ -85,6 +86,7 @@ class GzipSource final : public ByteSource {
     stream_.next_out = reinterpret_cast<Bytef*>(to);
     stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(bytes, 1u << 30));
     const uInt wanted = stream_.avail_out;
+    if (is_lost_ && !find_member()) return 0;
     while (stream_.avail_out == wanted) {
       if (input_.size() == 0 && !input_.refill()) {
         require<DataError>(between_members_, "'{}' is truncated: the gzip data ends too soon", input_.name());
@@ -104,9 +106,9 @@ class GzipSource final : public ByteSource {
         between_members_ = true;
         ::inflateReset(&stream_);
       } else {
-        require<DataError>(status == Z_OK || status == Z_BUF_ERROR,
-                           "'{}' is not valid gzip data near byte {}: {}", input_.name(), input_.position(),
-                           stream_.msg ? stream_.msg : "corrupt");
+        is_lost_ = status != Z_OK && status != Z_BUF_ERROR;
+        require<DataError>(!is_lost_, "'{}' is not valid gzip data near byte {}: {}", input_.name(),
+                           input_.position(), stream_.msg ? stream_.msg : "corrupt");
       }
     }
     return wanted - stream_.avail_out;
@@ -114,9 +116,23 @@ class GzipSource final : public ByteSource {
   std::uint64_t position() const override { return input_.position(); }
 
  private:
+  bool find_member() {
+    constexpr std::string_view kBegin = "\x1f\x8b\x08";
+    ::inflateReset(&stream_);
+    between_members_ = true;
+    while (is_lost_) {
+      const std::string_view rest(input_.data(), input_.size());
+      const std::size_t at = rest.find(kBegin);
+      is_lost_ = at == rest.npos;
+      input_.consume(is_lost_ ? rest.size() : at);
+      if (is_lost_ && !input_.refill()) return false;
+    }
+    return true;
+  }
+
   CompressedInput input_;
   z_stream stream_{};
-  bool started_ = false, between_members_ = false;
+  bool started_ = false, between_members_ = false, is_lost_ = false;
 };
 
 // Any number of streams one after another, as Wikipedia's dumps have them.

@@ -57,7 +57,13 @@ bool WarcReader::fill(std::size_t bytes) {
   while (buffer_.size() - begin_ < bytes) {
     const std::size_t had = buffer_.size(), wanted = std::max<std::size_t>(bytes - (had - begin_), 1 << 16);
     buffer_.resize(had + wanted);
-    const std::size_t got = source_->read(buffer_.data() + had, wanted);
+    std::size_t got = 0;
+    try {
+      got = source_->read(buffer_.data() + had, wanted);
+    } catch (const DataError& e) {
+      source_fault_ = e.what();
+      throw;
+    }
     buffer_.resize(had + got);
     if (got == 0) return false;
   }
@@ -151,6 +157,18 @@ void WarcReader::next_arc(WarcHeaders& headers, std::string_view& content) {
   content = std::string_view(arc_record_).substr(bytes);
 }
 
+// Whether there is more behind corrupt compressed data.
+bool WarcReader::resume() {
+  buffer_.clear();
+  begin_ = 0;
+  left_ = 0;
+  try {
+    return fill(1) || !rest().empty();
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
 bool WarcReader::next(WarcHeaders& headers, std::string_view& content) {
   std::uint64_t place = offset_;
   try {
@@ -172,7 +190,13 @@ bool WarcReader::next(WarcHeaders& headers, std::string_view& content) {
     read_warc_headers({content.data() - headers.bytes, headers.bytes}, headers);  // the buffer may have moved
     return true;
   } catch (const DataError& e) {
-    fail<DataError>("'{}' byte {}: {}", path_.string(), place, e.what());
+    damage_.swap(source_fault_);
+    source_fault_.clear();
+    if (damage_.empty() || !resume()) fail<DataError>("'{}' byte {}: {}", path_.string(), place, e.what());
+    headers = {};
+    headers.type = kDamage;
+    content = damage_;
+    return true;
   }
 }
 

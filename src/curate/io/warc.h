@@ -30,7 +30,8 @@ class WarcReader {
  public:
   static constexpr std::uint64_t kLongestRecord = std::uint64_t{256} << 20;
   static constexpr std::size_t kLongestHeaders = 1 << 16;
-  // The type of what is no record and lies between two: a Content-Length that is too small leaves such.
+  // The type of what is no record and lies between two: a Content-Length that is too small leaves such. In
+  // place of corrupt compressed data stands what is wrong.
   static constexpr std::string_view kDamage = "damage";
 
   // A content of more than `longest` bytes is handed out up to one byte more than these, without its rest.
@@ -47,6 +48,7 @@ class WarcReader {
   void pass_rest_of_record();
   bool pass_line_ends();
   std::string read_headers(WarcHeaders& headers);
+  bool resume();
   bool find_record(std::string_view& before);
   std::string_view take_content(std::uint64_t length, std::size_t headers);
   void next_arc(WarcHeaders& headers, std::string_view& content);
@@ -55,7 +57,8 @@ class WarcReader {
   const std::uint64_t longest_;
   std::unique_ptr<data::ByteSource> source_;
   std::string buffer_, damage_;
-  std::uint64_t left_ = 0;  // of the content that was handed out
+  std::string source_fault_;  // where compressed data is corrupt
+  std::uint64_t left_ = 0;    // of the content that was handed out
   bool is_arc_ = false;
   std::size_t arc_fields_ = 4;
   std::string arc_record_;    // as a WARC record

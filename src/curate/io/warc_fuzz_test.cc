@@ -133,6 +133,40 @@ TEST(Warc, AfterDamageTheNextRecordIsFound) {
               ElementsAre("response 1001", "conversion 5"));
 }
 
+// A flipped bit costs its member, which is one record.
+TEST(Warc, CorruptMembersAreLeftOut) {
+  const TestFolder folder;
+  const fs::path file = folder / "a.warc.gz";
+  std::vector<std::uintmax_t> ends;
+  for (const char* name : {"http://a", "http://b", "http://c"}) {
+    const std::string record = warc_record("conversion", name, std::string("the text of ") + name);
+    const gzFile out = ::gzopen(file.c_str(), "ab");  // a member more
+    ::gzwrite(out, record.data(), static_cast<unsigned>(record.size()));
+    ::gzclose(out);
+    ends.push_back(fs::file_size(file));
+  }
+  const std::string good = read_text(file);
+  const auto uris = [&](std::size_t damaged) {
+    std::string bytes = good;
+    bytes[damaged] = static_cast<char>(bytes[damaged] ^ 0x55);
+    write_text(file, bytes);
+    WarcReader reader(file);
+    WarcHeaders headers;
+    std::string_view content;
+    std::string out;
+    try {
+      while (reader.next(headers, content))
+        out += headers.type == WarcReader::kDamage ? " damage" : " " + std::string(headers.uri);
+    } catch (const DataError&) {
+      out += " fault";
+    }
+    return out;
+  };
+  EXPECT_EQ(uris(ends[0] + 40), " http://a damage http://c");
+  EXPECT_EQ(uris(ends[1] - 6), " http://a damage http://c");  // the checksum alone is wrong
+  EXPECT_EQ(uris(ends[1] + 40), " http://a http://b fault");
+}
+
 // What crawlers wrote before WARC; addresses may have blanks, and version 2 has more fields.
 TEST(Warc, ArcFilesAreReadAsResponses) {
   const TestFolder folder;
@@ -162,7 +196,7 @@ TEST(Warc, ArcFilesAreReadAsResponses) {
     EXPECT_EQ(content, answer);
     EXPECT_EQ(std::string(content.data() - headers.bytes, 8), "WARC/1.0");
     EXPECT_FALSE(reader.next(headers, content));
-    for (std::size_t i = 0; i < text.size(); ++i) {  // every way to end too soon
+    for (std::size_t i = 0; i < text.size(); i += 31) {  // which end too soon
       write_text(folder / "cut.arc", text.substr(0, i));
       WarcReader cut(folder / "cut.arc");
       try {
