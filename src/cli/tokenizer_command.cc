@@ -1,4 +1,6 @@
 // `stoa tokenizer train | encode | decode | info | bench`.
+#include <simdjson.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
@@ -18,6 +20,8 @@
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "data/json_lines.h"
+#include "data/json_values.h"
 #include "data/text_reader.h"
 #include "data/utf8_scan.h"
 #include "token/encoder.h"
@@ -61,6 +65,7 @@ class Texts {
         data::TextEncoding encoding = encoding_;
         encoding.line_ends = !json_;
         source_ = data::open_text(path, encoding);
+        if (json_) source_ = data::one_value_per_line(std::move(source_));
         line_ = 0;
       }
       const bool whole = unit_ == "file" && !json_;
@@ -74,7 +79,7 @@ class Texts {
       ++line_;
       if (json_) {
         if (line_text_.find_first_not_of(" \t\r") == std::string::npos) continue;
-        text = field(line_text_);
+        text = field();
         return true;
       }
       if (unit_ == "line" && line_text_.empty()) continue;
@@ -109,19 +114,29 @@ class Texts {
     return !read_.empty();
   }
 
-  std::string field(std::string_view line) const {
-    const Json parsed = Json::parse(line, nullptr, false);
-    require<DataError>(parsed.is_object(), "{} line {} is not a JSON object", files_[file_], line_);
-    const auto value = parsed.find(json_key_);
-    require<DataError>(value != parsed.end() && value->is_string(), "{} line {} has no text under '{}'",
-                       files_[file_], line_, json_key_);
-    return value->get<std::string>();
+  // The text of a line of JSON.
+  std::string field() {
+    line_text_.reserve(line_text_.size() + simdjson::SIMDJSON_PADDING);
+    try {
+      const simdjson::dom::object object = data::parse_json_line(parser_, line_text_, repaired_);
+      std::optional<simdjson::dom::element> found;
+      for (const auto& [key, value] : object)
+        if (key == json_key_) found = value;  // of equal keys the last counts, as in Python
+      if (!found) fail<DataError>("{}", data::no_such_key(object, json_key_));
+      std::string_view text;
+      require<DataError>(found->get(text) == simdjson::SUCCESS, "its \"{}\" is not a string", json_key_);
+      return std::string(text);
+    } catch (const DataError& e) {
+      fail<DataError>("'{}' line {}: {}", files_[file_], line_, e.what());
+    }
   }
 
   const std::vector<std::string> files_;
   const std::string unit_, json_key_;
   const data::TextEncoding encoding_;
   std::unique_ptr<data::ByteSource> source_;
+  simdjson::dom::parser parser_;
+  std::string repaired_;
   std::string read_, line_text_;  // of the file, from at_ on not handed out
   std::size_t file_ = 0, at_ = 0;
   std::int64_t line_ = 0;

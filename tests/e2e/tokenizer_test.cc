@@ -1,7 +1,9 @@
 // Tokenizers of the SentencePiece library through the commands.
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 
+#include "base/file.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -53,6 +55,24 @@ TEST_F(TrainTokenizer, CompressedFilesGiveTheVocabularyOfTheirTexts) {
   std::ofstream(path("broken.txt.gz")) << "no gzip data";
   EXPECT_NE(stoa({"tokenizer", "train", "broken.txt.gz", "--vocab-size", "300", "--output", "x"}).exit_code,
             0);
+}
+
+TEST_F(TrainTokenizer, JsonAsOtherProgramsWriteItGivesTheSameVocabulary) {
+  std::istringstream lines(read_text(path("text.jsonl")));
+  std::string array = "[\n", with_nan;
+  for (std::string line; std::getline(lines, line);) {
+    array += (array.size() > 2 ? ",\n" : "") + line;
+    with_nan += line.substr(0, line.rfind('}')) + ",\"score\":NaN}\n";
+  }
+  write_text(path("array.json"), array + "\n]\n");
+  write_text(path("nan.jsonl"), with_nan);
+  std::string fingerprint;
+  for (const char* file : {"text.jsonl", "array.json", "nan.jsonl"}) {
+    const auto trained =
+        json_of({"tokenizer", "train", file, "--vocab-size", "300", "--output", "packed", "--json"});
+    if (fingerprint.empty()) fingerprint = trained["fingerprint"].get<std::string>();
+    EXPECT_EQ(trained["fingerprint"], fingerprint) << file;
+  }
 }
 
 TEST_F(TrainTokenizer, EncodeGivesOffsetsOfTextsThatHoldNewlines) {
