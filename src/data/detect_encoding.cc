@@ -36,6 +36,16 @@ std::string wide_encoding(std::string_view sample) {
   return "";
 }
 
+// Old mail and pages of Japan and Korea are bytes of ASCII that escapes make to characters.
+std::string escaped_encoding(std::string_view sample) {
+  const bool high =
+      std::any_of(sample.begin(), sample.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (high || sample.find('\x1b') == sample.npos) return "";
+  if (sample.find("\x1b$)C") != sample.npos) return "ISO-2022-KR";
+  const bool japanese = sample.find("\x1b$B") != sample.npos || sample.find("\x1b$@") != sample.npos;
+  return japanese ? "ISO-2022-JP" : "";
+}
+
 struct Counts {
   std::size_t characters = 0, wrong = 0, high = 0;  // of UTF-8 beyond ASCII; bytes that are no part of any
 };
@@ -67,6 +77,7 @@ DetectedEncoding detect_encoding(std::string_view sample) {
   for (const Mark& mark : kMarks)
     if (sample.starts_with(mark.bytes)) return {mark.name, mark.bytes.size()};
   if (std::string wide = wide_encoding(sample); !wide.empty()) return {std::move(wide), 0};
+  if (std::string escaped = escaped_encoding(sample); !escaped.empty()) return {std::move(escaped), 0};
   const Counts counts = count_utf8(sample);
   // A few wrong bytes in a text of UTF-8 are damage: they are named where they stand.
   if (counts.wrong == 0 || counts.characters >= 4 * counts.wrong) return {"UTF-8", 0};

@@ -108,6 +108,11 @@ TEST_F(TextSource, OneByteEncodingsAreTold) {
   EXPECT_EQ(read("caf\xe9", "iso-8859-15"), "café");
 }
 
+TEST_F(TextSource, EncodingsOfEscapesAreTold) {
+  EXPECT_EQ(read("\x1b$B9A$N\x1b(B boats\n"), "港の boats\n");
+  EXPECT_EQ(read("\x1b[1mbold\x1b[0m\n"), "\x1b[1mbold\x1b[0m\n");  // colours of terminals
+}
+
 TEST_F(TextSource, WindowsLineEndsBecomeUnixOnes) {
   EXPECT_EQ(read("a\r\nb\r\n\r\nc\r\n"), "a\nb\n\nc\n");
   EXPECT_THAT(notices_, ElementsAre(HasSubstr("Windows line endings as \"\\n\"")));

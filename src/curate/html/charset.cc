@@ -76,6 +76,18 @@ std::string repaired_utf8(std::string_view text) {
   return out;
 }
 
+// Whether too many bytes are wrong for damage: servers call all that they have UTF-8, old pages included.
+bool is_hardly_utf8(std::string_view bytes) {
+  constexpr std::size_t kFewest = 8, kBytesEach = 200;
+  std::size_t wrong = 0;
+  for (std::string_view rest = bytes;; ++wrong) {
+    const std::size_t valid = data::scan_utf8(rest).valid;
+    if (valid == rest.size()) break;
+    rest.remove_prefix(valid + 1);
+  }
+  return wrong >= kFewest && wrong * kBytesEach > bytes.size();
+}
+
 // False where iconv has no such encoding.
 bool convert(std::string_view text, const std::string& from, std::string& out) {
   const iconv_t converter = ::iconv_open("UTF-8", from.c_str());
@@ -108,8 +120,10 @@ std::string page_as_utf8(std::string_view bytes, std::string_view content_type) 
     if (declared.empty()) declared = charset_of_meta(bytes);
     const bool is_utf8 = data::scan_utf8(bytes).valid == bytes.size();
     // UTF-8 beyond ASCII is hardly ever valid by chance.
-    if (is_utf8 && !declared.starts_with("iso-2022")) return std::string(bytes);
-    if (!declared.empty()) name = as_browsers(declared);
+    if (is_utf8 && !declared.starts_with("iso-2022") && !name.starts_with("iso-2022"))
+      return std::string(bytes);
+    if (!declared.empty() && !(as_browsers(declared) == "utf-8" && is_hardly_utf8(bytes)))
+      name = as_browsers(declared);
   } else {
     bytes.remove_prefix(detected.skip);
   }

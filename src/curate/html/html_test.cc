@@ -216,6 +216,14 @@ TEST(PageEncoding, IsThatOfMarkHeaderMetaAndBytesInThisOrder) {
             "aé");
   EXPECT_EQ(page_as_utf8("\x93quoted\x94", "text/html; charset=iso-8859-1"), "“quoted”");
   EXPECT_EQ(page_as_utf8("a\xff z", "text/html; charset=utf-8"), "a\xef\xbf\xbd z");
+  EXPECT_EQ(page_as_utf8("<p>\x1b$B9A$N\x1b(B", ""),
+            "<p>港の");       // ISO-2022-JP, which has ASCII's bytes alone
+  std::string russian, read;  // says UTF-8, and is windows-1251
+  for (int i = 0; i < 6; ++i) {
+    russian += "\xcb\xee\xe4\xea\xe8 \xe2 \xe3\xe0\xe2\xe0\xed\xe8 \xf3\xf2\xf0\xee\xec. ";
+    read += "Лодки в гавани утром. ";
+  }
+  EXPECT_EQ(page_as_utf8(russian, "text/html; charset=utf-8"), read);
   EXPECT_EQ(page_as_utf8("a\xff z", "text/html; charset=no-such"), "a\xef\xbf\xbd z");
   EXPECT_EQ(page_as_utf8("", ""), "");
 }
