@@ -82,8 +82,8 @@ fs::path find_pipeline(const std::string& name) {
 // The last word of a run, so that a script learns of what is missing.
 void require_whole_inputs(const curate::Flow& flow, const std::string& output) {
   require<DataError>(flow.damaged_inputs == 0,
-                     "{} of the inputs could not be read to the end; '{}' has the reasons, all else is done",
-                     flow.damaged_inputs, (fs::path(output) / "quarantine").string());
+                     "{} fault{} in the inputs; '{}' has the reasons, all else is done", flow.damaged_inputs,
+                     flow.damaged_inputs == 1 ? "" : "s", (fs::path(output) / "quarantine").string());
 }
 
 // Whether a launcher started this process as one of several: a Slurm array or step, MPI, an indexed job of

@@ -291,7 +291,7 @@ TEST_F(DataRun, CompressedInputsAndShippedPipelines) {
   const Arguments torn{"data",    "run",          "pipeline.yaml", "--input", "corpus.jsonl.gz",
                        "--input", "corpus.jsonl", "--output"};
   for (const char* output : {"torn", "torn"}) {  // done, and found done
-    refuse(torn + Arguments{output}, "1 of the inputs could not be read to the end");
+    refuse(torn + Arguments{output}, "1 fault in the inputs; ");
     const auto manifest = nlohmann::json::parse(read_text(path("torn/manifest.json")));
     EXPECT_EQ(manifest["flow"]["damaged_inputs"], 1);
     EXPECT_GT(manifest["flow"]["read"]["documents"], 700);

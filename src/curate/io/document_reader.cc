@@ -134,6 +134,8 @@ std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths, boo
 }
 
 bool is_readable_input(const fs::path& path, bool source_code) {
+  // macOS puts what it knows of a file `a.jsonl` into `._a.jsonl`, in archives too.
+  if (path.filename().native().starts_with("._")) return false;
   if (source_code) return !source_language(path).empty();
   // What `datasets` keeps of its maps and filters, next to the data themselves.
   if (data::extension_of(path) == ".arrow" && path.filename().native().starts_with("cache-")) return false;
@@ -339,6 +341,8 @@ bool DocumentReader::next_records(InputBlock& block) {
   std::string_view content;
   const auto append = [&](std::string& text) {
     const bool found = records_->next(headers, content);
+    require<DataError>(!strict_ || headers.type != WarcReader::kDamage,
+                       "'{}': what is between two records is none: {}", one_.front().path.string(), content);
     if (found && (headers.type == "conversion" || headers.type == "response" || headers.type == "resource" ||
                   headers.type == WarcReader::kDamage))
       text.append(content.data() - headers.bytes, headers.bytes + content.size());

@@ -25,7 +25,7 @@ struct Amount {
 struct Flow {
   Amount read, kept, quarantined;
   std::map<std::string, Amount> dropped;  // by "stage/rule"
-  std::int64_t damaged_inputs = 0;        // files that could not be read to their end
+  std::int64_t damaged_inputs = 0;        // faults of files that could not be read whole
   Amount cut;                             // documents of which parts were cut as copies, and what was cut
 
   void add(const Flow& other);

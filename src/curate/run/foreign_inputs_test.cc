@@ -88,6 +88,12 @@ TEST_F(ForeignInputs, WhatFoldersHaveAndIsNotReadIsTold) {
   EXPECT_EQ(words_for_left_out(search()), "");
 }
 
+TEST_F(ForeignInputs, NotesOfMacOsAreNoInputs) {
+  file("a.txt", "text");
+  file("._a.txt", std::string("\0\5\26\7", 4));
+  EXPECT_EQ(run().flow.read.documents, 1);
+}
+
 TEST_F(ForeignInputs, AnOutputWithinTheInputsIsNoInput) {
   file("a.txt", "text");
   EXPECT_EQ(run("in/out").flow.kept.documents, 1);
@@ -111,9 +117,15 @@ TEST_F(ForeignInputs, RecordsBehindDamageOfAnArchiveAreDocuments) {
                        text);
   };
   file("a.wet", record("one", 3) + record("two and more", 3) + record("three", 5));
-  EXPECT_EQ(run().flow.damaged_inputs, 0);
+  EXPECT_EQ(run().flow.damaged_inputs, 1);  // which a script learns of
   EXPECT_THAT(all("kept"), ElementsAre("one", "two", "three"));
-  EXPECT_THAT(all("quarantine", "reason"), ElementsAre("no WARC record"));
+  EXPECT_THAT(all("quarantine", "reason"),
+              ElementsAre(HasSubstr("a.wet': what is between two records is none")));
+  Console quiet(Console::Level::kQuiet);
+  EXPECT_THROW(
+      run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
+                   {.inputs = {folder_ / "in"}, .output = folder_ / "strict", .strict = true}, quiet),
+      DataError);
 }
 
 TEST_F(ForeignInputs, ArraysAndObjectsOverSeveralLinesAreDocuments) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "curate/io/json_document.h"
 #include "curate/run/document_watch.h"
 #include "curate/run/measures.h"
@@ -28,6 +29,21 @@ std::string utf8_or_marks(std::string_view text) {
     text.remove_prefix(valid + 1);
   }
   return out;
+}
+
+// Whether a document is what a reader of archives hands out between records (warc.h).
+bool is_damage(const InputBlock& block, std::size_t index) {
+  const auto [begin, end] = block.block.documents[index];
+  return block.is_archive && !block.block.text.view().substr(begin, end - begin).starts_with("WARC/");
+}
+
+// What it is and how it begins: the reader says there where compressed data is corrupt.
+std::string damage_in(const InputBlock& block, std::size_t index) {
+  constexpr std::size_t kShown = 200;
+  const auto [begin, end] = block.block.documents[index];
+  const std::string_view beginning = block.block.text.view().substr(begin, std::min(end - begin, kShown));
+  return utf8_or_marks(fmt::format("'{}': what is between two records is none: {}",
+                                   block.block.input->path.string(), escape_controls(beginning)));
 }
 
 }  // namespace
@@ -86,6 +102,8 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
   const auto quarantine = [&](const char* why) {
     outcome.fate = Fate::kQuarantined;
     outcome.reason = why;
+    outcome.is_input = is_damage(block, index);
+    if (outcome.is_input) outcome.reason = damage_in(block, index);
     out.tags.resize(outcome.tags_begin);
     const auto [begin, end] = block.block.documents[index];
     Document raw;  // as it was read: its line may be no JSON

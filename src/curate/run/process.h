@@ -27,7 +27,7 @@ struct Outcome {
   std::int64_t read_bytes = 0;               // text as it was read
   std::int64_t bytes = 0;                    // text as it is written
   std::int64_t number = 0;                   // of the document in its input
-  bool is_input = false;                     // stands for an input that could not be read to its end
+  bool is_input = false;                     // stands for an input that could not be read whole
   std::string reason;                        // of one that is not kept
 };
 

@@ -134,7 +134,7 @@ void require_no_stop(const std::stop_token& stop, std::size_t shards) {
 
 void warn_of_faults(const ProcessedBlock& block, Console& console) {
   for (const Outcome& outcome : block.outcomes)
-    if (outcome.is_input) console.warn(outcome.reason + "; the run continues with the next input");
+    if (outcome.is_input) console.warn(outcome.reason + "; the run continues");
 }
 
 // Takes the inputs through the stages from where `journal` ends; `shared`: what processes have made of them.
