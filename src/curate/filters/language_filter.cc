@@ -13,6 +13,17 @@
 namespace stoa::curate {
 namespace {
 
+// What CLD2 calls languages that have other codes today.
+std::string suggestion(const std::string& language, const std::vector<std::string>& known) {
+  constexpr std::pair<std::string_view, std::string_view> kOlder[] = {
+      {"he", "iw"},  {"jv", "jw"},    {"nb", "no"},        {"fil", "tl"},
+      {"cmn", "zh"}, {"zh-CN", "zh"}, {"zh-TW", "zh-Hant"}};
+  for (const auto& [today, older] : kOlder)
+    if (language == today && std::find(known.begin(), known.end(), older) != known.end())
+      return fmt::format(" (did you mean '{}'?)", older);
+  return did_you_mean(language, known);
+}
+
 class LanguageFilterStage final : public Stage {
  public:
   explicit LanguageFilterStage(const LanguageFilter& options)
@@ -25,7 +36,7 @@ class LanguageFilterStage final : public Stage {
     for (const std::string& language : options_.languages)
       require<ConfigError>(std::find(known.begin(), known.end(), language) != known.end(),
                            "language: the model '{}' knows no language '{}'{}; its names are like '{}'",
-                           options_.model, language, did_you_mean(language, known),
+                           options_.model, language, suggestion(language, known),
                            known.empty() ? "" : known.front());
   }
 

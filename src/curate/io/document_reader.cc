@@ -78,6 +78,12 @@ std::string_view advice_for(const fs::path& path) {
       {".tar", "unpack it"},
       {".tgz", "unpack it"},
       {".jl", "name it .jsonl if it holds JSON lines"},
+      {".pq", "name it .parquet"},
+      {".parq", "name it .parquet"},
+      {".feather", "name it .arrow if it is of version 2"},
+      {".orc", "convert it to .parquet"},
+      {".pdf", "extract its text"},
+      {".epub", "unpack it; its pages are .xhtml"},
   };
   const std::string outer = data::extension_of(path), inner = data::content_extension(path);
   for (const auto& [extension, advice] : kAdvice)

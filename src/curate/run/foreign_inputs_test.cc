@@ -210,6 +210,7 @@ TEST_F(ForeignInputs, FilesOfOtherKindsAreRefusedWithWhatToDo) {
   EXPECT_THAT(refusal("a.csv.gz"), HasSubstr("convert it to .parquet or .jsonl"));
   EXPECT_THAT(refusal("a.jsonl.xz"), HasSubstr("compress it by gzip or zstd"));
   EXPECT_THAT(refusal("a.tar.gz"), HasSubstr("unpack it"));
+  EXPECT_THAT(refusal("a.pq"), HasSubstr("name it .parquet"));
   EXPECT_EQ(refusal("a.jsonl"), "read");
 }
 

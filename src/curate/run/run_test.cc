@@ -567,6 +567,7 @@ TEST(Pipeline, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(said("documents: [a.gz]\ntaggers: [c4_v2]\n"), HasSubstr("a configuration of dolma; write"));
   EXPECT_THAT(said("stages:\n  - language: {languages: [en, EN]}"), HasSubstr("'EN' (did you mean 'en'?)"));
   EXPECT_THAT(said("stages:\n  - language: {languages: [en, zh-Hant, eng_Latn]}"), HasSubstr("'eng_Latn'"));
+  EXPECT_THAT(said("stages:\n  - language: {languages: [he]}"), HasSubstr("'he' (did you mean 'iw'?)"));
 }
 
 }  // namespace
