@@ -60,7 +60,10 @@ class ValueLines final : public ByteSource {
 
   void split(std::string_view text) {
     for (const char c : text) {
-      if (in_string_) {
+      if (in_string_ && c == '\n') {  // no text of JSON goes beyond its line: a mark is missing, of this one
+        in_string_ = is_escaped_ = false;
+        lines_ += ' ';
+      } else if (in_string_) {
         lines_ += c;
         in_string_ = is_escaped_ || c != '"';
         is_escaped_ = !is_escaped_ && c == '\\';

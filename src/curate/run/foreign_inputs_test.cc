@@ -134,10 +134,11 @@ TEST_F(ForeignInputs, ArraysAndObjectsOverSeveralLinesAreDocuments) {
   file("c.json", "{\n  \"text\": \"five\"\n}\n{\n  \"text\": \"six\"\n}\n");
   file("d.json", "{\"text\": \"seven\"}\n{\"text\": \"eight\"}\n");
   file("e.json", "[\n  {\"text\": \"nine\"},\n  {\"text\": \"cut o");
+  file("f.json", "[\n{\"text\":\"no mark\n},\n{\"text\":\"ten\"}\n]\n");
   run();
-  EXPECT_THAT(all("kept"),
-              ElementsAre("one", "two, \"{\" ", "three", "four", "five", "six", "seven", "eight", "nine"));
-  EXPECT_THAT(all("quarantine"), ElementsAre("5", "{\"text\": \"cut o"));
+  EXPECT_THAT(all("kept"), ElementsAre("one", "two, \"{\" ", "three", "four", "five", "six", "seven", "eight",
+                                       "nine", "ten"));
+  EXPECT_THAT(all("quarantine"), ElementsAre("5", "{\"text\": \"cut o", "{\"text\":\"no mark }"));
 }
 
 TEST_F(ForeignInputs, WhatPythonWritesAndJsonHasNotCostsNoDocument) {
