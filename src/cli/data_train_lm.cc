@@ -1,5 +1,6 @@
 // `stoa data train-lm`: an n-gram model of texts, as the stage `perplexity` takes it.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +30,9 @@ struct TrainLmArguments {
 
 void run_train_lm(const TrainLmArguments& a, Context& context) {
   require<ConfigError>(!fs::exists(a.output), "'{}' exists already; give another --output", a.output);
+  // Time to remove what was sorted on disk.
+  context.interrupt.set(
+      {.grace = std::chrono::seconds(10), .words = "exiting, nothing is written", .last_words = {}});
   const curate::ModelWords words({a.tokenizer, !a.raw});
   curate::KneserNeyTrainer trainer(a.order, static_cast<std::uint64_t>(a.memory * 1e9),
                                    fs::path(a.output) += ".sort");

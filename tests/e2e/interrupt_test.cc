@@ -76,6 +76,21 @@ TEST_F(Interrupt, AnInterruptedMeasurementLeavesNoFolder) {
   expect_no_trace_of("here");
 }
 
+TEST_F(Interrupt, AModelOfNgramsLeavesNothingThatItSorted) {
+  std::string text;
+  for (int i = 0; i < 400'000; ++i)
+    text += "{\"text\":\"the boats " + std::to_string(i) + " of harbour " + std::to_string(7 * i % 1001) +
+            " leave\"}\n";
+  write_text(path("many.jsonl"), text);
+  Program program({"data", "train-lm", "many.jsonl", "--raw", "--output", "m.arpa"}, {directory(), {}});
+  ASSERT_TRUE(program.wait_until([&] { return fs::exists(path("m.arpa.sort")); }));
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
+  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: exiting, nothing is written"));
+  expect_no_trace_of("m.arpa");
+}
+
 TEST_F(Interrupt, TheSecondSignalEndsAProcessThatHangs) {
   Fifo fifo(path("endless.txt"));
   Program program({"data", "prepare", "endless.txt", "--tokenizer", "tok", "--output", "other"},
