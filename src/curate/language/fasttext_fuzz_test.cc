@@ -76,6 +76,10 @@ TEST(FastText, DamagedModelsAreRefused) {
   std::string changed = good;
   changed[4] = 11;
   EXPECT_THAT(said(changed), HasSubstr("version is 11"));
+  std::string no_number = read_text(model_folder() / "softmax.bin");  // ends with a row of weights
+  EXPECT_EQ(said(no_number), "no error");
+  no_number.replace(no_number.size() - 4, 4, "\xff\xff\xff\x7f");
+  EXPECT_THAT(said(no_number), HasSubstr("a weight of it is no finite number"));
 }
 
 TEST(FastText, ModelsOfAnyBytes) {

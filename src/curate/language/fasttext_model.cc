@@ -21,7 +21,7 @@ std::uint32_t fnv_hash(std::string_view text) {  // FNV-1a of signed bytes
 float stepped_sigmoid(float x) {
   constexpr float kMost = 8;
   constexpr int kSteps = 512;
-  if (x < -kMost) return 0;
+  if (!(x >= -kMost)) return 0;  // also what became no number, of weights that are too large
   if (x > kMost) return 1;
   const auto step = static_cast<std::int64_t>((x + kMost) * kSteps / kMost / 2);
   const float at = static_cast<float>(step * 2) * kMost / kSteps - kMost;
@@ -56,6 +56,12 @@ class FastTextModel::Reader {
     if (count > rest_.size() / sizeof(T)) refuse("it ends too soon");
     std::vector<T> out(count);
     if (count > 0) std::memcpy(out.data(), bytes(count * sizeof(T)).data(), count * sizeof(T));
+    return out;
+  }
+  std::vector<float> weights(std::uint64_t count) {
+    std::vector<float> out = values<float>(count);
+    if (!std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); }))
+      refuse("a weight of it is no finite number");
     return out;
   }
   std::string_view text() {
@@ -152,7 +158,7 @@ FastTextModel::Matrix FastTextModel::read_matrix(Reader& in, bool quantised) {
   m.rows = in.within(in.value<std::int64_t>(), 0, std::int64_t{1} << 40, "a number of rows");
   m.columns = in.within(in.value<std::int64_t>(), 1, 1 << 16, "a number of columns");
   if (!quantised) {
-    m.values = in.values<float>(static_cast<std::uint64_t>(m.rows * m.columns));
+    m.values = in.weights(static_cast<std::uint64_t>(m.rows * m.columns));
     return m;
   }
   const auto codes = in.value<std::int32_t>();
@@ -168,7 +174,7 @@ FastTextModel::Matrix FastTextModel::read_matrix(Reader& in, bool quantised) {
     last = static_cast<std::int32_t>(
         in.within(in.value<std::int32_t>(), 1, columns, "the length of the last sub-vector"));
     if (std::int64_t{parts - 1} * part + last != columns) in.refuse("sub-vectors that do not make up a row");
-    return in.values<float>(static_cast<std::uint64_t>(columns) * kCentroids);
+    return in.weights(static_cast<std::uint64_t>(columns) * kCentroids);
   };
   m.centroids = read_centroids(m.columns, m.parts, m.part, m.last_part);
   if (std::ssize(m.codes) != m.rows * m.parts) in.refuse("codes that do not make up its rows");

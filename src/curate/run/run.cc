@@ -171,6 +171,7 @@ bool do_pieces(const Pipeline& pipeline, const std::vector<data::TextInput>& inp
   std::int64_t done = 0;
   for (std::int64_t i = 0; i < std::ssize(inputs); ++i) {
     require_no_stop(stop, 0);
+    if (shared.is_over()) return false;
     const auto lease = shared.is_done(i) ? nullptr : shared.take(i);
     if (lease && !shared.is_done(i)) {
       PieceWriter piece(shared.piece(i));
@@ -223,14 +224,19 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
   std::unique_ptr<Lease> end;  // of the process that writes the output
   if (options.shared) {
     shared.emplace(options.output, subject);
-    // Another process may take the end, or pieces that one has left.
-    while (!shared->is_over() && (!do_pieces(pipeline, inputs, options, *shared, console, stop) ||
-                                  (end = shared->take_end()) == nullptr)) {
-      require_no_stop(stop, 0);
-      std::this_thread::sleep_for(kSharedPause);
+    try {
+      // Another process may take the end, or pieces that one has left.
+      while (!shared->is_over() && (!do_pieces(pipeline, inputs, options, *shared, console, stop) ||
+                                    (end = shared->take_end()) == nullptr)) {
+        require_no_stop(stop, 0);
+        std::this_thread::sleep_for(kSharedPause);
+      }
+    } catch (const IoError&) {  // whoever ends the run removes what is shared, under this process too
+      if (!shared->is_over()) throw;
     }
   }
   if (shared && !end) {  // another process has written it
+    shared->remove();    // with what this one has made since
     RunResult result;
     result.flow = flow_from_json(Json::parse(read_text(options.output / "manifest.json")).at("flow"));
     result.was_complete = true;

@@ -20,12 +20,16 @@ SharedWork::SharedWork(fs::path output, const nlohmann::ordered_json& subject)
   require<IoError>(!error, "cannot make the directory '{}': {}", (output_ / "journal").string(),
                    error.message());
   if (is_over()) return;
-  fs::create_directories(folder_, error);
-  require<IoError>(!error, "cannot make the directory '{}': {}", folder_.string(), error.message());
-  remove_abandoned(folder_);
-  const fs::path own = folder_ / "run.json";
-  if (!fs::exists(own)) write_text(own, subject.dump(1) + "\n");
-  require_same_subject(output_, own, subject);
+  try {
+    fs::create_directories(folder_, error);
+    require<IoError>(!error, "cannot make the directory '{}': {}", folder_.string(), error.message());
+    remove_abandoned(folder_);
+    const fs::path own = folder_ / "run.json";
+    if (!fs::exists(own)) write_text(own, subject.dump(1) + "\n");
+    require_same_subject(output_, own, subject);
+  } catch (const IoError&) {  // another process has ended the run, and removes the folder
+    if (!is_over()) throw;
+  }
 }
 
 bool SharedWork::is_over() const { return fs::exists(output_ / "manifest.json"); }
