@@ -88,7 +88,7 @@ def main():
 
         def answers(*model):
             (here / "answers.jsonl").unlink(missing_ok=True)
-            stoa("generate", *model, "--prompts", here / "prompts.jsonl", "--greedy", "--max-tokens", 80, "--dtype", "fp32", "--output",
+            stoa("generate", *model, "--prompts", here / "prompts.jsonl", "--greedy", "--max-tokens", 200, "--dtype", "fp32", "--output",
                  here / "answers.jsonl")
             return [json.loads(line)["text"].strip() for line in (here / "answers.jsonl").read_text().splitlines()]
 
