@@ -108,6 +108,13 @@ Marks mark_links(const HtmlTree& tree) {
   return marks;
 }
 
+std::string_view resolved_text(const HtmlNode& text, std::string& buffer) {
+  if (text.is_raw || text.text.find('&') == text.text.npos) return text.text;
+  buffer.clear();
+  append_unescaped(text.text, buffer);
+  return buffer;
+}
+
 std::uint32_t visible_characters(const HtmlNode& text) {
   std::uint32_t count = 0;
   const std::string_view s = text.text;
@@ -286,13 +293,9 @@ class Renderer {
   }
 
   void text(const HtmlNode& node) {
-    buffer_.clear();
-    if (node.is_raw)
-      buffer_ = node.text;
-    else
-      append_unescaped(node.text, buffer_);
+    const std::string_view shown = resolved_text(node, buffer_);
     if (pre_ > 0) {
-      std::string_view rest = buffer_;
+      std::string_view rest = shown;
       if (wanted_lines_ > 0)  // the line end behind <pre> is not shown
         while (rest.starts_with('\n') || rest.starts_with('\r')) rest.remove_prefix(1);
       if (rest.empty()) return;
@@ -301,10 +304,10 @@ class Renderer {
         if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') out_ += c;
       return;
     }
-    for (std::size_t i = 0; i < buffer_.size(); ++i) {
-      const auto c = static_cast<unsigned char>(buffer_[i]);
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      const auto c = static_cast<unsigned char>(shown[i]);
       const bool no_break =
-          c == 0xc2 && i + 1 < buffer_.size() && static_cast<unsigned char>(buffer_[i + 1]) == 0xa0;
+          c == 0xc2 && i + 1 < shown.size() && static_cast<unsigned char>(shown[i + 1]) == 0xa0;
       if (c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || no_break) {
         i += no_break;
         wants_space_ = true;

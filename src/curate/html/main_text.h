@@ -1,8 +1,8 @@
 // The text of a page that a reader came for, without menus, advertisements and the like.
 //
 //   stoa         within the element that says it is the content, if one does, elements that are no content by
-//                their kind, role or name go; of the blocks that are left the stretch of them with the most text
-//                outside of links stays (maximum subsequence segmentation, Pasternack and Roth 2009)
+//                their kind, role or name go; of the blocks that are left the stretch of them with the most
+//                text outside of links stays (maximum subsequence segmentation, Pasternack and Roth 2009)
 //   justext      jusText 3.0's rules: length, links and stop words of a paragraph, then its neighbours (see
 //   the
 //                thesis of Pomikalek 2011)
@@ -54,6 +54,8 @@ std::string render(const HtmlTree& tree, const Marks& marks);
 
 // For every node whether it stands in a link.
 Marks mark_links(const HtmlTree& tree);
+// Text of a node with its references resolved; `buffer` is its memory where there are any.
+std::string_view resolved_text(const HtmlNode& text, std::string& buffer);
 // Characters of text without white space, references resolved.
 std::uint32_t visible_characters(const HtmlNode& text);
 // Whether the element is never shown as text: scripts, styles, controls of forms, embedded objects.

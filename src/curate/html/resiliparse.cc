@@ -5,7 +5,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "curate/html/entities.h"
 #include "curate/html/main_text.h"
 #include "curate/html/resiliparse_names.h"
 #include "curate/text/character.h"
@@ -110,7 +109,7 @@ class Pruner {
     for (NodeId id = std::max<NodeId>(root, 1); id < tree_[root].end;) {
       const HtmlNode& node = tree_[id];
       if (node.is_text) {
-        marks_[id] = !is_sign(node.text);
+        marks_[id] = !is_sign(node);
         ++id;
       } else {
         id = (is_skipped(node.tag) && id != root) || !is_content(id) ? node.end : id + 1;
@@ -127,17 +126,11 @@ class Pruner {
     link_bytes_.assign(n + 1, 0);
     joins_.assign(n + 1, 0);
     next_text_.assign(n + 1, static_cast<NodeId>(n));
-    std::string buffer;
     bool ends_white = false;
     for (NodeId id = 0; id < n; ++id) {
       bytes_[id + 1] = bytes_[id];
       if (!tree_[id].is_text) continue;
-      std::string_view text = tree_[id].text;
-      if (!tree_[id].is_raw && text.find('&') != text.npos) {
-        buffer.clear();
-        append_unescaped(text, buffer);
-        text = buffer;
-      }
+      const std::string_view text = resolved_text(tree_[id], buffer_);
       if (text.empty()) continue;
       joins_[id] = ends_white && is_white(text.front());
       bool white = false;
@@ -192,10 +185,8 @@ class Pruner {
   }
 
   // A pilcrow or a character of an icon font, alone.
-  static bool is_sign(std::string_view text) {
-    std::string buffer;
-    append_unescaped(text, buffer);
-    std::string_view s = buffer;
+  bool is_sign(const HtmlNode& text) {
+    std::string_view s = resolved_text(text, buffer_);
     while (!s.empty() && is_white(s.front())) s.remove_prefix(1);
     while (!s.empty() && is_white(s.back())) s.remove_suffix(1);
     const auto private_use = [&] { return s.size() == 3 && s >= "\xee\x80\x80" && s <= "\xef\xa3\xbf"; };
@@ -304,6 +295,7 @@ class Pruner {
 
   const HtmlTree& tree_;
   Marks marks_;
+  std::string buffer_;
   NodeId body_ = 0;  // the element, or what stands for it
   std::vector<std::uint32_t> bytes_, link_bytes_;
   std::vector<std::uint8_t> joins_;  // whether white space that this node begins with has begun before

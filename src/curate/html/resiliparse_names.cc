@@ -95,10 +95,6 @@ class Pattern {
 
 const Words kNone = {""};
 
-bool is_any_in(std::span<const Pattern> patterns, std::string_view text) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& p) { return p.is_in(text); });
-}
-
 // ad_ and hexadecimal digits, or ad at the very end.
 bool names_ad(std::string_view text) {
   for (std::size_t at = 0; at + 2 <= text.size(); ++at) {
@@ -114,17 +110,17 @@ bool names_ad(std::string_view text) {
   return false;
 }
 
-}  // namespace
-
-bool names(Part part, std::string_view text) {
+std::span<const Pattern> patterns_of(Part part) {
   using enum Edge;
   switch (part) {
     case Part::kHidden: {
-      static const Pattern kPattern(
-          kSpace, {"", "is~", "visually~"},
-          {"display-none", "hidden", "invisible", "collapsed", "h-0", "nocontent", "expandable"},
-          {"", "-xs", "-sm", "-lg", "-xl", "-2xl"}, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {
+          {kSpace,
+           {"", "is~", "visually~"},
+           {"display-none", "hidden", "invisible", "collapsed", "h-0", "nocontent", "expandable"},
+           {"", "-xs", "-sm", "-lg", "-xl", "-2xl"},
+           kSpace}};
+      return kPatterns;
     }
     case Part::kSkipLink: {
       static const Words kFirst = {"", "link?"};
@@ -133,14 +129,16 @@ bool names(Part part, std::string_view text) {
           "prev", "previous", "permalink", "pagination", "skip-to-content", "skip-to-main-content"};
       static const Pattern kPatterns[] = {{kSpace, kFirst, kWord, kNone, kSpace},
                                           {kSpace, kFirst, kWord, {"?post", "?article"}, kAny}};
-      return is_any_in(kPatterns, text);
+      return kPatterns;
     }
     case Part::kSignIn: {
-      static const Pattern kPattern(kJoint, kNone,
-                                    {"log?in", "sign?in", "sign?up", "account", "user~info", "user~profile",
-                                     "user~settings", "user~actions"},
-                                    kNone, kJoint);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {{kJoint,
+                                           kNone,
+                                           {"log?in", "sign?in", "sign?up", "account", "user~info",
+                                            "user~profile", "user~settings", "user~actions"},
+                                           kNone,
+                                           kJoint}};
+      return kPatterns;
     }
     case Part::kSocial: {
       static const Words kWord = {"social",     "socialmedia",   "socialsearch", "share",
@@ -154,39 +152,48 @@ bool names(Part part, std::string_view text) {
       static const Pattern kPatterns[] = {
           {kSpace, kNone, kWord, kLast, kJoint},
           {kAny, {"__", "--", "mobile-", "desktop-", "l-", "m-", "c-"}, kWord, kLast, kJoint}};
-      return is_any_in(kPatterns, text);
+      return kPatterns;
     }
     case Part::kLogo: {
-      static const Pattern kPattern(kAny, kNone, {"logo"}, kNone, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {{kAny, kNone, {"logo"}, kNone, kSpace}};
+      return kPatterns;
     }
     case Part::kAdvertisement: {
-      static const Pattern kPattern(
-          kSpace, kNone,
-          {"google?ad", "google?ads", "wide?ad", "wide?ads", "advert", "advertise", "advertisement",
-           "advertiselink", "sponsor", "sponsored", "promoted", "paid", "banner", "widebanner", "donate"},
-          kNone, kJoint);
-      return kPattern.is_in(text) || names_ad(text);
+      static const Pattern kPatterns[] = {
+          {kSpace,
+           kNone,
+           {"google?ad", "google?ads", "wide?ad", "wide?ads", "advert", "advertise", "advertisement",
+            "advertiselink", "sponsor", "sponsored", "promoted", "paid", "banner", "widebanner", "donate"},
+           kNone,
+           kJoint}};
+      return kPatterns;
     }
     case Part::kArticle: {
-      static const Pattern kPattern(kJoint, kNone,
-                                    {"article", "entry", "post", "story", "single?post", "content",
-                                     "main~content", "body", "text", "page"},
-                                    kNone, kJoint);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {{kJoint,
+                                           kNone,
+                                           {"article", "entry", "post", "story", "single?post", "content",
+                                            "main~content", "body", "text", "page"},
+                                           kNone,
+                                           kJoint}};
+      return kPatterns;
     }
     case Part::kHeader: {
-      static const Pattern kPattern(kSpace,
-                                    {"l*", "m*", "wp*", "global*", "page*", "site*", "full*", "sticky*"},
-                                    {"header"}, {"", "?wrap", "?wrapper", "bar"}, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {
+          {kSpace,
+           {"l*", "m*", "wp*", "global*", "page*", "site*", "full*", "sticky*"},
+           {"header"},
+           {"", "?wrap", "?wrapper", "bar"},
+           kSpace}};
+      return kPatterns;
     }
     case Part::kFooter: {
-      static const Pattern kPattern(
-          kSpace, {"", "global?", "page?", "site?"},
-          {"footer", "copyright", "cookie", "consent", "legal", "fcontainer"},
-          {"", "~wrap", "~wrapper", "~container", "~banner", "~notice", "~bar", "~consent"}, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {
+          {kSpace,
+           {"", "global?", "page?", "site?"},
+           {"footer", "copyright", "cookie", "consent", "legal", "fcontainer"},
+           {"", "~wrap", "~wrapper", "~container", "~banner", "~notice", "~bar", "~consent"},
+           kSpace}};
+      return kPatterns;
     }
     case Part::kNavigation: {
       static const Words kFirst = {"",      "l*",   "m*",       "wp*",     "main*",  "site*",
@@ -203,7 +210,7 @@ bool names(Part part, std::string_view text) {
            {"link?", "links?"},
            {"bar", "box", "list", "container", "section", "wrapper"},
            kSpace}};
-      return is_any_in(kPatterns, text);
+      return kPatterns;
     }
     case Part::kRecommended: {
       static const Pattern kPatterns[] = {
@@ -214,34 +221,48 @@ bool names(Part part, std::string_view text) {
            kNone,
            kJoint},
           {kJoint, {"related?"}, {"links", "articles", "posts", "guides", "stories"}, kNone, kJoint}};
-      return is_any_in(kPatterns, text);
+      return kPatterns;
     }
     case Part::kSearch: {
-      static const Pattern kPattern(kSpace, kNone, {"search"}, {"", "?bar", "?facility", "?box"}, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {
+          {kSpace, kNone, {"search"}, {"", "?bar", "?facility", "?box"}, kSpace}};
+      return kPatterns;
     }
     case Part::kSidebar: {
-      static const Pattern kPattern(
-          kSpace, {"", "l*", "wp*", "global*", "sticky*"},
-          {"side?bar", "side?bars", "side?box", "sticky?bar", "sticky?bars", "sticky?box", "one-third"},
-          kNone, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {
+          {kSpace,
+           {"", "l*", "wp*", "global*", "sticky*"},
+           {"side?bar", "side?bars", "side?box", "sticky?bar", "sticky?bars", "sticky?box", "one-third"},
+           kNone,
+           kSpace}};
+      return kPatterns;
     }
     case Part::kModal: {
-      static const Pattern kPattern(kSpace, {"", "wp-", "p-", "-l"}, {"modal", "popup", "lightbox"},
-                                    {"", "*window", "*pane", "*box"}, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {{kSpace,
+                                           {"", "wp-", "p-", "-l"},
+                                           {"modal", "popup", "lightbox"},
+                                           {"", "*window", "*pane", "*box"},
+                                           kSpace}};
+      return kPatterns;
     }
     case Part::kGallery: {
-      static const Pattern kPattern(kSpace, kNone, {"gallery", "carousel"}, kNone, kSpace);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {{kSpace, kNone, {"gallery", "carousel"}, kNone, kSpace}};
+      return kPatterns;
     }
     case Part::kPrint: {
-      static const Pattern kPattern(kSpace, kNone, {"print~"}, kNone, kAny);
-      return kPattern.is_in(text);
+      static const Pattern kPatterns[] = {{kSpace, kNone, {"print~"}, kNone, kAny}};
+      return kPatterns;
     }
   }
-  return false;
+  return {};
+}
+
+}  // namespace
+
+bool names(Part part, std::string_view text) {
+  const std::span<const Pattern> patterns = patterns_of(part);
+  return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& p) { return p.is_in(text); }) ||
+         (part == Part::kAdvertisement && names_ad(text));
 }
 
 bool is_landmark(std::string_view id) {
