@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "curate/blend/page_budget.h"
 #include "curate/dedup/record_sorter.h"
-#include "curate/io/document_reader.h"
+#include "curate/io/input_files.h"
 #include "data/indexed_writer.h"
 
 namespace stoa::curate {

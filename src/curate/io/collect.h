@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "curate/document.h"
-#include "curate/io/document_reader.h"
+#include "curate/io/input_files.h"
 
 namespace stoa::curate {
 

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "curate/html/tokenizer.h"
 #include "curate/io/arc.h"
 #include "curate/io/http.h"
@@ -44,6 +45,12 @@ bool read_warc_headers(std::string_view text, WarcHeaders& headers) {
   require<DataError>(has_length, "a WARC record without a Content-Length");
   headers.bytes = end + 1;
   return true;
+}
+
+std::string describe_damage(const fs::path& archive, std::string_view damage) {
+  constexpr std::size_t kShown = 200;
+  return fmt::format("'{}': what is between two records is none: {}", archive.string(),
+                     escape_controls(damage.substr(0, kShown)));
 }
 
 WarcReader::WarcReader(const fs::path& path, std::uint64_t longest)

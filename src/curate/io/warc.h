@@ -26,6 +26,9 @@ struct WarcHeaders {
 // length.
 bool read_warc_headers(std::string_view text, WarcHeaders& headers);
 
+// The message about damage (WarcReader::kDamage) in `archive`, with its beginning.
+std::string describe_damage(const fs::path& archive, std::string_view damage);
+
 class WarcReader {
  public:
   static constexpr std::uint64_t kLongestRecord = std::uint64_t{256} << 20;

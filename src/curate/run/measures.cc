@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/escape.h"
-#include "curate/io/document_reader.h"
+#include "curate/io/input_files.h"
 #include "curate/io/json_document.h"
 #include "curate/run/shard_lines.h"
 

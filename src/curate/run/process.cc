@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/escape.h"
 #include "curate/io/json_document.h"
 #include "curate/run/document_watch.h"
 #include "curate/run/measures.h"
@@ -31,19 +30,11 @@ std::string utf8_or_marks(std::string_view text) {
   return out;
 }
 
-// Whether a document is what a reader of archives hands out between records (warc.h).
-bool is_damage(const InputBlock& block, std::size_t index) {
+// What a reader of archives hands out between records (warc.h); empty: the document is a record.
+std::string_view damage_in(const InputBlock& block, std::size_t index) {
   const auto [begin, end] = block.block.documents[index];
-  return block.is_archive && !block.block.text.view().substr(begin, end - begin).starts_with("WARC/");
-}
-
-// What it is and how it begins: the reader says there where compressed data is corrupt.
-std::string damage_in(const InputBlock& block, std::size_t index) {
-  constexpr std::size_t kShown = 200;
-  const auto [begin, end] = block.block.documents[index];
-  const std::string_view beginning = block.block.text.view().substr(begin, std::min(end - begin, kShown));
-  return utf8_or_marks(fmt::format("'{}': what is between two records is none: {}",
-                                   block.block.input->path.string(), escape_controls(beginning)));
+  const std::string_view text = block.block.text.view().substr(begin, end - begin);
+  return block.is_archive && !text.starts_with("WARC/") ? text : std::string_view();
 }
 
 }  // namespace
@@ -101,9 +92,9 @@ void Processor::process_one(const InputBlock& block, std::size_t index, Processe
   outcome.tags_begin = out.tags.size();
   const auto quarantine = [&](const char* why) {
     outcome.fate = Fate::kQuarantined;
-    outcome.reason = why;
-    outcome.is_input = is_damage(block, index);
-    if (outcome.is_input) outcome.reason = damage_in(block, index);
+    const std::string_view damage = damage_in(block, index);
+    outcome.is_input = !damage.empty();
+    outcome.reason = damage.empty() ? why : utf8_or_marks(describe_damage(block.block.input->path, damage));
     out.tags.resize(outcome.tags_begin);
     const auto [begin, end] = block.block.documents[index];
     Document raw;  // as it was read: its line may be no JSON

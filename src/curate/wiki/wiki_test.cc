@@ -15,6 +15,7 @@
 #include "base/test_folder.h"
 #include "base/test_paths.h"
 #include "curate/io/document_reader.h"
+#include "curate/io/input_files.h"
 #include "curate/text/character.h"
 #include "curate/wiki/dump.h"
 #include "curate/wiki/wikitext.h"
