@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "curate/code/source_language.h"
+#include "curate/text/character.h"
+#include "data/file_names.h"
 
 namespace stoa::curate {
 namespace {
@@ -55,15 +57,10 @@ std::string plain_words(std::string_view text) {
   return out;
 }
 
-std::string in_lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 // `license.py` is a program and `licenses.json` a list, whatever phrases they quote.
 bool may_be_prose(const fs::path& path) {
   const std::string_view language = source_language(path);
-  const std::string extension = in_lower_case(path.extension().string());
+  const std::string extension = data::extension_of(path);
   const bool is_markup = language == "Markdown" || language == "reStructuredText" || language == "HTML";
   return (language.empty() || is_markup) && extension != ".json" && extension != ".yml" &&
          extension != ".yaml" && extension != ".xml" && extension != ".toml" && extension != ".csv";
@@ -71,7 +68,7 @@ bool may_be_prose(const fs::path& path) {
 
 bool is_licence_file(const fs::path& path) {
   if (!may_be_prose(path)) return false;
-  const std::string stem = in_lower_case(path.stem().string());
+  const std::string stem = lower_ascii(path.stem().string());
   return stem.starts_with("license") || stem.starts_with("licence") || stem.starts_with("copying") ||
          stem == "unlicense" || stem == "copyright" || stem.ends_with("-license") ||
          stem.ends_with("-licence");

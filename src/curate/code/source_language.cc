@@ -1,9 +1,10 @@
 #include "curate/code/source_language.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <utility>
+
+#include "data/file_names.h"
 
 namespace stoa::curate {
 namespace {
@@ -147,8 +148,7 @@ std::string_view source_language(const std::filesystem::path& path) {
   if (name == "Makefile" || name == "GNUmakefile") return "Makefile";
   if (name == "CMakeLists.txt") return "CMake";
   if (name == "Dockerfile") return "Dockerfile";
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string extension = data::extension_of(path);
   const auto found =
       std::lower_bound(std::begin(kByExtension), std::end(kByExtension), extension,
                        [](const auto& entry, const std::string& key) { return entry.first < key; });
