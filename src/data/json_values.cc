@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "data/sampled_source.h"
+
 namespace stoa::data {
 namespace {
 
@@ -24,14 +26,13 @@ bool spans_lines(std::string_view head) {
   return is_list ? rest[next] == '{' : rest.substr(0, next).find('\n') != rest.npos;
 }
 
+// The objects of an array, or over several lines, a line each.
 class ValueLines final : public ByteSource {
  public:
   explicit ValueLines(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
 
   std::size_t read(char* to, std::size_t bytes) override {
-    if (!begun_) begin();
     while (at_ == lines_.size()) {
-      if (!is_split_) return source_->read(to, bytes);
       lines_.clear();
       at_ = 0;
       std::string piece(kPieceBytes, '\0');
@@ -47,17 +48,6 @@ class ValueLines final : public ByteSource {
   std::uint64_t position() const override { return source_->position(); }
 
  private:
-  void begin() {
-    begun_ = true;
-    std::string head(kPieceBytes, '\0');
-    head.resize(source_->read(head.data(), head.size()));
-    is_split_ = spans_lines(head);
-    if (is_split_)
-      split(head);
-    else
-      lines_ = std::move(head);
-  }
-
   void split(std::string_view text) {
     for (const char c : text) {
       if (in_string_ && c == '\n') {  // no text of JSON goes beyond its line: a mark is missing, of this one
@@ -94,13 +84,15 @@ class ValueLines final : public ByteSource {
   std::string lines_;
   std::size_t at_ = 0;  // handed out, of lines_
   std::int64_t depth_ = 0;
-  bool begun_ = false, is_split_ = false, in_string_ = false, is_escaped_ = false, in_line_ = false;
+  bool in_string_ = false, is_escaped_ = false, in_line_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<ByteSource> one_value_per_line(std::unique_ptr<ByteSource> source) {
-  return std::make_unique<ValueLines>(std::move(source));
+  auto sampled = std::make_unique<SampledSource>(std::move(source), kPieceBytes);
+  if (!spans_lines(sampled->sample())) return sampled;
+  return std::make_unique<ValueLines>(std::move(sampled));
 }
 
 }  // namespace stoa::data

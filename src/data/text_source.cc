@@ -6,60 +6,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "data/detect_encoding.h"
 #include "data/file_kind.h"
+#include "data/sampled_source.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::data {
 namespace {
 
-constexpr std::size_t kSampleBytes = 1 << 18, kReadBufferBytes = 1 << 17;
-
-// A source whose first bytes have already been examined.
-class SampledSource final : public ByteSource {
- public:
-  explicit SampledSource(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {
-    sample_.resize(kSampleBytes);
-    std::size_t filled = 0;
-    while (filled < kSampleBytes) {
-      std::size_t got = 0;
-      try {
-        got = source_->read(sample_.data() + filled, kSampleBytes - filled);
-      } catch (const DataError&) {
-        if (filled == 0) throw;
-        fault_ = std::current_exception();  // of who reads beyond what stands before it
-      }
-      if (got == 0) break;
-      filled += got;
-    }
-    sample_.resize(filled);
-  }
-  std::string_view sample() const { return sample_; }
-  void skip(std::size_t bytes) { at_ = bytes; }
-
-  std::size_t read(char* to, std::size_t bytes) override {
-    if (at_ == sample_.size()) {
-      if (fault_) std::rethrow_exception(fault_);
-      return source_->read(to, bytes);
-    }
-    const std::size_t count = std::min(bytes, sample_.size() - at_);
-    std::memcpy(to, sample_.data() + at_, count);
-    at_ += count;
-    return count;
-  }
-  std::uint64_t position() const override { return source_->position(); }
-
- private:
-  std::unique_ptr<ByteSource> source_;
-  std::string sample_;
-  std::exception_ptr fault_;  // behind the sample
-  std::size_t at_ = 0;
-};
+constexpr std::size_t kReadBufferBytes = 1 << 17;
 
 // UTF-8, unchanged but validated while it is read.
 class CheckedSource final : public ByteSource {
