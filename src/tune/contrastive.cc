@@ -49,32 +49,32 @@ ContrastiveLoss contrastive_loss(const ComparedVectors& vectors, double temperat
   const auto direction = [&](std::size_t text) { return std::span(of.values).subspan(text * width, width); };
   ContrastiveLoss out;
   if (gradients) out.gradients.assign(vectors.values.size(), 0.0);
+  std::vector<std::size_t> candidates;  // all texts but the queries
+  for (std::size_t text = 0; text < all; ++text)
+    if (text % texts != 0) candidates.push_back(text);
   std::vector<double> cosines(all), shares(all);
   for (std::size_t query = 0; query < all; query += texts) {
     const auto q = direction(query);
     double nearest = -2;
-    for (std::size_t text = 0; text < all; ++text) {
-      if (text % texts == 0) continue;  // a query
+    for (const std::size_t text : candidates) {
       const auto c = direction(text);
       cosines[text] = std::inner_product(q.begin(), q.end(), c.begin(), 0.0);
       nearest = std::max(nearest, cosines[text]);
     }
     double sum = 0, added = 0;
-    for (std::size_t text = 0; text < all; ++text) {
-      if (text % texts == 0) continue;
+    for (const std::size_t text : candidates) {
       sum += shares[text] = std::exp((cosines[text] - nearest) / temperature);
       added += cosines[text];
     }
     const double own = cosines[query + 1];
-    const auto other = static_cast<double>(groups * (texts - 1) - 1);
+    const auto other = static_cast<double>(candidates.size() - 1);
     out.loss += std::log(sum) + (nearest - own) / temperature;
     out.right += own >= nearest ? 1 : 0;
     out.positive += own;
     if (other > 0) out.others += (added - own) / other;
     if (!gradients) continue;
     const auto by_query = std::span(out.gradients).subspan(query * width, width);
-    for (std::size_t text = 0; text < all; ++text) {
-      if (text % texts == 0) continue;
+    for (const std::size_t text : candidates) {
       const double slope = (shares[text] / sum - (text == query + 1 ? 1 : 0)) / temperature;
       const auto c = direction(text);
       const auto by_text = std::span(out.gradients).subspan(text * width, width);

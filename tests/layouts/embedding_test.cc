@@ -102,6 +102,7 @@ std::vector<run::Layout> embedding_layouts() {
           tensor_parallel(2, false),
           tensor_parallel(4, true),
           pipeline(2),
+          pipeline(4),
           pipeline(2, "interleaved", 2),
           pipeline(2, "zb-v", 2),
           layout_of(1, 1, 1, 2, 2),
