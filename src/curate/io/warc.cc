@@ -49,7 +49,7 @@ bool read_warc_headers(std::string_view text, WarcHeaders& headers) {
 
 std::string describe_damage(const fs::path& archive, std::string_view damage) {
   constexpr std::size_t kShown = 200;
-  return fmt::format("'{}': what is between two records is none: {}", archive.string(),
+  return fmt::format("'{}': between two records are bytes that belong to none: {}", archive.string(),
                      escape_controls(damage.substr(0, kShown)));
 }
 

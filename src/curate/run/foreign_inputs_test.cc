@@ -120,7 +120,7 @@ TEST_F(ForeignInputs, RecordsBehindDamageOfAnArchiveAreDocuments) {
   EXPECT_EQ(run().flow.damaged_inputs, 1);  // which a script learns of
   EXPECT_THAT(all("kept"), ElementsAre("one", "two", "three"));
   EXPECT_THAT(all("quarantine", "reason"),
-              ElementsAre(HasSubstr("a.wet': what is between two records is none")));
+              ElementsAre(HasSubstr("a.wet': between two records are bytes that belong to none")));
   Console quiet(Console::Level::kQuiet);
   EXPECT_THROW(
       run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
