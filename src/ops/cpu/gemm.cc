@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/half.h"
-#include "base/rounding.h"
 #include "ops/cpu/gemm_kernels.h"
+#include "ops/cpu/gemm_plan.h"
 #include "ops/cpu/operands.h"
 #include "ops/cpu/packed_kernels.h"
 #include "ops/cpu/quantised_kernels.h"
@@ -14,138 +14,10 @@
 namespace stoa::ops::cpu {
 namespace {
 
-constexpr std::int64_t kSharedBytes = 10 << 20;  // of packed B, shared by the workers
-constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
-constexpr std::int64_t kPackColumns = 8,
-                       kPackUnits = 256;                // panels and units of B that a packing task handles
 constexpr std::int64_t kStreamRows = 8;                 // of W that few tokens stream at once
 constexpr std::int64_t kLeastStreamElements = 8 << 10;  // of W in a task
 constexpr std::int64_t kMostStreamTasks = 128;
 constexpr std::size_t kPastCaches = 4 << 20;  // of output, from where it is not kept in the caches
-constexpr std::int64_t kTasksPerWorker = 4;   // so that an unlucky worker does not keep the others waiting
-
-// How a product is cut. A function of shapes, types, instruction set and number of workers.
-struct Plan {
-  const ProductKernels* kernels;
-  bool stream;         // W is read without packing it
-  bool packed_tokens;  // streamed by kernels->stream, which takes packed tokens; else by vectors->stream
-  bool ahead;          // B is packed by all before it is used; else each task packs what it uses
-  std::int64_t m, n, r;
-  std::int64_t second_units;  // of the second product's reduction, behind the last slice
-  std::int64_t block;         // units of the reduction that a tile sums before it goes to memory
-  std::int64_t slice;         // reduction elements per slice, a multiple of the block
-  std::int64_t slices;
-  std::int64_t slice_units;     // units of a full slice
-  std::int64_t row_blocks;      // tasks along m
-  std::int64_t block_rows;      // most rows of a row block, a multiple of the tile
-  std::int64_t shared_columns;  // columns of B packed ahead, a multiple of the panel
-  std::int64_t column_blocks;   // tasks along n, of shared_columns when ahead, else of n
-  // workspace
-  std::size_t shared_b, shared_a, sums, worker_a, worker_holds, worker_b, worker_sums, worker_numbers,
-      per_worker, total;
-};
-
-const ProductKernels& product_kernels(const Gemm& g, const MatrixKernels& kernels) {
-  return kernels.bf16 && g.a.matrix.dtype == DType::kBF16 ? *kernels.bf16 : kernels.vectors->floats;
-}
-
-std::int64_t units_of(std::int64_t reduction, const ProductKernels& k) {
-  return round_up(std::max<std::int64_t>(1, ceil_div(reduction, k.pairs ? 2 : 1)), k.group);
-}
-
-// Panels of A that a worker packs at a time.
-std::int64_t panels_at_once(std::int64_t slice_units, const ProductKernels& k) {
-  return std::clamp<std::int64_t>(k.packed_bytes / (slice_units * 4), k.rows, k.most_rows) / k.rows;
-}
-
-// `any_rows`: with room for products of fewer rows, as long as those have B packed ahead too.
-Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_rows = false) {
-  Plan p{};
-  p.kernels = &product_kernels(g, kernels);
-  const ProductKernels& k = *p.kernels;
-  p.m = g.a.rows();
-  p.n = g.b.rows();
-  p.r = g.a.reduction();
-  const std::int64_t per_unit = k.pairs ? 2 : 1;
-  const std::int64_t units = units_of(p.r, k);
-  // Rows apart need one order of sums for any number of rows: that of vectors->stream, which then takes all
-  // products, or that of tiles(), which kernels->stream shares.
-  const bool shares_order = kernels.rows_apart && k.stream;
-  p.second_units = g.second_reduction() ? units_of(g.second_reduction(), k) : 0;
-  p.stream =
-      !g.a.transposed && !g.b.transposed && !g.accumulate && !g.b.packed && !p.second_units &&
-      (shares_order ? p.m <= k.stream_tokens : kernels.rows_apart || p.m <= kernels.vectors->stream_tokens);
-  if (p.stream) {
-    p.packed_tokens = shares_order;
-    if (p.packed_tokens) p.total = whole_lines(round_up(p.m, k.panel_tokens) * units * 4);
-    return p;
-  }
-
-  p.slices = ceil_div(units, k.slice);
-  p.slice_units = round_up(ceil_div(units, p.slices), 16);
-  p.slices = ceil_div(units, p.slice_units);
-  p.slice_units = std::min(p.slice_units, units);
-  p.slice = p.slice_units * per_unit;
-  // The second product lengthens the last slice, and its blocks, rather than having one of its own: to put
-  // sums away and take them up again would cost more.
-  const std::int64_t most_units = p.slice_units + p.second_units;
-  p.block = round_up(ceil_div(most_units, ceil_div(p.slice_units, k.block)), 16);
-
-  const std::int64_t column_panels = ceil_div(p.n, k.columns);
-  p.ahead = p.m > kFewRows;
-  if (p.ahead) {
-    const std::int64_t panel_bytes = most_units * k.columns * 4;
-    const std::int64_t groups =
-        ceil_div(column_panels, std::max<std::int64_t>(1, kSharedBytes / panel_bytes));
-    p.shared_columns = ceil_div(column_panels, groups) * k.columns;
-    const std::int64_t row_panels = ceil_div(p.m, k.rows);
-    const std::int64_t fit = panels_at_once(most_units, k);
-    // Where the output is narrow there are few tasks to a block of rows: more blocks.
-    const std::int64_t least_blocks =
-        round_up(ceil_div(kTasksPerWorker * workers, p.shared_columns / k.columns), workers);
-    p.row_blocks = std::min(row_panels, std::max(round_up(ceil_div(row_panels, fit), workers), least_blocks));
-    p.block_rows =
-        (any_rows ? std::min(fit, ceil_div(row_panels, least_blocks)) : ceil_div(row_panels, p.row_blocks)) *
-        k.rows;
-    p.column_blocks = std::clamp<std::int64_t>(ceil_div(kTasksPerWorker * workers, p.row_blocks), 1,
-                                               p.shared_columns / k.columns);
-  } else {
-    p.row_blocks = 1;
-    p.block_rows = round_up(p.m, k.rows);
-    p.shared_columns = column_panels * k.columns;
-    p.column_blocks = std::min<std::int64_t>(column_panels, 16 * kTasksPerWorker * workers);
-  }
-
-  const bool partial = p.slices > 1;
-  std::size_t at = 0;
-  const auto place = [&at](std::size_t& offset, std::int64_t bytes) {
-    offset = at;
-    at += whole_lines(bytes);
-  };
-  if (p.ahead) place(p.shared_b, most_units * 4 * p.shared_columns);
-  if (!p.ahead) place(p.shared_a, most_units * 4 * p.block_rows);
-  if (partial) place(p.sums, round_up(p.m, k.rows) * p.shared_columns * 4);
-  const std::size_t workers_at = at;
-  at = 0;
-  if (p.ahead) place(p.worker_a, most_units * 4 * p.block_rows);
-  if (p.ahead) place(p.worker_holds, sizeof(std::int64_t));
-  if (!p.ahead) place(p.worker_b, std::min(p.block, most_units) * k.columns * 4);
-  if (!partial) place(p.worker_sums, p.block_rows * k.columns * 4);
-  if (g.b.packed) {
-    // What a packing task, or the packing of a block, reads of B.
-    const std::int64_t columns = p.ahead ? kPackColumns * k.columns : k.columns,
-                       most = p.ahead ? kPackUnits : std::min(p.block, p.slice_units);
-    place(p.worker_numbers, columns * most * per_unit * static_cast<std::int64_t>(size_of(g.b.matrix.dtype)));
-  }
-  p.per_worker = at;
-  p.worker_a += workers_at;
-  p.worker_holds += workers_at;
-  p.worker_b += workers_at;
-  p.worker_sums += workers_at;
-  p.worker_numbers += workers_at;
-  p.total = workers_at + p.per_worker * static_cast<std::size_t>(workers);
-  return p;
-}
 
 // What a thread sets up for a task's tiles.
 class TileScope {
@@ -255,21 +127,25 @@ struct Run {
     job.panel_stride = slice_units() * k.columns;
     second ? k.pack_b(job) : pack_part_of_b(job, worker);
   }
-  // Units [from, from + length) of this slice of a panel of B, to where a task finds them.
-  void pack_block_of_b(std::int64_t column, std::int64_t width, std::int64_t from, std::int64_t length,
+  // Units [from, from + length) of this slice of columns [column, end) of B, to where a task finds them.
+  void pack_block_of_b(std::int64_t column, std::int64_t end, std::int64_t from, std::int64_t length,
                        std::uint32_t* to, int worker) const {
     const std::int64_t there = std::clamp<std::int64_t>(units(count) - from, 0, length);
     if (there > 0 || length == 0) {
       const std::int64_t element = from * per_unit();
-      pack_part_of_b(pack_job(g.b, column, column + width, begin + element,
-                              std::min<std::int64_t>(there * per_unit(), count - element), k.columns, to),
-                     worker);
+      PackJob job = pack_job(g.b, column, end, begin + element,
+                             std::min<std::int64_t>(there * per_unit(), count - element), k.columns, to);
+      job.panel_stride = length * k.columns;
+      pack_part_of_b(job, worker);
     }
     if (there == length) return;
     const std::int64_t element = (from + there - units(count)) * per_unit();
-    k.pack_b(pack_job(g.b2, column, column + width, element,
-                      std::min<std::int64_t>((length - there) * per_unit(), g.second_reduction() - element),
-                      k.columns, to + there * k.columns));
+    PackJob job =
+        pack_job(g.b2, column, end, element,
+                 std::min<std::int64_t>((length - there) * per_unit(), g.second_reduction() - element),
+                 k.columns, to + there * k.columns);
+    job.panel_stride = length * k.columns;
+    k.pack_b(job);
   }
   // Rows [first, end) of A of this slice, and of the second product where it follows.
   void pack_rows_of_a(std::int64_t first, std::int64_t end, std::uint32_t* to) const {
@@ -330,46 +206,78 @@ struct Run {
         pack_rows_of_a(i0 * k.rows, std::min(i1 * k.rows, p.m), packed);
       a = packed;
     }
-    const std::size_t out_size = size_of(g.out.dtype);
-    for (std::int64_t j = j0; j < j1; ++j) {
-      const std::int64_t column = column0 + j * k.columns;
-      const std::int64_t width = std::min<std::int64_t>(k.columns, p.n - column);
-      auto* sums = reinterpret_cast<float*>(memory + p.worker_sums + mine);
-      if (p.slices > 1)
-        sums = reinterpret_cast<float*>(memory + p.sums) + (j * row_panels + i0) * k.rows * k.columns;
+    const Place place{.a = a, .row_panel = i0, .end_panel = i1, .first_column = j0, .worker = worker};
+    if (p.across) {
       for (std::int64_t u = 0; u == 0 || u < slice_units; u += p.block) {
         const std::int64_t block = std::min(p.block, slice_units - u);
-        const std::uint32_t* b = units_at(p.shared_b) + (j * slice_units + u) * k.columns;
-        if (!p.ahead) {
-          std::uint32_t* packed = units_at(p.worker_b + mine);
-          pack_block_of_b(column, width, u, block, packed, worker);
-          b = packed;
-        }
-        bool first = first_slice && u == 0;
-        if (first && g.continues) {
-          load_sums(i0 * k.rows, std::min(i1 * k.rows, p.m), column, width, sums);
-          first = false;
-        }
-        const bool last = last_slice && u + p.block >= slice_units;
-        const StoreJob store{.out = static_cast<std::byte*>(g.out.data) +
-                                    static_cast<std::size_t>(i0 * k.rows * g.out.stride0 + column) * out_size,
-                             .out_stride = g.out.stride0,
-                             .element = element_of(g.out.dtype),
-                             .bias = g.bias ? g.bias.as<float>() + column : nullptr,
-                             .accumulate = g.accumulate,
-                             .past_caches = past_caches};
-        k.tiles({.units = block,
-                 .a = a + u * k.rows,
-                 .a_stride = slice_units * k.rows,
-                 .b = b,
-                 .sums = sums,
-                 .rows = std::min<std::int64_t>(i1 * k.rows, p.m) - i0 * k.rows,
-                 .columns = width,
-                 .first = first,
-                 .store = last ? &store : nullptr,
-                 .next_b = p.ahead});
+        std::uint32_t* b = packed_b(worker);
+        pack_block_of_b(column0 + j0 * k.columns, column0 + std::min(j1 * k.columns, columns), u, block, b,
+                        worker);
+        for (std::int64_t j = j0; j < j1; ++j, b += block * k.columns) compute_block(place, j, u, block, b);
       }
+      return;
     }
+    for (std::int64_t j = j0; j < j1; ++j)
+      for (std::int64_t u = 0; u == 0 || u < slice_units; u += p.block) {
+        const std::int64_t block = std::min(p.block, slice_units - u), column = column0 + j * k.columns;
+        std::uint32_t* b =
+            p.ahead ? units_at(p.shared_b) + (j * slice_units + u) * k.columns : packed_b(worker);
+        if (!p.ahead)
+          pack_block_of_b(column, std::min<std::int64_t>(column + k.columns, p.n), u, block, b, worker);
+        compute_block(place, j, u, block, b);
+      }
+  }
+
+  std::uint32_t* packed_b(int worker) const {
+    return units_at(p.worker_b + p.per_worker * static_cast<std::size_t>(worker));
+  }
+
+  // What a task computes with.
+  struct Place {
+    const std::uint32_t* a;
+    std::int64_t row_panel, end_panel;  // of A
+    std::int64_t first_column;          // panel of B
+    int worker;
+  };
+
+  // Adds units [u, u + block) of panel j of B, packed, to the sums, and stores them after the last.
+  void compute_block(const Place& at, std::int64_t j, std::int64_t u, std::int64_t block,
+                     const std::uint32_t* b) const {
+    const std::size_t mine = p.per_worker * static_cast<std::size_t>(at.worker);
+    const std::int64_t row_panels = ceil_div(p.m, k.rows), slice_units = this->slice_units();
+    const std::int64_t i0 = at.row_panel, end_row = std::min(at.end_panel * k.rows, p.m);
+    const std::int64_t column = column0 + j * k.columns;
+    const std::int64_t width = std::min<std::int64_t>(k.columns, p.n - column);
+    float* sums = p.slices > 1
+                      ? reinterpret_cast<float*>(memory + p.sums) + (j * row_panels + i0) * k.rows * k.columns
+                      : reinterpret_cast<float*>(memory + p.worker_sums + mine) +
+                            (p.across ? (j - at.first_column) * p.block_rows * k.columns : 0);
+    bool first = first_slice && u == 0;
+    if (first && g.continues) {
+      load_sums(i0 * k.rows, end_row, column, width, sums);
+      first = false;
+    }
+    const bool last = last_slice && u + block >= slice_units;
+    const std::int64_t out_at =
+        g.out_turned ? column * g.out.stride0 + i0 * k.rows : i0 * k.rows * g.out.stride0 + column;
+    const StoreJob store{
+        .out = static_cast<std::byte*>(g.out.data) + static_cast<std::size_t>(out_at) * size_of(g.out.dtype),
+        .out_stride = g.out.stride0,
+        .element = element_of(g.out.dtype),
+        .bias = g.bias ? g.bias.as<float>() + column : nullptr,
+        .accumulate = g.accumulate,
+        .past_caches = past_caches,
+        .turned = g.out_turned};
+    k.tiles({.units = block,
+             .a = at.a + u * k.rows,
+             .a_stride = slice_units * k.rows,
+             .b = b,
+             .sums = sums,
+             .rows = end_row - i0 * k.rows,
+             .columns = width,
+             .first = first,
+             .store = last ? &store : nullptr,
+             .next_b = p.ahead});
   }
 };
 
@@ -399,6 +307,7 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
   };
   Shared shared{{.x = g.a.matrix.data,
                  .x_stride = g.a.matrix.stride0,
+                 .x_contiguous = !g.a.transposed,
                  .w = g.b.matrix.data,
                  .w_stride = g.b.matrix.stride0,
                  .tokens = p.m,
@@ -409,7 +318,8 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                  .bias = g.bias ? g.bias.as<float>() : nullptr,
                  .out = g.out.data,
                  .out_stride = g.out.stride0,
-                 .out_element = element_of(g.out.dtype)},
+                 .out_element = element_of(g.out.dtype),
+                 .turned = g.out_turned},
                 kernels,
                 *p.kernels,
                 p.packed_tokens ? static_cast<std::uint32_t*>(workspace) : nullptr,
@@ -422,7 +332,7 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
       k.pack_tokens({.source = job.x,
                      .stride = job.x_stride,
                      .element = job.element,
-                     .rows_contiguous = true,
+                     .rows_contiguous = job.x_contiguous,
                      .first = first,
                      .end = std::min<std::int64_t>(first + k.panel_tokens, job.tokens),
                      .begin = 0,
@@ -457,51 +367,9 @@ MatrixKernels matrix_kernels(InstructionSet isa, bool rows_apart) {
   return kernels;
 }
 
-std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
-  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
-  return plan_of(gemm, kernels, workers).total;
-}
-
-std::size_t workspace_bytes_of_any_rows(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
-  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
-  std::size_t most = plan_of(gemm, kernels, workers, true).total;
-  // The other ways that products of fewer rows take, at their largest.
-  for (const std::int64_t rows : {kFewRows, std::int64_t{product_kernels(gemm, kernels).stream_tokens}}) {
-    if (rows == 0 || gemm.a.rows() <= rows) continue;
-    Gemm few = gemm;
-    few.a.matrix = gemm.a.matrix.slice(0, rows);
-    few.out = gemm.out.slice(0, rows);
-    most = std::max(most, plan_of(few, kernels, workers).total);
-  }
-  return most;
-}
-
-// Every part of the workspace for itself as large as plan_of() makes it for any reduction: a slice has at
-// most k.slice units, and at least half as many where there are several.
-std::size_t workspace_bytes_of_any_reduction(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
-  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
-  const ProductKernels& k = product_kernels(gemm, kernels);
-  const std::int64_t units = units_of(gemm.a.reduction(), k), slice = std::min<std::int64_t>(units, k.slice),
-                     rows = round_up(gemm.a.rows(), k.rows), columns = round_up(gemm.b.rows(), k.columns);
-  std::int64_t sums = 0, shared = 0, worker = rows * k.columns * 4;
-  if (gemm.a.rows() > kFewRows) {
-    shared = std::min(slice * 4 * columns, std::max(kSharedBytes, slice * 4 * k.columns));
-    worker = std::min<std::int64_t>(rows, k.most_rows) * k.columns * 4 +
-             std::min(slice * 4 * rows, std::max<std::int64_t>(k.packed_bytes, slice * 4 * k.rows));
-    if (units > k.slice)
-      sums = rows * 4 * std::min(columns, std::max<std::int64_t>(k.columns, kSharedBytes / (k.slice * 2)));
-  } else {
-    shared = slice * 4 * rows;
-    worker += std::min<std::int64_t>(slice, round_up(k.block, 16)) * k.columns * 4;
-    if (units > k.slice) sums = rows * 4 * columns;
-  }
-  constexpr std::int64_t kLines = 64 * 3;  // each worker's parts begin on lines of the cache
-  return whole_lines(shared) + whole_lines(sums) +
-         whole_lines(worker + kLines) * static_cast<std::size_t>(workers);
-}
-
-void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {
-  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return;
+void run(const Gemm& product, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {
+  if (product.a.rows() == 0 || product.b.rows() == 0) return;
+  const Gemm gemm = with_few_rows(product, kernels);
   const Plan p = plan_of(gemm, kernels, pool.size());
   if (p.stream) return run_stream(gemm, p, *kernels.vectors, pool, workspace);
   Run job{gemm,

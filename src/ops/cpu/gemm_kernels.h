@@ -36,6 +36,8 @@ struct StoreJob {
   // Lines of the output are better not brought into the caches: it is larger than they are, and every row
   // begins on a line. Kernels whose panels are whole lines may use it.
   bool past_caches;
+  // The output's rows are the tile's columns. Kernels that have turned() know of it.
+  bool turned = false;
 };
 
 // sums[rows, columns] = (first ? 0 : sums) + panels a * panel b over `units`; the last block goes to `store`
@@ -57,6 +59,7 @@ struct TileJob {
 struct StreamJob {
   const void* x;
   std::int64_t x_stride;
+  bool x_contiguous = true;  // memory rows of x run along the inputs; of ProductKernels::pack_tokens alone
   const void* w;
   std::int64_t w_stride;
   std::int64_t tokens, inputs;
@@ -66,6 +69,7 @@ struct StreamJob {
   void* out;
   std::int64_t out_stride;
   Element out_element;
+  bool turned = false;  // out[n, t]; of ProductKernels::stream alone
 };
 
 // Products of one kind of unit.
@@ -87,6 +91,7 @@ struct ProductKernels {
   int panel_tokens = 0;
   int stream_rows = 0;    // of w that it reads at once: tasks begin at multiples of it
   int stream_tokens = 0;  // the most for which it is faster than tiles()
+  bool turns = false;     // tiles() and stream() write turned outputs, too
   // Called by a thread before its first and after its last tile of a task; null where there is nothing to do.
   void (*enter)();
   void (*leave)();

@@ -182,6 +182,8 @@ STOA_INLINE void transpose8(U (&r)[8]) {
 #endif
 
 constexpr int kFetchGroups = 2;
+constexpr std::int64_t kForeseen =
+    512;                     // bytes of a memory row, from where fetching ahead is left to the processor
 constexpr int kAhead = 512;  // bytes of a memory row that are fetched before they are needed
 
 // Rows of the operand run along the reduction in memory: `rows` <= W of them from row `first` become one
@@ -238,6 +240,18 @@ void pack_rows(const PackJob& job, std::int64_t first, std::int64_t rows, std::u
     }
 }
 
+#if STOA_ISA_LEVEL >= 2
+// Two memory rows of 32 16-bit elements: a unit of a panel of 32 rows.
+STOA_INLINE void pack_columns_2x32(const std::uint16_t* from, std::int64_t stride, std::uint32_t* to) {
+  const __m512i x = _mm512_loadu_si512(from), y = _mm512_loadu_si512(from + stride);
+  const __m512i low = _mm512_unpacklo_epi16(x, y), high = _mm512_unpackhi_epi16(x, y);
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi64(low, first, high));
+  _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi64(low, second, high));
+}
+#endif
+
 #if STOA_ISA_LEVEL >= 3
 // Four memory rows of 32 bf16: two units of four panels of eight rows.
 STOA_INLINE void pack_columns_4x32(const std::uint16_t* from, std::int64_t stride, std::uint32_t* to,
@@ -262,13 +276,15 @@ template <class Unit, int W>
 void pack_columns(const PackJob& job) {
   constexpr int kE = Unit::kElements, kGroup = 8;
   constexpr int kStep = W < kLanes ? W : kLanes;
-  const std::int64_t units = (job.count + kE - 1) / kE;
+  const std::int64_t units = (job.count + kE - 1) / kE, run = (job.end - job.first) * Unit::kBytes;
   for (std::int64_t u0 = 0; u0 < units; u0 += kGroup) {
     const std::int64_t u1 = least(u0 + kGroup, units);
-    // Memory rows are far apart, mostly on different pages: the processor does not foresee them.
-    const std::int64_t later = least(job.count, (u1 + (kFetchGroups + 1) * kGroup) * kE);
-    for (std::int64_t r = (u1 + kFetchGroups * kGroup) * kE; r < later; ++r)
-      prefetch_run<Unit>(job, job.begin + r);
+    // Memory rows are far apart, mostly on different pages: the processor foresees only long runs.
+    if (run <= kForeseen) {
+      const std::int64_t later = least(job.count, (u1 + (kFetchGroups + 1) * kGroup) * kE);
+      for (std::int64_t r = (u1 + kFetchGroups * kGroup) * kE; r < later; ++r)
+        prefetch_run<Unit>(job, job.begin + r);
+    }
     std::uint32_t* panel = job.panels;
     std::int64_t m = job.first;
 #if STOA_ISA_LEVEL >= 3
@@ -279,6 +295,15 @@ void pack_columns(const PackJob& job) {
             pack_columns_4x32(
                 static_cast<const std::uint16_t*>(job.source) + (job.begin + u * kE) * job.stride + m,
                 job.stride, panel + u * W, job.panel_stride);
+#endif
+#if STOA_ISA_LEVEL >= 2
+    if constexpr (kE == 2 && W == 32)
+      if (u1 <= job.count / 2)
+        for (; m + W <= job.end; m += W, panel += job.panel_stride)
+          for (std::int64_t u = u0; u < u1; ++u)
+            pack_columns_2x32(
+                static_cast<const std::uint16_t*>(job.source) + (job.begin + u * kE) * job.stride + m,
+                job.stride, panel + u * W);
 #endif
     for (; m < job.end; m += W, panel += job.panel_stride) {
       const bool full = job.end - m >= W;

@@ -56,6 +56,14 @@ STOA_INLINE void finish_tile(const StreamJob& job, std::int64_t row, std::int64_
   if (rows <= 0 || tokens <= 0) return;
   alignas(64) float sums[kTileWords], columns[kTileWords];
   tiles.template store<T>(sums, kTileStepBytes);
+  if (job.turned)
+    return dispatch(
+        job.out_element, [&]<Element E>() __attribute__((always_inline)) {
+          for (std::int64_t i = 0; i < rows; ++i)
+            for (std::int64_t t = 0; t < tokens; t += kLanes)
+              store_first_as<E>(job.out, (row + i) * job.out_stride + token + t,
+                                load(sums + i * kTileRows + t), static_cast<int>(least(kLanes, tokens - t)));
+        });
   turn_sums(sums, columns, tokens);
   dispatch(
       job.out_element, [&]<Element E>() __attribute__((always_inline)) {

@@ -25,6 +25,7 @@ constexpr ProductKernels tile_table(void (*enter)(), void (*leave)(), float (*sp
           .panel_tokens = kTileRows,
           .stream_rows = kStreamGroup,
           .stream_tokens = kTileStreamTokens,
+          .turns = true,
           .enter = enter,
           .leave = leave,
           .spin = spin,

@@ -259,17 +259,63 @@ void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
   if (job.store) finish(last * kPanel, least(end * kPanel, job.rows));
 }
 
-// An empty reduction: the output is computed from sums of 0.
-STOA_INLINE void finish_empty(const TileJob& job) {
+// The sums of an empty reduction.
+STOA_INLINE void clear_sums(const TileJob& job) {
   const std::int64_t panels = (job.rows + kPanel - 1) / kPanel;
   std::memset(job.sums, 0, static_cast<std::size_t>(panels * kSums) * sizeof(float));
+}
+
+STOA_INLINE void finish_empty(const TileJob& job) {
+  clear_sums(job);
   dispatch(
       job.store->element, [&]<Element E>()
                               __attribute__((always_inline)) { finish_rows<E>(job, 0, job.rows); });
 }
 
+// columns[j]: the sums of column j of 16 rows and 16 columns, whose rows are kPanel apart.
+STOA_INLINE void turn_block(const float* sums, float (&columns)[kTileRows * 16]) {
+#if STOA_ISA_LEVEL >= 2
+  U r[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) std::memcpy(&r[i], sums + i * kPanel, 64);
+  transpose16(r);
+#pragma GCC unroll 16
+  for (int j = 0; j < 16; ++j) std::memcpy(columns + 16 * j, &r[j], 64);
+#else
+  for (int j = 0; j < 16; ++j)
+    for (int i = 0; i < 16; ++i) columns[16 * j + i] = sums[i * kPanel + j];
+#endif
+}
+
+// Writes all sums to an output whose rows are the columns here.
+template <Element E>
+STOA_INLINE void finish_turned(const TileJob& job) {
+  const StoreJob& store = *job.store;
+  alignas(64) float columns[kTileRows * 16];
+  for (std::int64_t row = 0; row < job.rows; row += kTileRows)
+    for (std::int64_t column = 0; column < job.columns; column += 16) {
+      turn_block(job.sums + row * kPanel + column, columns);
+      const std::int64_t rows = least(kTileRows, job.rows - row);
+      for (std::int64_t j = 0; j < least(16, job.columns - column); ++j)
+        for (std::int64_t i = 0; i < rows; i += kLanes) {
+          const int n = static_cast<int>(least(kLanes, rows - i));
+          const std::int64_t at = (column + j) * store.out_stride + row + i;
+          F x = load(columns + 16 * j + i);
+          if (store.accumulate) x = load_first_as<E>(store.out, at, n) + x;
+          store_first_as<E>(store.out, at, x, n);
+        }
+    }
+}
+
 template <class Tiles>
 void tile_products(const TileJob& job) {
+  if (job.store && job.store->turned) {
+    TileJob sums = job;
+    sums.store = nullptr;
+    job.units == 0 ? clear_sums(job) : tile_products<Tiles>(sums);
+    return dispatch(
+        job.store->element, [&]<Element E>() __attribute__((always_inline)) { finish_turned<E>(job); });
+  }
   if (job.units == 0) return finish_empty(job);
   const bool across = job.columns > 16;
   const std::int64_t panels = (job.rows + kPanel - 1) / kPanel;
