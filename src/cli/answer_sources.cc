@@ -15,12 +15,19 @@
 namespace stoa::cli {
 namespace {
 
+infer::SamplingOptions sampling_of(const infer::PairModel& model, const infer::GenerateOptions& options) {
+  infer::SamplingOptions out = options.sampling;
+  out.ends = infer::end_ids(model.tokenizer(), options);
+  return out;
+}
+
 // A target that is shown while it is drawn.
 class WrittenTarget final : public infer::TargetSearch {
  public:
   WrittenTarget(const infer::PairModel& model, const infer::GenerateOptions& options,
                 const infer::SearchLimits& limits, const infer::TakeText& take)
-      : target_(options.sampling, limits, model.start()), writer_(model.tokenizer(), options, take) {}
+      : target_(sampling_of(model, options), limits, model.start()),
+        writer_(model.tokenizer(), options, take) {}
 
   bool advance(std::span<const float> logits) override {
     if (result.answer.empty()) result.prompt_seconds = seconds_since(begin_), begin_ = Clock::now();

@@ -120,7 +120,6 @@ void generate_as_nemo(const Call& call) {
     if (id && model->tokenizer().is_special(*id)) job.end_ids.push_back(*id);
     return stop == "<|endoftext|>" || (id && model->tokenizer().is_special(*id));
   });
-  s.ends = job.end_ids;
   const ServedModel& served = *model;
   run_older(call, served, std::move(model), "sentences", std::move(job), std::move(text), true);
 }

@@ -80,7 +80,6 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
   if (!body.boolean("ignore_eos", false)) job.end_ids = model.end_tokens();
   for (const std::int32_t id : body.ids("stop_token_ids", model.vocabulary())) job.end_ids.push_back(id);
   s.min_tokens = body.integer("min_tokens", 0, std::numeric_limits<std::int32_t>::max()).value_or(0);
-  s.ends = job.end_ids;
   return job;
 }
 

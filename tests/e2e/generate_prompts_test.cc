@@ -1,8 +1,10 @@
 // `stoa generate --prompts FILE --output FILE`: many prompts, their order, and what becomes of a command that
 // was killed.
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -38,6 +40,24 @@ class GeneratePrompts : public Workplace {
 };
 
 const Arguments kMany{"generate", "run", "--prompts", "many.txt", "--max-tokens", "20", "--seed", "7"};
+
+// At a high temperature all tokens are about as likely, the one that ends a text among them.
+TEST_F(GeneratePrompts, NoAnswerEndsBeforeItsLeastNumberOfTokens) {
+  const auto ended_early = [&](const char* more) {
+    std::string lines;
+    for (int seed = 0; seed < 60; ++seed)
+      lines += fmt::format(
+          "{{\"prompt\": \"the\", \"seed\": {}, \"temperature\": 1000, \"max_tokens\": 24{}}}\n", seed, more);
+    write("hot.jsonl", lines);
+    std::filesystem::remove(path("hot.out"));
+    stoa_ok({"generate", "run", "--prompts", "hot.jsonl", "--output", "hot.out"});
+    const std::vector<Json> answers = lines_of("hot.out");
+    return std::ranges::count_if(
+        answers, [](const Json& a) { return a["end"] == "end token" && a["ids"].size() < 23; });
+  };
+  EXPECT_GT(ended_early(""), 0);
+  EXPECT_EQ(ended_early(", \"min_tokens\": 23"), 0);
+}
 
 TEST_F(GeneratePrompts, AnswersAreInOrderAndThoseOfThePromptsAlone) {
   write("few.jsonl",

@@ -173,6 +173,7 @@ void Engine::submit(RequestId id, Request request, Listener listener) {
   s.request = std::move(request);
   s.listener = std::move(listener);
   s.open = s.request.choices;
+  s.request.sampling.ends = s.request.end_ids;
   const SequenceId sequence =
       scheduler_.add({.tokens = with_virtual_tokens(limits(), s.request.prompt, s.request.adapter),
                       .scored = s.request.prompt_logprobs ? std::ssize(s.request.prompt) : 1,

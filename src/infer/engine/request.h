@@ -30,9 +30,9 @@ using RequestId = std::int64_t;
 
 struct Request {
   std::vector<std::int32_t> prompt = {};  // at least one id
-  SamplingOptions sampling = {};          // choice i draws token n by (sampling.seed, i, n)
-  std::int64_t max_tokens = 128;          // of every choice
-  int adapter = 0;                        // number of the model's adapter, from 1; 0: the model itself
+  SamplingOptions sampling = {};  // choice i draws token n by (sampling.seed, i, n); its ends are end_ids
+  std::int64_t max_tokens = 128;  // of every choice
+  int adapter = 0;                // number of the model's adapter, from 1; 0: the model itself
   std::vector<std::int32_t> end_ids = {};
   int choices = 1;
   // Log-probabilities of the drawn tokens and of this many of the most likely, of the logits as the model
