@@ -318,10 +318,12 @@ void export_to(const Arguments& arguments, Context& context) {
   require<UsageError>(arguments.expert_ranks == 1 || sharded,
                       "--expert-model-parallel-size is for --to megatron or nemo");
   if (arguments.to == "gguf") return export_as_gguf(arguments, context);
-  require<UsageError>(
-      !arguments.dtype.empty() && arguments.format.empty(),
-      "what is not a GGUF file is exported with --dtype bf16, fp32 or fp16; --format is for --to "
-      "gguf");
+  require<UsageError>(arguments.format.empty(),
+                      "--format {} is for --to gguf; --to {} takes --dtype bf16, fp32 or fp16",
+                      arguments.format, arguments.to);
+  require<UsageError>(!arguments.dtype.empty(),
+                      "--to {} needs --dtype: bf16, fp32 or fp16, in which the weights are written",
+                      arguments.to);
   if (sharded) return export_as_megatron(arguments, context);
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find_whole(arguments.model, ckpt::Verify::kModel, context);
