@@ -24,9 +24,13 @@ namespace hf = model::huggingface;
 
 namespace {
 
-model::PeftConfig adapter_config(const fs::path& directory) {
+model::PeftConfig adapter_config(const fs::path& directory, const model::ModelSpec& base) {
   try {
-    return hf::read_adapter_config(read_text(directory / hf::kAdapterConfig)).config;
+    const hf::AdapterDescription out = hf::read_adapter_config(read_text(directory / hf::kAdapterConfig));
+    require<ConfigError>(out.submodules == 1 || base.config.kind == model::ModelKind::kT5,
+                         "num_transformer_submodules {} is of an encoder-decoder, which the model is not",
+                         out.submodules);
+    return out.config;
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: {}", directory.string(), error.what());
   }
@@ -112,7 +116,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
                            std::string_view model_type)
     : directory_(directory) {
   model::ModelConfig config = base.config;
-  config.peft = adapter_config(directory);
+  config.peft = adapter_config(directory, base);
   config.peft.base_model_type = std::string(model_type);
   if (config.peft.is_lora()) {
     // Which modules have a branch, the tensors say.
@@ -150,7 +154,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted)
     : directory_(directory), model_(adapted) {
-  const model::PeftConfig theirs = adapter_config(directory), &ours = adapted.config.peft;
+  const model::PeftConfig theirs = adapter_config(directory, adapted), &ours = adapted.config.peft;
   const auto text = [&](const model::PeftConfig& c) {
     if (c.has_virtual_tokens())
       return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
@@ -173,7 +177,7 @@ void AdapterFiles::scatter_values() {
   const fs::path& directory = directory_;
   const bool virtual_tokens = model_.config.peft.has_virtual_tokens();
   std::map<std::string, FileValues> files =
-      virtual_tokens ? read_virtual_values(directory)
+      virtual_tokens ? read_virtual_values(directory, model_)
       : model_.config.peft.is_bottleneck()
           ? read_bottleneck_values(directory, model_)
           : read_adapter_values(directory, model_, model_.adapters->family());

@@ -1,6 +1,7 @@
 // Directories of adapters as PEFT writes them, on models with weights by formula.
 #include "infer/adapter_files.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,12 +47,14 @@ void write_directory(const fs::path& directory, const std::string& config, FileS
 
 std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& family,
                               const AdapterFiles& files) {
+  const bool pairs = spec.config.kind == model::ModelKind::kT5;
+  const std::vector<std::int32_t> target{0, 4, 21, 6, 13, 28, 10};
   model::ChunkOptions o;
   o.layers = spec.config.num_layers;
   o.precision = fixture::fp64();
-  const std::int64_t in_front = spec.adapters->virtual_tokens();
-  o.tokens = o.positions = 12 + in_front;
-  fixture::Model model(spec, o, fixture::reference(), 12 + in_front);
+  const std::int64_t in_front = spec.adapters->virtual_tokens(), source = 12 + in_front;
+  o.tokens = o.positions = source + (pairs ? std::ssize(target) : 0);
+  fixture::Model model(spec, o, fixture::reference(), source);
   model.initialize_all(1);
   hf::testing::load_formula(model, spec, family);
   for (const auto& tensor : model::canonical_tensors(spec))
@@ -63,7 +66,8 @@ std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& fa
   std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
   for (std::int64_t i = in_front; i-- > 0;)
     ids.insert(ids.begin(), static_cast<std::int32_t>(spec.vocabulary + i));
-  fixture::Batch batch(1, ids, std::vector<std::int32_t>(ids.size(), 0));
+  fixture::Batch batch = pairs ? fixture::Batch::pairs(1, ids, target, target)
+                               : fixture::Batch(1, ids, std::vector<std::int32_t>(ids.size(), 0));
   return model.logits(batch);
 }
 
@@ -131,6 +135,12 @@ const std::string kLlama =
     R"({"model_type":"llama","vocab_size":32,"hidden_size":16,"intermediate_size":24,"num_hidden_layers":2,
         "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"rms_norm_eps":1e-5,
         "bos_token_id":1,"eos_token_id":2,"pad_token_id":0})";
+
+const std::string kT5 =
+    R"({"model_type":"t5","vocab_size":32,"d_model":16,"d_kv":6,"d_ff":24,"num_layers":2,"num_decoder_layers":2,
+        "num_heads":4,"relative_attention_num_buckets":8,"relative_attention_max_distance":16,
+        "feed_forward_proj":"relu","tie_word_embeddings":true,"pad_token_id":0,"eos_token_id":1,
+        "decoder_start_token_id":0})";
 
 // PEFT's directories of virtual tokens: the values of the reference. Those of p-tuning hold what the encoder
 // made, which is used as a prompt is.
@@ -244,6 +254,44 @@ TEST(AdapterFiles, UsesVirtualTokens) {
   }
 }
 
+// PEFT's files hold as many rows again for the decoder's input, which it does not use. What follows are the
+// values of PEFT 0.21.2 with transformers 5.24.
+TEST(AdapterFiles, EncodersReadVirtualTokensBeforeTheirTexts) {
+  const std::string pairs = R"("num_virtual_tokens":3,"task_type":"SEQ_2_SEQ_LM")";
+  for (const char* type : {"PROMPT_TUNING", "P_TUNING"})
+    for (const std::int64_t submodules : {1, 2}) {
+      SCOPED_TRACE(::testing::Message() << type << ", rows of " << submodules);
+      const TestFolder directory;
+      write_directory(
+          directory.path(),
+          fmt::format(R"({{{},"peft_type":"{}","num_transformer_submodules":{}}})", pairs, type, submodules),
+          {{"prompt_embeddings", {3 * submodules, 16}}});
+      const hf::ModelDescription base = hf::read_config(kT5);
+      model::ModelConfig config = base.config;
+      config.encoder_seq_length = 15;  // of the pass below
+      config.t5.seq_length_dec = 7;
+      const AdapterFiles files(directory.path(), model::resolve_model(config), base.family->type);
+      const auto logits = logits_of(files.model(), *base.family, files);
+      ASSERT_EQ(logits.size(), 7U * 32);
+      const std::vector<double> expected{.3035352, .2841505, .2158381, -.3626989};
+      for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(logits[6 * 32 + i], expected[i], 1e-6);
+      double sum = 0;
+      for (const double logit : logits) sum += logit;
+      EXPECT_NEAR(sum, -1.357014, 1e-5);
+      // Of the other kind of model, and of a method that PEFT has for decoders alone.
+      const hf::ModelDescription decoder = hf::read_config(kLlama);
+      if (submodules == 2) {
+        EXPECT_THROW(
+            AdapterFiles(directory.path(), model::resolve_model(decoder.config), decoder.family->type),
+            ConfigError);
+      }
+      write_directory(directory.path(), "{" + pairs + R"(,"peft_type":"PREFIX_TUNING"})",
+                      {{"prompt_embeddings", {3, 64}}});
+      EXPECT_THROW(AdapterFiles(directory.path(), model::resolve_model(config), base.family->type),
+                   ConfigError);
+    }
+}
+
 // What is written is read as the same values, experts in both forms among them.
 TEST(AdapterFiles, ReadsWhatIsWritten) {
   const std::string gpt_oss =
@@ -255,7 +303,9 @@ TEST(AdapterFiles, ReadsWhatIsWritten) {
                                      {gpt_oss, PeftScheme::kLora},
                                      {kQwenMoe, PeftScheme::kPrompt},
                                      {kQwenMoe, PeftScheme::kPrefix},
-                                     {gpt_oss, PeftScheme::kPTuning}}) {
+                                     {gpt_oss, PeftScheme::kPTuning},
+                                     {kT5, PeftScheme::kPrompt},
+                                     {kT5, PeftScheme::kPTuning}}) {
     const TestFolder directory;
     const hf::ModelDescription base = hf::read_config(text);
     model::ModelConfig config = base.config;

@@ -242,11 +242,19 @@ std::map<std::string, FileValues> read_bottleneck_values(const std::filesystem::
   return out;
 }
 
-std::map<std::string, FileValues> read_virtual_values(const std::filesystem::path& directory) {
+std::map<std::string, FileValues> read_virtual_values(const std::filesystem::path& directory,
+                                                      const model::ModelSpec& adapted) {
   const std::unique_ptr<ckpt::TensorSource> source = ckpt::open_adapter(directory);
   std::map<std::string, FileValues> out;
   for (const ckpt::TensorEntry* entry : source->entries())
     out.emplace(entry->name, values_of(*source, *entry));
+  const auto made = out.find(hf::kPromptEmbeddings);
+  const std::int64_t tokens = adapted.config.peft.virtual_count();
+  if (adapted.config.kind != model::ModelKind::kT5 || made == out.end()) return out;
+  if (FileValues& all = made->second; all.shape.size() == 2 && all.shape[0] == 2 * tokens) {
+    all.shape[0] = tokens;
+    all.values.resize(all.values.size() / 2);
+  }
   return out;
 }
 

@@ -30,7 +30,9 @@ std::map<std::string, FileValues> read_adapter_values(const std::filesystem::pat
 std::map<std::string, FileValues> read_bottleneck_values(const std::filesystem::path& directory,
                                                          const model::ModelSpec& adapted);
 
-// All tensors of an adapter of virtual tokens, by name in the file. DataError: values that are not finite.
-std::map<std::string, FileValues> read_virtual_values(const std::filesystem::path& directory);
+// All tensors of an adapter of virtual tokens, by name in the file; of an encoder-decoder's embeddings those
+// in front of the encoder's input (AdapterDescription::submodules). DataError: values that are not finite.
+std::map<std::string, FileValues> read_virtual_values(const std::filesystem::path& directory,
+                                                      const model::ModelSpec& adapted);
 
 }  // namespace stoa::infer

@@ -10,8 +10,10 @@
 namespace stoa::infer {
 namespace {
 
+std::int64_t virtual_tokens_of(const EncoderDecoderOptions& o) { return o.model.config.peft.virtual_count(); }
+
 std::int64_t pass_tokens(const EncoderDecoderOptions& o) {
-  return o.sources * o.source_tokens + std::max(o.targets, o.target_tokens);
+  return o.sources * (o.source_tokens + virtual_tokens_of(o)) + std::max(o.targets, o.target_tokens);
 }
 
 }  // namespace
@@ -19,8 +21,10 @@ std::int64_t pass_tokens(const EncoderDecoderOptions& o) {
 EncoderDecoderRank::EncoderDecoderRank(Machine& machine, const EncoderDecoderOptions& options,
                                        std::optional<std::size_t> scratch_bytes)
     : options_(options),
+      virtual_tokens_(virtual_tokens_of(options_)),
+      source_room_(options_.source_tokens + virtual_tokens_),
       chunk_(machine, options_.model, options_.precision, pass_tokens(options_),
-             std::max(options_.source_tokens, options_.target_tokens)) {
+             std::max(source_room_, options_.target_tokens)) {
   const model::ModelConfig& config = options_.model.config;
   const auto& o = options_;
   const std::int64_t tokens = pass_tokens(o);
@@ -43,9 +47,9 @@ EncoderDecoderRank::EncoderDecoderRank(Machine& machine, const EncoderDecoderOpt
     block.q_count = queries, block.k_count = keys;
     to.emplace(arena, name, count, block);
   };
-  segments(source_segments_, "source segments", o.sources, o.source_tokens, o.source_tokens);
+  segments(source_segments_, "source segments", o.sources, source_room_, source_room_);
   segments(target_segments_, "target segments", o.targets, o.target_tokens, o.target_tokens);
-  segments(cross_segments_, "cross segments", o.targets, o.target_tokens, o.source_tokens);
+  segments(cross_segments_, "cross segments", o.targets, o.target_tokens, source_room_);
   const std::int64_t heads = config.num_attention_heads, d = config.head_size();
   for (std::int64_t l = config.encoder_layers(); l < config.num_layers; ++l) {
     const auto cached = [&](const char* name, Shape shape) {
@@ -53,7 +57,7 @@ EncoderDecoderRank::EncoderDecoderRank(Machine& machine, const EncoderDecoderOpt
     };
     const std::int64_t lanes = o.targets * o.target_tokens;
     cache_ids_.push_back({cached("keys", {lanes, heads, d}), cached("values", {lanes, heads, d}),
-                          cached("source", {o.sources * o.source_tokens, 2, heads, d})});
+                          cached("source", {o.sources * source_room_, 2, heads, d})});
   }
   chunk_.commit(scratch_bytes);
   cache_.layers.resize(static_cast<std::size_t>(config.num_layers));
@@ -82,11 +86,13 @@ EncoderDecoderRank::Sources EncoderDecoderRank::sources_of(
   require<InternalError>(static_cast<std::int64_t>(sources.size()) <= options_.sources,
                          "{} sources, declared for {}", sources.size(), options_.sources);
   Sources out;
+  const auto first_virtual = static_cast<std::int32_t>(options_.model.vocabulary);
   for (const auto& source : sources) {
-    const auto count = static_cast<std::int64_t>(source.size());
-    require<InternalError>(count >= 1 && count <= options_.source_tokens,
-                           "a source of {} tokens, declared for {}", count, options_.source_tokens);
+    const auto own = static_cast<std::int64_t>(source.size()), count = own + virtual_tokens_;
+    require<InternalError>(own >= 1 && own <= options_.source_tokens,
+                           "a source of {} tokens, declared for {}", own, options_.source_tokens);
     add_segment(out.segments, count, static_cast<std::int64_t>(out.tokens.size()), count, 0, 0);
+    for (std::int32_t i = 0; i < virtual_tokens_; ++i) out.tokens.push_back(first_virtual + i);
     out.tokens.insert(out.tokens.end(), source.begin(), source.end());
     for (std::int32_t i = 0; i < count; ++i) out.positions.push_back(i);
   }
@@ -209,7 +215,8 @@ void EncoderDecoderRank::losses(const std::vector<std::int32_t>& source, std::sp
       "a target of {} tokens with {} labels, declared for {}", count, labels.size(), options_.target_tokens);
   const Sources all = sources_of({source});
   fed_ = 0;
-  targets_ = {{0, 0, static_cast<std::int64_t>(source.size())}};
+  const auto read = static_cast<std::int64_t>(all.tokens.size());
+  targets_ = {{0, 0, read}};
   Staged staged;
   stage(staged, all, inputs, count);
   Machine& machine = chunk_.machine();
@@ -221,7 +228,6 @@ void EncoderDecoderRank::losses(const std::vector<std::int32_t>& source, std::sp
   staged.target.loss_mask = mask;
   Scratch::Frame frame(chunk_.ops().scratch);
   nn::Pass pass = chunk_.pass(staged.whole);
-  const auto read = static_cast<std::int64_t>(source.size());
   model::Chunk::Outputs outputs;
   outputs.losses = chunk_.arena().view(losses_).slice(0, read + count);
   chunk_.chunk().infer(pass, {}, outputs);

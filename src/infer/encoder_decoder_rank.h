@@ -15,7 +15,7 @@ struct EncoderDecoderOptions {
   model::ModelSpec model;
   nn::Precision precision;
   std::int64_t sources = 1;          // of one read()
-  std::int64_t source_tokens = 512;  // of the longest source
+  std::int64_t source_tokens = 512;  // of the longest source, without virtual tokens of an adapter
   std::int64_t targets = 1;          // at once, at least `sources`
   std::int64_t target_tokens = 128;  // of the longest target
 };
@@ -26,8 +26,9 @@ class EncoderDecoderRank {
   EncoderDecoderRank(Machine& machine, const EncoderDecoderOptions& options,
                      std::optional<std::size_t> scratch_bytes);
 
-  // Resets, reads sources and begins a target for each with the token `start`. Returns logits [sources,
-  // vocabulary] of the next token. InternalError beyond the declared sizes, here and below.
+  // Resets, reads sources, each behind the adapter's virtual tokens, and begins a target for each with the
+  // token `start`. Returns logits [sources, vocabulary] of the next token. InternalError beyond the declared
+  // sizes, here and below.
   std::span<const float> read(const std::vector<std::vector<std::int32_t>>& sources, std::int32_t start);
   // Appends tokens[i] to target i; returns logits [targets, vocabulary] of the next token.
   std::span<const float> feed(std::span<const std::int32_t> tokens);
@@ -62,6 +63,7 @@ class EncoderDecoderRank {
   std::span<const float> next(const Sources& sources, std::span<const std::int32_t> tokens);
 
   const EncoderDecoderOptions options_;
+  const std::int64_t virtual_tokens_, source_room_;  // tokens before a source; of a source with them
   LoadedChunk chunk_;
   Arena::Id tokens_, positions_, labels_, mask_, losses_, logits_;
   std::optional<DeviceSegments> source_segments_, target_segments_, cross_segments_;

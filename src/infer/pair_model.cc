@@ -29,7 +29,7 @@ std::int64_t PairModel::longest(std::int64_t most) const {
   const model::ModelConfig& config = model_.model().config;
   return config.position_embedding_type == model::PositionEmbedding::kRelative
              ? most
-             : std::min(most, config.max_positions());
+             : std::min(most, config.max_positions() - config.peft.virtual_count());
 }
 
 void PairModel::check_length(std::size_t tokens) const {

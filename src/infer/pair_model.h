@@ -32,7 +32,8 @@ class PairModel {
   // empty side.
   TokenPair pair_of(std::string_view line, std::int64_t number,
                     const std::function<std::vector<std::int32_t>(std::string_view)>& ids) const;
-  // The longest source or target in tokens; `most` if the model's positions are relative and set no limit.
+  // The longest source or target in tokens, behind the virtual tokens of an adapter; `most` if the model's
+  // positions are relative and set no limit.
   std::int64_t longest(std::int64_t most) const;
 
   struct Sizes {

@@ -94,10 +94,13 @@ quant::PackedKind AdapterPlan::base_kind() const {
 
 void AdapterPlan::check_virtual_tokens(const ModelSpec& base) const {
   const ModelConfig& c = base.config;
+  require<ConfigError>(c.kind != ModelKind::kBert && !c.task.labelled(),
+                       "peft_scheme prompt, ptuning and prefix are for models that write a text: take lora "
+                       "for an encoder or a classification");
   require<ConfigError>(
-      c.kind == ModelKind::kGpt && !c.task.labelled(),
-      "peft_scheme prompt, ptuning and prefix are for models that continue a text: take lora "
-      "for an encoder, an encoder-decoder or a classification");
+      c.kind != ModelKind::kT5 || config_.peft_scheme != PeftScheme::kPrefix,
+      "peft_scheme prefix is not for encoder-decoders: PEFT gives two layers of their decoder the same keys "
+      "and values, and their encoder none; take prompt or ptuning");
   require<ConfigError>(config_.modules_to_save.empty(),
                        "peft.modules_to_save is for peft_scheme lora: virtual tokens are trained alone");
   require<ConfigError>(virtual_tokens() < c.max_positions(),

@@ -9,11 +9,11 @@
 namespace stoa::nn {
 namespace {
 
+// Whether the tokens are an encoder-decoder's target.
+bool is_target(const Pass& pass) { return pass.batch.source && pass.batch.source != &pass.batch; }
+
 // Dropout masks of source and target are independent.
-const char* layer_of(const Pass& pass) {
-  const bool target = pass.batch.source && pass.batch.source != &pass.batch;
-  return target ? "embedding.target" : "embedding";
-}
+const char* layer_of(const Pass& pass) { return is_target(pass) ? "embedding.target" : "embedding"; }
 
 }  // namespace
 
@@ -139,8 +139,10 @@ void Embedding::add_tables(Pass& pass, TensorView out) const {
   if (token_rows_) add_beyond(pass, ids, token_rows_->table(pass), out);
   if (options_.scale != 1) ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = out, .y = out});
   // After the scale, which is that of words.
-  if (prompt_) add_beyond(pass, ids, prompt_->embeddings(pass), out);
+  if (has_prompt(pass)) add_beyond(pass, ids, prompt_->embeddings(pass), out);
 }
+
+bool Embedding::has_prompt(const Pass& pass) const { return prompt_ && !is_target(pass); }
 
 TensorView Embedding::looked_up(Pass& pass) const {
   const TensorView tokens = pass.batch.tokens;
@@ -304,7 +306,7 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
                                               .dposition_table = {}});
     pass.grads->notify(types_.grad);
   }
-  if (prompt_ && prompt_->trains()) prompt_backward(pass, dstream);
+  if (has_prompt(pass) && prompt_->trains()) prompt_backward(pass, dstream);
   const bool rows = token_rows_ && token_rows_->trains();
   if (!dtable && !dpositions && !rows && !low_rank_.trains()) return;
   if (options_.scale != 1) {

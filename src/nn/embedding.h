@@ -87,6 +87,8 @@ class Embedding {
   // Adds rows of `table`, of the ids beyond the vocabulary, with their positions, to this rank's rows of the
   // stream. `ids`: looked_up().
   void add_beyond(Pass& pass, TensorView ids, TensorView table, TensorView out) const;
+  // Targets of encoder-decoders have no virtual tokens.
+  bool has_prompt(const Pass& pass) const;
   void prompt_backward(Pass& pass, TensorView dstream) const;
   void token_rows_backward(Pass& pass, TensorView ids, TensorView dy) const;
   // Rows of the tokens with those of their positions; zeros where another rank holds them.

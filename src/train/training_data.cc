@@ -7,6 +7,7 @@
 
 #include "data/chained_dataset.h"
 #include "data/sampler.h"
+#include "data/virtual_sources.h"
 #include "train/labelled_data.h"
 #include "train/tokenizer_choice.h"
 #include "train/tuning_data.h"
@@ -58,7 +59,13 @@ data::BertOptions bert_options(const RunConfig& config, const TrainingPlan& plan
 template <class Options>
 Options pair_options(const RunConfig& config, const token::Tokenizer& tokenizer) {
   Options out;
-  out.source_length = config.model.encoder_seq_length;
+  // Virtual tokens stand in front of every source.
+  const std::int64_t count = config.model.peft.virtual_count();
+  out.source_length = config.model.encoder_seq_length - count;
+  require<ConfigError>(out.source_length > 1 || count == 0,
+                       "sources of {} tokens (encoder_seq_length) have no room for texts behind {} virtual "
+                       "tokens (p_tuning.virtual_tokens)",
+                       config.model.encoder_seq_length, count);
   out.target_length = config.model.t5.seq_length_dec;
   out.seed = static_cast<std::uint32_t>(config.model.seed);
   out.sentinels = tokenizer.sentinel_ids();
@@ -101,6 +108,15 @@ struct TrainingPart {
   std::optional<std::int64_t> samples;  // none: one epoch
   std::size_t number = 0;               // among the parts of the run: the first has the run's own seed
 };
+
+void add_virtual_sources(const RunConfig& config, const TrainingPlan& plan, data::DatasetTriple& datasets) {
+  const std::int64_t count = config.model.peft.virtual_count();
+  const data::VirtualSources::Tokens tokens{count, static_cast<std::int32_t>(plan.options.model.vocabulary)};
+  for (auto* pairs : {&datasets.train, &datasets.validation, &datasets.test})
+    if (*pairs)
+      *pairs = std::make_shared<data::VirtualSources>(std::move(*pairs),
+                                                      config.model.encoder_seq_length - count, tokens);
+}
 
 // Data sets of the files of model.data.chat.
 using BuildTuning = std::function<data::DatasetTriple(const RunConfig&, const TrainingPlan&,
@@ -152,7 +168,9 @@ data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPl
     else
       options.spans = span_options(config, *tokenizer);
   }
-  return data::build_datasets(options, notice);
+  data::DatasetTriple out = data::build_datasets(options, notice);
+  if (config.model.peft.has_virtual_tokens()) add_virtual_sources(config, plan, out);
+  return out;
 }
 
 }  // namespace
@@ -167,7 +185,8 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   std::optional<ComparedData> compared;
   BuildTuning tuned;
   require<ConfigError>(
-      config.chats.chat || !config.model.peft.has_virtual_tokens(),
+      config.chats.chat || !config.model.peft.has_virtual_tokens() ||
+          model::traits(config.model).samples == model::Samples::kPairs,
       "peft_scheme prompt, ptuning and prefix put virtual tokens in front of every text: give "
       "texts or chats one by one (model.data.chat=true), not as prepared data");
   require<ConfigError>(

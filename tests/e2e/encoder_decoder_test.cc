@@ -169,6 +169,90 @@ TEST_F(EncoderDecoder, AnswersAndRates) {
   EXPECT_NEAR(whole["loss"].get<double>(), sum / tokens, 1e-6);
 }
 
+// Trained in front of the sources that the model learns from, saved, resumed and used.
+TEST_F(EncoderDecoder, HasVirtualTokensBeforeItsSources) {
+  prepare();
+  stoa_ok(pairs("base"));
+  std::ofstream(path("pairs.txt")) << "the stone walks\tby the river\nbread\tsleeps\n";
+  const auto rated = [&](const Arguments& model) {
+    return lines_of(stoa_ok(Arguments{"score"} + model + Arguments{"pairs.txt", "--dtype", "fp32"}).out);
+  };
+  const auto untuned = rated({"base"});
+  const auto tune = [&](const std::string& run, const std::string& scheme, const Arguments& more = {}) {
+    Arguments keys{"restore_from_path=base",
+                   "model.peft.peft_scheme=" + scheme,
+                   "model.peft.p_tuning.virtual_tokens=3",
+                   "trainer.max_steps=8",
+                   "model.optim.lr=0.05",
+                   "model.optim.sched.warmup_steps=0"};
+    if (scheme == "ptuning") keys.push_back("model.peft.p_tuning.bottleneck_dim=12");
+    return pairs(run, keys + more);
+  };
+  const auto bytes = [&](const std::string& run) {
+    return read_text(path(run + "/checkpoints/latest/adapter/adapter_model.safetensors"));
+  };
+  for (const auto& [scheme, type] :
+       {std::pair<std::string, std::string>{"prompt", "PROMPT_TUNING"}, {"ptuning", "P_TUNING"}}) {
+    SCOPED_TRACE(scheme);
+    stoa_ok(tune(scheme, scheme));
+    const auto curve = metrics(scheme);
+    EXPECT_LT(curve.rbegin()->second["loss"].get<double>(), curve.begin()->second["loss"].get<double>());
+    const auto hashes = nlohmann::json::parse(read_text(path(scheme + "/base_tensors.json")));
+    EXPECT_EQ(hashes["before"], hashes["after"]);
+    const auto config =
+        nlohmann::json::parse(read_text(path(scheme + "/checkpoints/latest/adapter/adapter_config.json")));
+    EXPECT_EQ(config["peft_type"], type);
+    EXPECT_EQ(config["task_type"], "SEQ_2_SEQ_LM");
+    EXPECT_EQ(config["num_transformer_submodules"], 1);
+    const auto tuned = rated({scheme});
+    EXPECT_NE(tuned, untuned);
+    EXPECT_EQ(rated({"base", "--adapter", scheme}), tuned);
+    // One source at a time and several, one target and beams.
+    const Arguments fp32{"--greedy", "--max-tokens", "5", "--dtype", "fp32", "--json"};
+    std::ofstream(path("prompts.txt")) << "the stone\nthe tree <extra_id_0> in the road\n";
+    const auto together =
+        lines_of(stoa_ok(Arguments{"generate", scheme, "--prompts", "prompts.txt"} + fp32).out);
+    ASSERT_EQ(together.size(), 2u);
+    for (const auto& line : together) {
+      const std::string prompt = line["prompt"].get<std::string>();
+      EXPECT_EQ(json_of(Arguments{"generate", scheme, "--prompt", prompt} + fp32)["ids"], line["ids"]);
+    }
+    stoa_ok({"generate", scheme, "--prompt", "the stone", "--beams", "3", "--max-tokens", "5"});
+    const auto whole =
+        json_of({"eval", "perplexity", scheme, "--text", "pairs.txt", "--dtype", "fp32", "--json"});
+    double sum = 0, count = 0;
+    for (const auto& line : tuned)
+      for (const auto& logprob : line["logprobs"]) sum -= logprob.get<double>(), ++count;
+    EXPECT_NEAR(whole["loss"].get<double>(), sum / count, 1e-6);
+    // Stopped and resumed bit for bit; on ranks that have parts, to rounding.
+    stoa_ok(tune(scheme + "-parts", scheme, {"--stop-after", "3"}));
+    stoa_ok(tune(scheme + "-parts", scheme));
+    EXPECT_EQ(bytes(scheme + "-parts"), bytes(scheme));
+    const Arguments tensor{"--ranks", "2", "model.tensor_model_parallel_size=2"},
+        stages{"--ranks", "2", "model.pipeline_model_parallel_size=2", "--stop-after", "3"};
+    stoa_ok(tune(scheme + "-tensor", scheme, tensor));
+    expect_losses(scheme + "-tensor", scheme);
+    stoa_ok(tune(scheme + "-stages", scheme, stages));
+    stoa_ok(tune(scheme + "-stages", scheme));
+    EXPECT_EQ(bytes(scheme + "-stages"), bytes(scheme));
+    const Arguments planned =
+        micro_model() + Arguments{"model.kind=t5", "model.position_embedding_type=relative",
+                                  "model.vocab_size=80", "model.peft.peft_scheme=" + scheme};
+    const auto plan = json_of(Arguments{"plan", "memory"} + planned + Arguments{"--json"}),
+               bench = json_of(Arguments{"bench", "train"} + planned + Arguments{"--steps", "1", "--json"});
+    EXPECT_EQ(plan["total_bytes"], bench["arena_peak_bytes"]);
+  }
+  const auto refused = [&](const Arguments& run, const char* text) {
+    const Outcome outcome = stoa(run);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.text();
+  };
+  refused(tune("no", "prefix"), "prefix is not for encoder-decoders");
+  refused(tune("no", "prompt", {"model.peft.p_tuning.virtual_tokens=31"}),
+          "have no room for texts behind 31 virtual tokens");
+  refused({"checkpoint", "merge", "prompt", "--output", "merged"}, "adds no values to weights");
+}
+
 TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   prepare("2");
   const auto refused = [&](const Arguments& more, const char* text) {

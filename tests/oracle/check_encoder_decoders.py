@@ -8,18 +8,22 @@ gives a model that it begins afresh:
   beams     the same with --beams 4, and scores within 1e-4
   trained   `stoa train` starts from it; transformers loads the checkpoint without a missing or unexpected tensor: the same
             log-probabilities within 1e-4; the same again after `stoa checkpoint export --dtype fp32`
+  prompt    PEFT's virtual tokens in front of the source, used by Stoa; Stoa's, trained on 2 x 2 ranks (tensor, data), loaded by PEFT: the same
+  p-tuning  log-probabilities within 1e-4
 
   python tests/oracle/check_encoder_decoders.py [--stoa build/release/src/stoa] [--json FILE]
 
-Needs: pip install torch transformers. Exit status 1 when anything is too far.
+Needs: pip install torch transformers peft. Exit status 1 when anything is too far.
 """
 import argparse
+import copy
 import json
 import pathlib
 import shutil
 import tempfile
 
 import numpy as np
+import peft
 import torch
 import transformers
 
@@ -61,9 +65,9 @@ def logprobs(model, source, target):
     return torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0].numpy()
 
 
-def score(stoa, model, pairs):
+def score(stoa, model, pairs, *more):
     text = "".join(" ".join(map(str, s)) + "\t" + " ".join(map(str, t)) + "\n" for s, t in pairs)
-    lines = [json.loads(line) for line in oracle.call(stoa, "score", model, "--ids", "--dtype", "fp32", text=text).splitlines()]
+    lines = [json.loads(line) for line in oracle.call(stoa, "score", model, *more, "--ids", "--dtype", "fp32", text=text).splitlines()]
     assert [line["ids"] for line in lines] == [list(t) for _, t in pairs]
     return [np.array(line["logprobs"]) for line in lines]
 
@@ -88,6 +92,32 @@ def their_answers(model, sources, **more):
         if 1 in ids: ids = ids[: ids.index(1)]
         found.append((ids, float(out.sequences_scores[0]) if "sequences_scores" in out else None))
     return found
+
+
+def check_virtual(name, stoa, folder, model, pairs, report):
+    """Of folder/saved, which is `model`, with the training of folder/run.yaml."""
+    common = dict(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=4)
+    encoder = "LSTM" if name == "mt5" else "MLP"
+    for method, config in [("prompt", peft.PromptTuningConfig(**common)),
+                           ("p-tuning", peft.PromptEncoderConfig(encoder_reparameterization_type=encoder, encoder_hidden_size=12, **common))]:
+        torch.manual_seed(4)
+        adapted = peft.get_peft_model(copy.deepcopy(model), config).eval()
+        for parameter in adapted.parameters():
+            if parameter.requires_grad: torch.nn.init.normal_(parameter, std=0.4)
+        theirs = folder / f"{method}-peft"
+        adapted.save_pretrained(theirs)
+        report(f"{method}: PEFT's", difference(score(stoa, folder / "saved", pairs, "--adapter", theirs), [logprobs(adapted, *p) for p in pairs]),
+               TOLERANCE)
+        run = folder / method
+        oracle.call(stoa, "train", folder / "run.yaml", f"model.peft.peft_scheme={'prompt' if method == 'prompt' else 'ptuning'}",
+                    "model.peft.p_tuning.virtual_tokens=4", "model.optim.lr=0.05", "--ranks", 4, "model.tensor_model_parallel_size=2",
+                    "model.zero_stage=1", "model.micro_batch_size=2",
+                    *([f"model.peft.p_tuning.encoder_type={encoder.lower()}", "model.peft.p_tuning.bottleneck_dim=12"] if method != "prompt" else []),
+                    "--output", run)
+        trained = peft.PeftModel.from_pretrained(copy.deepcopy(model), run / "checkpoints/latest/adapter").eval()
+        expected = [logprobs(trained, *p) for p in pairs]
+        assert difference(expected, [logprobs(model, *p) for p in pairs]) > 1e-2, "training changed nothing"
+        report(f"{method}: Stoa's", difference(score(stoa, run, pairs), expected), TOLERANCE)
 
 
 def check(name, stoa, folder, tokenizer, vocabulary, rows):
@@ -134,6 +164,7 @@ def check(name, stoa, folder, tokenizer, vocabulary, rows):
     oracle.call(stoa, "checkpoint", "export", folder / "run", "--dtype", "fp32", "--output", folder / "exported")
     again = load_strictly(folder / "exported")
     report("exported", difference([logprobs(again, *p) for p in pairs], expected), TOLERANCE)
+    check_virtual(name, stoa, folder, model, pairs, report)
 
 
 def main():
@@ -142,7 +173,7 @@ def main():
     parser.add_argument("--models", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--json")
     args = parser.parse_args()
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}")
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, peft {peft.__version__}")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

@@ -52,11 +52,6 @@ void read_virtual_tokens(JsonKeys& keys, PeftConfig& c) {
   require<ConfigError>(count.has_value(), "{}: num_virtual_tokens is missing", kAdapterConfig);
   v.virtual_tokens = *count;
   if (const auto width = keys.integer("encoder_hidden_size", 1, 1 << 20)) v.bottleneck_dim = *width;
-  require<ConfigError>(
-      keys.integer("num_transformer_submodules", 1, 2).value_or(1) == 1,
-      "{}: num_transformer_submodules 2 is of an encoder-decoder, for which virtual tokens are "
-      "not supported",
-      kAdapterConfig);
   if (c.peft_scheme != PeftScheme::kPTuning) return;
   const std::string type = keys.text("encoder_reparameterization_type").value_or("MLP");
   require<ConfigError>(type == "MLP" || type == "LSTM",
@@ -178,6 +173,7 @@ AdapterDescription read_adapter_config(std::string_view text) {
   for (const auto& [name, task] : kPeftTasks)
     if (type == name) out.task = task;
   if (out.config.has_virtual_tokens()) {
+    out.submodules = keys.integer("num_transformer_submodules", 1, 2).value_or(1);
     read_virtual_tokens(keys, out.config);
     return out;
   }

@@ -18,6 +18,9 @@ struct AdapterDescription {
   PeftConfig config;
   std::string base;                  // base_model_name_or_path: for messages, or where it is a directory
   Task task = Task::kLanguageModel;  // task_type: whose head the adapted model has
+  // num_transformer_submodules: with 2, files of virtual tokens have as many rows again behind those in front
+  // of the encoder's input, which PEFT does not use.
+  std::int64_t submodules = 1;
 };
 
 // ConfigError: a method or an option that is not supported (the nearest is named), a rank or an alpha of 0.
