@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/file.h"
 #include "base/test_folder.h"
@@ -45,6 +46,27 @@ void write_directory(const fs::path& directory, const std::string& config, FileS
   writer.commit();
 }
 
+// The values by formula, and those of the adapter.
+void load_values(fixture::Model& model, const model::ModelSpec& spec, const hf::Family& family,
+                 const AdapterFiles& files) {
+  model.initialize_all(1);
+  hf::testing::load_formula(model, spec, family);
+  for (const auto& tensor : model::canonical_tensors(spec))
+    if (const std::vector<float>* values = files.find(tensor.name)) {
+      const TensorView view = model.canonical_view(tensor.name);
+      for (std::size_t i = 0; i < values->size(); ++i)
+        fixture::Model::set(view, static_cast<std::int64_t>(i), (*values)[i]);
+    }
+}
+
+// A text behind the virtual tokens.
+std::vector<std::int32_t> text_of(const model::ModelSpec& spec) {
+  std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
+  for (std::int64_t i = spec.adapters->virtual_tokens(); i-- > 0;)
+    ids.insert(ids.begin(), static_cast<std::int32_t>(spec.vocabulary + i));
+  return ids;
+}
+
 std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& family,
                               const AdapterFiles& files) {
   const bool pairs = spec.config.kind == model::ModelKind::kT5;
@@ -55,17 +77,8 @@ std::vector<double> logits_of(const model::ModelSpec& spec, const hf::Family& fa
   const std::int64_t in_front = spec.adapters->virtual_tokens(), source = 12 + in_front;
   o.tokens = o.positions = source + (pairs ? std::ssize(target) : 0);
   fixture::Model model(spec, o, fixture::reference(), source);
-  model.initialize_all(1);
-  hf::testing::load_formula(model, spec, family);
-  for (const auto& tensor : model::canonical_tensors(spec))
-    if (const std::vector<float>* values = files.find(tensor.name)) {
-      const TensorView view = model.canonical_view(tensor.name);
-      for (std::size_t i = 0; i < values->size(); ++i)
-        fixture::Model::set(view, static_cast<std::int64_t>(i), (*values)[i]);
-    }
-  std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
-  for (std::int64_t i = in_front; i-- > 0;)
-    ids.insert(ids.begin(), static_cast<std::int32_t>(spec.vocabulary + i));
+  load_values(model, spec, family, files);
+  const std::vector<std::int32_t> ids = text_of(spec);
   fixture::Batch batch = pairs ? fixture::Batch::pairs(1, ids, target, target)
                                : fixture::Batch(1, ids, std::vector<std::int32_t>(ids.size(), 0));
   return model.logits(batch);
@@ -290,6 +303,69 @@ TEST(AdapterFiles, EncodersReadVirtualTokensBeforeTheirTexts) {
       EXPECT_THROW(AdapterFiles(directory.path(), model::resolve_model(config), base.family->type),
                    ConfigError);
     }
+}
+
+// The logits of a classification at some tokens of the text.
+std::vector<double> classes_of(const model::ModelSpec& spec, const hf::Family& family,
+                               const AdapterFiles& files, const std::vector<std::int32_t>& rows) {
+  model::ChunkOptions o;
+  o.layers = spec.config.num_layers;
+  o.precision = fixture::fp64();
+  const std::vector<std::int32_t> ids = text_of(spec);
+  o.tokens = o.positions = std::ssize(ids);
+  fixture::Model model(spec, o, fixture::reference(), o.tokens);
+  load_values(model, spec, family, files);
+  fixture::Batch batch = fixture::Batch::masked({o.tokens}, o.tokens, 32, 1);
+  batch.tokens = ids;
+  batch.types.assign(ids.size(), 0);
+  const nn::BatchView view = batch.view();
+  nn::Pass pass = model.pass(view, false);
+  pass.state = {};
+  model::Chunk::Outputs outputs;
+  outputs.rows = rows;
+  outputs.logits = model.new_memory(o.precision.vectors(), {std::ssize(rows), spec.config.task.classes()});
+  model.chunk.infer(pass, {}, outputs);
+  return fixture::Model::doubles(outputs.logits);
+}
+
+// A text is classified by its first virtual token, and the head is a part of the adapter, as in PEFT 0.21.2
+// with transformers 5.24, whose values these are.
+TEST(AdapterFiles, ClassificationsReadVirtualTokensBeforeTheirTexts) {
+  const auto logits = [](const char* architecture, const char* task, const std::vector<std::int32_t>& rows) {
+    const hf::ModelDescription base = hf::read_config(fmt::format(
+        R"({{"model_type":"bert","architectures":["{}"],"vocab_size":32,"hidden_size":16,"intermediate_size":24,
+             "num_hidden_layers":2,"num_attention_heads":4,"max_position_embeddings":40,"layer_norm_eps":1e-12,
+             "hidden_act":"gelu","type_vocab_size":2,"pad_token_id":0,
+             "id2label":{{"0":"a","1":"b","2":"c"}}}})",
+        architecture));
+    const TestFolder directory;
+    write_directory(
+        directory.path(),
+        fmt::format(
+            R"({{"peft_type":"PROMPT_TUNING","task_type":"{}","num_virtual_tokens":3,"modules_to_save":["classifier","score"]}})",
+            task),
+        {{"base_model.classifier.bias", {3}},
+         {"base_model.classifier.weight", {3, 16}},
+         {"prompt_embeddings", {3, 16}}});
+    const AdapterFiles files(directory.path(), model::resolve_model(base.config), base.family->type);
+    std::vector<std::string> names;
+    for (const ckpt::TensorEntry& entry : adapter_entries(files.model(), DType::kF32))
+      names.push_back(entry.name);
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, (std::vector<std::string>{"base_model.classifier.bias", "base_model.classifier.weight",
+                                               "prompt_embeddings"}));
+    return classes_of(files.model(), *base.family, files, rows);
+  };
+  const auto near = [](const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_GE(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6);
+  };
+  near(logits("BertForSequenceClassification", "SEQ_CLS", {0}), {.2551801, 1.2153567, -.0307299});
+  std::vector<std::int32_t> all(15);
+  std::iota(all.begin(), all.end(), 0);
+  const auto tags = logits("BertForTokenClassification", "TOKEN_CLS", all);
+  near(tags, {.8644756, 1.6640200, 1.2075211, .2127132, .4241781, 1.1169651, .5454488, 1.0193911, 1.4185594});
+  EXPECT_NEAR(std::accumulate(tags.begin(), tags.end(), 0.0), 37.5085066, 1e-5);
 }
 
 // What is written is read as the same values, experts in both forms among them.

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "ckpt/adapter_directory.h"
@@ -246,8 +247,12 @@ std::map<std::string, FileValues> read_virtual_values(const std::filesystem::pat
                                                       const model::ModelSpec& adapted) {
   const std::unique_ptr<ckpt::TensorSource> source = ckpt::open_adapter(directory);
   std::map<std::string, FileValues> out;
-  for (const ckpt::TensorEntry* entry : source->entries())
-    out.emplace(entry->name, values_of(*source, *entry));
+  for (const ckpt::TensorEntry* entry : source->entries()) {
+    std::string name = plain_name(entry->name);
+    if (name.starts_with(hf::kVirtualPrefix)) name.erase(0, std::strlen(hf::kVirtualPrefix));
+    require<DataError>(out.emplace(name, values_of(*source, *entry)).second,
+                       "'{}': two tensors belong to '{}'", directory.string(), name);
+  }
   const auto made = out.find(hf::kPromptEmbeddings);
   const std::int64_t tokens = adapted.config.peft.virtual_count();
   if (adapted.config.kind != model::ModelKind::kT5 || made == out.end()) return out;

@@ -145,6 +145,9 @@ EncoderOptions encoder_options(const OpenModel& model, const EncoderUse& use) {
              states = use.states && decoder && (task.embeds() || !task.labelled());
   if (!(use.answers && task.labelled() && !task.embeds()) && !states)
     model.require_kind(model::ModelKind::kBert);
+  require<ConfigError>(use.answers || model.model().config.peft.virtual_count() == 0,
+                       "the adapter's virtual tokens were trained for a classification ('stoa predict'): use "
+                       "the model without --adapter");
   EncoderOptions options;
   options.model = model.model();
   if (states) {  // without the head of a language model

@@ -1,6 +1,7 @@
 #include "infer/labelled_rows.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "data/number_label.h"
@@ -32,14 +33,19 @@ std::pair<std::int64_t, std::int64_t> share(std::int64_t a, std::int64_t b, std:
 }  // namespace
 
 RowEncoder::RowEncoder(const token::Tokenizer& tokenizer, const model::ModelConfig& config,
-                       std::int64_t longest)
+                       std::int64_t longest, std::int64_t vocabulary)
     : tokenizer_(tokenizer),
       task_(config.task),
       decoder_(config.kind == model::ModelKind::kGpt),
       typed_(config.kind == model::ModelKind::kBert && config.bert.num_token_types > 1),
       longest_(longest),
+      virtual_(static_cast<std::size_t>(config.peft.virtual_count())),
       blank_before_words_(tokenizer.spec().form == token::SymbolForm::kByteLevel) {
   require<ConfigError>(longest >= 8, "rows of {} tokens; expected 8 or more", longest);
+  require<ConfigError>(longest >= 8 + std::ssize(virtual_),
+                       "rows of {} tokens have no room for texts behind {} virtual tokens", longest,
+                       virtual_.size());
+  std::iota(virtual_.begin(), virtual_.end(), static_cast<token::TokenId>(vocabulary));
   const token::TokenizerSpec& spec = tokenizer.spec();
   if (decoder_) {
     before_ = spec.before, after_ = spec.after;
@@ -74,6 +80,7 @@ void RowEncoder::add(LabelledRow& row, std::span<const token::TokenId> ids, std:
 
 LabelledRow RowEncoder::pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const {
   LabelledRow row;
+  add(row, virtual_, 0);
   add(row, around_.before, 0);
   add(row, a, 0);
   add(row, around_.between, 0);
@@ -86,13 +93,13 @@ LabelledRow RowEncoder::text(const data::LabelledText& text, const LabelledSourc
   const std::vector<token::TokenId> a = ids_of(text.text),
                                     b = text.pair ? ids_of(*text.pair) : std::vector<token::TokenId>();
   const std::int64_t around = text.pair ? tokens_around_pair() : std::ssize(before_) + std::ssize(after_);
-  const auto [of_a, of_b] =
-      share(static_cast<std::int64_t>(a.size()), static_cast<std::int64_t>(b.size()), longest_ - around);
+  const auto [of_a, of_b] = share(std::ssize(a), std::ssize(b), longest_ - std::ssize(virtual_) - around);
   const auto kept = std::span(a).first(static_cast<std::size_t>(of_a));
   LabelledRow row;
   if (text.pair) {
     row = pair(kept, std::span(b).first(static_cast<std::size_t>(of_b)));
   } else {
+    add(row, virtual_, 0);
     add(row, before_, 0);
     add(row, kept, 0);
     add(row, after_, 0);
@@ -115,6 +122,7 @@ RowEncoder::Words RowEncoder::words(const data::LabelledWords& words, const Labe
   Words out;
   out.row.file = source.file, out.row.line = source.line;
   out.first.assign(words.words.size(), -1);
+  add(out.row, virtual_, 0);
   add(out.row, before_, 0);
   for (std::size_t w = 0; w < words.words.size(); ++w) {
     const auto ids = ids_of(blank_before_words_ ? " " + words.words[w] : words.words[w]);

@@ -16,15 +16,17 @@ namespace stoa::infer {
 // Used by one thread.
 class RowEncoder {
  public:
-  // `longest`: tokens of a row. ConfigError: the tokenizer of an encoder lacks [CLS] or [SEP], or rows are
-  // too short for both.
-  RowEncoder(const token::Tokenizer& tokenizer, const model::ModelConfig& config, std::int64_t longest);
+  // `longest`: tokens of a row, virtual ones in front included, whose ids follow the `vocabulary`.
+  // ConfigError: the tokenizer of an encoder lacks [CLS] or [SEP], or rows are too short for both.
+  RowEncoder(const token::Tokenizer& tokenizer, const model::ModelConfig& config, std::int64_t longest,
+             std::int64_t vocabulary = 0);
 
   // A text or pair; what is too long is cut from the end of the longer. The label, if there is one, is that
   // of text_token(). DataError: an unknown label.
   data::LabelledRow text(const data::LabelledText& text, const data::LabelledSource& source) const;
 
-  // The token by which a whole text is classified: an encoder's first, a decoder's last.
+  // The token by which a whole text is classified: an encoder's first, which may be a virtual one as in
+  // PEFT, a decoder's last.
   std::int32_t text_token(const data::LabelledRow& row) const;
 
   // Words; a label is that of a word's first token. Words beyond the end of the row are left out.
@@ -54,6 +56,7 @@ class RowEncoder {
   const model::TaskConfig& task_;
   const bool decoder_, typed_;
   std::int64_t longest_;
+  std::vector<token::TokenId> virtual_;         // in front of every row
   std::vector<token::TokenId> before_, after_;  // around one text
   token::PairSurroundings around_;              // around two
   bool blank_before_words_;  // a word of a list is one within a text only with a blank before it

@@ -28,7 +28,8 @@ TaskReader::TaskReader(OpenModel& model, const TaskOptions& options, Emit emit)
       emit_(std::move(emit)),
       rank_(load_encoder(model, {.masks = 0, .answers = true})),
       task_(rank_->options().model.config.task),
-      encoder_(model.tokenizer(), rank_->options().model.config, longest_row(options, *rank_)) {}
+      encoder_(model.tokenizer(), rank_->options().model.config, longest_row(options, *rank_),
+               rank_->options().model.vocabulary) {}
 
 void TaskReader::add(data::LabelledText text, const data::LabelledSource& source) {
   text.label.reset();  // what it is reported to be does not count

@@ -31,6 +31,7 @@ AdapterPlan::AdapterPlan(const ModelSpec& base)
   if (config_.quantize_base != BaseFormat::kNone) check_quantized(base);
   if (config_.has_virtual_tokens()) {
     check_virtual_tokens(base);
+    choose_trained(base);
     return;
   }
   if (config_.is_bottleneck()) {
@@ -94,15 +95,26 @@ quant::PackedKind AdapterPlan::base_kind() const {
 
 void AdapterPlan::check_virtual_tokens(const ModelSpec& base) const {
   const ModelConfig& c = base.config;
-  require<ConfigError>(c.kind != ModelKind::kBert && !c.task.labelled(),
-                       "peft_scheme prompt, ptuning and prefix are for models that write a text: take lora "
-                       "for an encoder or a classification");
+  const bool classifies =
+      c.task.type == Task::kSequenceClassification || c.task.type == Task::kTokenClassification;
+  require<ConfigError>(c.task.labelled() ? classifies && (c.kind == ModelKind::kBert || !c.task.regression())
+                                         : c.kind != ModelKind::kBert,
+                       "peft_scheme prompt, ptuning and prefix are for models that write a text, or classify "
+                       "texts or words (model.task): take lora for {}",
+                       c.task.embeds()       ? "an embedding model"
+                       : !c.task.labelled()  ? "an encoder that predicts words"
+                       : c.task.regression() ? "a reward model"
+                                             : "the answers to questions");
+  require<ConfigError>(c.kind != ModelKind::kBert || config_.peft_scheme != PeftScheme::kPrefix,
+                       "peft_scheme prefix is not for encoders, which PEFT has none for with transformers 5: "
+                       "take prompt or ptuning");
   require<ConfigError>(
       c.kind != ModelKind::kT5 || config_.peft_scheme != PeftScheme::kPrefix,
       "peft_scheme prefix is not for encoder-decoders: PEFT gives two layers of their decoder the same keys "
       "and values, and their encoder none; take prompt or ptuning");
-  require<ConfigError>(config_.modules_to_save.empty(),
-                       "peft.modules_to_save is for peft_scheme lora: virtual tokens are trained alone");
+  require<ConfigError>(
+      config_.modules_to_save.empty() || c.task.labelled(),
+      "peft.modules_to_save is for peft_scheme lora and classifications: virtual tokens are trained alone");
   require<ConfigError>(virtual_tokens() < c.max_positions(),
                        "p_tuning.virtual_tokens {}: the model has {} positions", virtual_tokens(),
                        c.max_positions());
@@ -137,8 +149,16 @@ std::optional<nn::PrefixOptions> AdapterPlan::prefix() const {
 namespace {
 
 // Whether the head is trained and saved as a whole (save_task_head), as by PEFT, whose all-linear leaves it
-// out: that of a decoder's labelled task.
-bool saves_head(const ModelConfig& c) { return c.kind == ModelKind::kGpt && c.task.labelled(); }
+// out: that of a decoder's labelled task, and of an encoder's with virtual tokens.
+bool saves_head(const ModelConfig& c) {
+  return c.task.labelled() && (c.kind == ModelKind::kGpt || c.peft.has_virtual_tokens());
+}
+
+// Whether PEFT trains a layer of an encoder's head (one before the classifier as well where it is a part of
+// it, or named like it; others are frozen).
+bool is_in_classifier(const std::string& path) {
+  return path.substr(0, path.find('.')).ends_with("classifier");
+}
 
 }  // namespace
 
@@ -308,9 +328,10 @@ void save_task_head(const ModelSpec& base, const hf::Family& family, std::vector
   });
   for (const hf::Tensor& tensor : tensors) {
     const std::string path = module_path(tensor.name);
-    if (tensor.parts.front().name.starts_with("head.") &&
+    const bool encoder = base.config.kind == ModelKind::kBert;
+    if (tensor.parts.front().name.starts_with("head.") && (!encoder || is_in_classifier(path)) &&
         std::none_of(saved.begin(), saved.end(), [&](const auto& name) { return means(name, tensor); }))
-      saved.push_back(path.substr(path.rfind('.') + 1));
+      saved.push_back(encoder ? path : path.substr(path.rfind('.') + 1));
   }
 }
 

@@ -49,7 +49,7 @@ class Reader {
  public:
   Reader(const RunConfig& config, const TrainingPlan& plan, const token::Tokenizer& tokenizer)
       : task_(config.model.task),
-        encoder_(tokenizer, config.model, plan.options.length),
+        encoder_(tokenizer, config.model, plan.options.length, plan.options.model.vocabulary),
         stride_(config.data.doc_stride) {
     options_.sequence_length = plan.options.length;
     options_.pad = tokenizer.pad_id().value_or(0);

@@ -186,7 +186,8 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   BuildTuning tuned;
   require<ConfigError>(
       config.chats.chat || !config.model.peft.has_virtual_tokens() ||
-          model::traits(config.model).samples == model::Samples::kPairs,
+          model::traits(config.model).samples == model::Samples::kPairs ||
+          model::traits(config.model).samples == model::Samples::kLabelled,
       "peft_scheme prompt, ptuning and prefix put virtual tokens in front of every text: give "
       "texts or chats one by one (model.data.chat=true), not as prepared data");
   require<ConfigError>(

@@ -99,6 +99,58 @@ TEST_F(Labelled, ClassifiesTexts) {
   EXPECT_THAT(stoa({"generate", "run", "--prompt", "the [MASK]"}).err, HasSubstr("stoa predict"));
 }
 
+// On a model that keeps every bit but its head, saved in PEFT's form.
+TEST_F(Labelled, VirtualTokensStandBeforeTheTexts) {
+  stoa_ok(classifier("base", {"trainer.max_steps=2", "trainer.val_check_interval=0"}));
+  write_text(path("ask.txt"), "river stone walks\nlight bread\n");
+  const auto answers = [&](const Arguments& model) {
+    return stoa_ok(Arguments{"predict"} + model + Arguments{"ask.txt", "--dtype", "fp32"}).out;
+  };
+  const auto tune = [](const std::string& run, const std::string& scheme, const Arguments& more = {}) {
+    Arguments keys{"restore_from_path=base", "model.peft.peft_scheme=" + scheme,
+                   "model.peft.p_tuning.virtual_tokens=3", "model.optim.lr=0.02", "trainer.max_steps=40"};
+    if (scheme == "ptuning") keys.push_back("model.peft.p_tuning.bottleneck_dim=12");
+    return classifier(run, keys + more);
+  };
+  const auto adapter = [&](const std::string& run) { return path(run + "/checkpoints/latest/adapter"); };
+  const auto bytes = [&](const std::string& run) {
+    return read_text(adapter(run) / "adapter_model.safetensors");
+  };
+  for (const auto& [scheme, type] :
+       {std::pair<std::string, std::string>{"prompt", "PROMPT_TUNING"}, {"ptuning", "P_TUNING"}}) {
+    SCOPED_TRACE(scheme);
+    stoa_ok(tune(scheme, scheme));
+    const json hashes = json::parse(read_text(path(scheme + "/base_tensors.json")));
+    EXPECT_EQ(hashes["before"], hashes["after"]);
+    const json config = json::parse(read_text(adapter(scheme) / "adapter_config.json"));
+    EXPECT_EQ(config["peft_type"], type);
+    EXPECT_EQ(config["task_type"], "SEQ_CLS");
+    EXPECT_EQ(config["modules_to_save"], json({"classifier", "score"}));
+    EXPECT_THAT(bytes(scheme), HasSubstr("\"base_model.classifier.weight\""));
+    EXPECT_THAT(bytes(scheme), ::testing::Not(HasSubstr("pooler")));
+    EXPECT_NE(answers({scheme}), answers({"base"}));
+    EXPECT_EQ(answers({"base", "--adapter", scheme}), answers({scheme}));
+    // Stopped and resumed bit for bit, in a pipeline too.
+    stoa_ok(tune(scheme + "-parts", scheme, {"--stop-after", "20"}));
+    stoa_ok(tune(scheme + "-parts", scheme));
+    EXPECT_EQ(bytes(scheme + "-parts"), bytes(scheme));
+    stoa_ok(tune(scheme + "-tensor", scheme,
+                 {"--ranks", "2", "model.tensor_model_parallel_size=2", "--stop-after", "20"}));
+    stoa_ok(tune(scheme + "-tensor", scheme));
+    const Outcome states = stoa({"embed", scheme, "ask.txt"});
+    EXPECT_EQ(states.exit_code, 1);
+    EXPECT_THAT(states.err, HasSubstr("were trained for a classification"));
+  }
+  const auto refused = [&](const Arguments& run, const char* text) {
+    const Outcome outcome = stoa(run);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  };
+  refused(tune("no", "prefix"), "prefix is not for encoders");
+  refused(tune("no", "prompt", {"model.peft.p_tuning.virtual_tokens=10"}),
+          "have no room for texts behind 10 virtual tokens");
+}
+
 // The same texts, read by a decoder, whose last token is asked.
 TEST_F(Labelled, ADecoderClassifiesTexts) {
   stoa_ok({"tokenizer", "train", "corpus.txt", "--vocab-size", "280", "--output", "bytes"});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "adapted_runs.h"
+#include "data/labelled_dataset.h"
 #include "data/numpy_random.h"
 #include "data/pair_row.h"
 #include "data/virtual_sources.h"
@@ -58,8 +59,35 @@ TestRun on_pairs(TestRun run) {
   return run;
 }
 
+// A classification has them in front of every text, the first of which has the label of an encoder's.
+TestRun on_labelled(TestRun run) {
+  std::vector<data::LabelledRow> rows;
+  data::NumpyRandom random(7);
+  for (const std::int64_t length : {9, 4, 7, 2, 9, 3, 8, 5}) {
+    data::LabelledRow& row = rows.emplace_back();
+    for (std::int32_t i = 0; i < kVirtual; ++i) row.tokens.push_back(kVocabulary + i);
+    for (const token::TokenId id : text_of(random, length).tokens) row.tokens.push_back(id);
+    row.token_types.assign(row.tokens.size(), 0);
+    row.labels = {{0, static_cast<std::int32_t>(length % 3)}};
+    if (run.config.task.type == model::Task::kTokenClassification)
+      row.labels = {{kVirtual, 1}, {kVirtual + 1, 2}};
+  }
+  data::LabelledDataset::Options options;
+  options.sequence_length = kLength;
+  options.shuffled = false;
+  const auto data = std::make_shared<const data::LabelledDataset>(std::move(rows), std::nullopt, options);
+  run.rows = data->size();
+  run.batches = [data](std::int64_t) {
+    data::Batch batch;
+    data::fill_batch(*data, std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7}, batch);
+    return batch;
+  };
+  return run;
+}
+
 // Two texts fill a row with their virtual tokens.
 TestRun on_texts(TestRun run, bool packed = true) {
+  if (run.config.task.labelled()) return on_labelled(std::move(run));
   if (run.config.kind == model::ModelKind::kT5) return on_pairs(std::move(run));
   auto files = std::make_shared<tune::EncodedFiles>();
   data::NumpyRandom random(7);
@@ -109,25 +137,29 @@ std::vector<VirtualCase> virtual_cases() {
   TestRun biased = tiny_run();  // scores are biased by distance, embeddings normed
   biased.config.position_embedding_type = model::PositionEmbedding::kAlibi;
   biased.config.embedding_layernorm = true;
-  return {{"prompt", virtual_run(tiny_run(), PeftScheme::kPrompt)},
-          {"prompt before scaled words", virtual_run(scaled, PeftScheme::kPrompt)},
-          {"prompt of normed embeddings", virtual_run(biased, PeftScheme::kPrompt)},
-          {"prefix of biased scores", virtual_run(biased, PeftScheme::kPrefix)},
-          {"p-tuning by an MLP", virtual_run(tiny_run(), PeftScheme::kPTuning)},
-          {"p-tuning by LSTMs", virtual_run(llama_like(), PeftScheme::kPTuning, PromptEncoder::kLstm)},
-          {"p-tuning as in NeMo", virtual_run(llama_like(), PeftScheme::kPTuning, PromptEncoder::kTensorMlp)},
-          {"prefix", virtual_run(tiny_run(), PeftScheme::kPrefix)},
-          {"prefix of rotated keys", virtual_run(llama_like(), PeftScheme::kPrefix)},
-          {"prefix of normed keys", virtual_run(scaled, PeftScheme::kPrefix)},
-          {"prompt of an encoder", virtual_run(family_run("T5"), PeftScheme::kPrompt)},
-          {"p-tuning before learned positions",
-           virtual_run(family_run("T5 of learned positions"), PeftScheme::kPTuning)},
-          {"p-tuning by LSTMs of an encoder",
-           virtual_run(family_run("umT5"), PeftScheme::kPTuning, PromptEncoder::kLstm)}};
+  return {
+      {"prompt", virtual_run(tiny_run(), PeftScheme::kPrompt)},
+      {"prompt before scaled words", virtual_run(scaled, PeftScheme::kPrompt)},
+      {"prompt of normed embeddings", virtual_run(biased, PeftScheme::kPrompt)},
+      {"prefix of biased scores", virtual_run(biased, PeftScheme::kPrefix)},
+      {"p-tuning by an MLP", virtual_run(tiny_run(), PeftScheme::kPTuning)},
+      {"p-tuning by LSTMs", virtual_run(llama_like(), PeftScheme::kPTuning, PromptEncoder::kLstm)},
+      {"p-tuning as in NeMo", virtual_run(llama_like(), PeftScheme::kPTuning, PromptEncoder::kTensorMlp)},
+      {"prefix", virtual_run(tiny_run(), PeftScheme::kPrefix)},
+      {"prefix of rotated keys", virtual_run(llama_like(), PeftScheme::kPrefix)},
+      {"prefix of normed keys", virtual_run(scaled, PeftScheme::kPrefix)},
+      {"prompt of an encoder", virtual_run(family_run("T5"), PeftScheme::kPrompt)},
+      {"p-tuning before learned positions",
+       virtual_run(family_run("T5 of learned positions"), PeftScheme::kPTuning)},
+      {"p-tuning by LSTMs of an encoder",
+       virtual_run(family_run("umT5"), PeftScheme::kPTuning, PromptEncoder::kLstm)},
+      {"prompt of a classification", virtual_run(family_run("classes of texts"), PeftScheme::kPrompt)},
+      {"p-tuning before tagged words", virtual_run(family_run("classes of tokens"), PeftScheme::kPTuning)}};
 }
 
 bool is_virtual(const std::string& name) {
-  return name.find("prompt") != std::string::npos || name.find(".prefix.") != std::string::npos;
+  return name.find("prompt") != std::string::npos || name.find(".prefix.") != std::string::npos ||
+         name.starts_with("head.classes.") || name.starts_with("head.tags.");  // of classifications
 }
 
 TEST(VirtualTokens, PackedIsPaddedAndTheModelIsUntouched) {
@@ -181,7 +213,7 @@ TEST(VirtualTokens, RanksThatSplitTensors) {
         EXPECT_THAT(split.faults, IsEmpty());
         EXPECT_THAT(differences(one, split, kRounding), IsEmpty());
       }
-    if (run.config.kind == model::ModelKind::kT5) continue;  // pairs are not split over a context
+    if (run.config.kind != model::ModelKind::kGpt) continue;  // such rows are not split over a context
     EXPECT_THAT(differences(one, run_layout(run, layout_of(2, 2, 1, 1, 1)), kRounding), IsEmpty());
   }
 }

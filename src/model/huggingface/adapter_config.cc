@@ -175,6 +175,7 @@ AdapterDescription read_adapter_config(std::string_view text) {
   if (out.config.has_virtual_tokens()) {
     out.submodules = keys.integer("num_transformer_submodules", 1, 2).value_or(1);
     read_virtual_tokens(keys, out.config);
+    if (const auto saved = keys.texts("modules_to_save")) out.config.modules_to_save = *saved;
     return out;
   }
   if (out.config.is_lora()) {
@@ -247,6 +248,7 @@ std::string write_virtual_tokens(const ModelSpec& spec, const std::string& base)
             {"num_transformer_submodules", 1},
             {"num_attention_heads", prefix ? m.query_groups() : m.num_attention_heads},
             {"num_layers", m.num_layers}};
+  if (m.task.labelled()) json["modules_to_save"] = Json{"classifier", "score"};  // as PEFT names every head
   switch (peft.peft_scheme) {
     case PeftScheme::kPrompt:
       json["prompt_tuning_init"] = "RANDOM";

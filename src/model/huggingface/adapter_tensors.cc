@@ -137,6 +137,16 @@ AdapterTensor prefix_tensor(const ModelSpec& spec, const std::vector<CanonicalTe
   return {.key = out.name, .tensor = std::move(out), .side_by_side = true};
 }
 
+// The head that is trained with virtual tokens: PEFT puts no layer around the model that has them.
+void add_head(const ModelSpec& spec, std::vector<AdapterTensor>& out) {
+  for (Tensor& tensor : tensors(base_of(spec), spec.adapters->family())) {
+    if (!spec.adapters->trains_base(tensor.parts.front().name)) continue;
+    const std::string key = tensor.name;
+    tensor.name = std::string(kVirtualPrefix) + key;
+    out.push_back({.key = key, .tensor = std::move(tensor)});
+  }
+}
+
 std::vector<AdapterTensor> virtual_tensors(const ModelSpec& spec) {
   std::vector<CanonicalTensor> own;
   for (const CanonicalTensor& tensor : canonical_tensors(spec))
@@ -174,7 +184,11 @@ Shape AdapterTensor::shape() const {
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
   const AdapterPlan& plan = *spec.adapters;
   if (plan.config().is_bottleneck()) return bottleneck_tensors(spec);
-  if (plan.virtual_tokens() > 0) return virtual_tensors(spec);
+  if (plan.virtual_tokens() > 0) {
+    std::vector<AdapterTensor> out = virtual_tensors(spec);
+    add_head(spec, out);
+    return out;
+  }
   const ModelSpec base = base_of(spec);
   std::vector<ModuleGroup> groups;
   std::map<std::string, std::size_t> packed;                 // by path: its group

@@ -46,5 +46,7 @@ inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
 inline constexpr std::string_view kTokenRows = ".token_adapter.trainable_tokens_delta";
 // PEFT's tensor of virtual tokens.
 inline constexpr const char* kPromptEmbeddings = "prompt_embeddings";
+// How names of the model's own tensors begin in such files.
+inline constexpr const char* kVirtualPrefix = "base_model.";
 
 }  // namespace stoa::model::huggingface
