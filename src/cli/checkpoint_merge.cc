@@ -77,6 +77,11 @@ void merge(const MergeArguments& arguments, Context& context) {
         "the adapter was trained on this model in {0}: it is merged into the values of {0}, for which "
         "it was trained; quantising the result again loses some of it",
         report.quantized));
+  if (report.from_quantised_files)
+    context.console.warn(fmt::format(
+        "{} holds its weights in fewer bits: the merged model has the values that they stand for, as {}; "
+        "quantising it again loses some of what was trained",
+        found.model.string(), stoa::name_of(type)));
   if (report.lost > 0.1)
     context.console.warn(
         fmt::format("the adapter changes the weights by little more than {} can tell: merge with --dtype "

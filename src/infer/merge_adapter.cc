@@ -98,6 +98,15 @@ class Losses {
   double added_ = 0, lost_ = 0, base_ = 0;
 };
 
+// Where a config.json says how weights are quantised.
+constexpr const char* kQuantisations[] = {"quantization_config", "compression_config"};
+
+bool has_quantised_files(const fs::path& model) {
+  const auto json = nlohmann::json::parse(read_text(model / "config.json"));
+  return std::any_of(std::begin(kQuantisations), std::end(kQuantisations),
+                     [&](const char* key) { return json.contains(key) && json[key].is_object(); });
+}
+
 // config.json of the model, with as many tokens as it has now. An adapter of a labelled task gives a language
 // model another head.
 std::string config_of(const ModelFiles& base, const model::ModelSpec& merged, DType type) {
@@ -106,6 +115,7 @@ std::string config_of(const ModelFiles& base, const model::ModelSpec& merged, DT
   auto json = nlohmann::ordered_json::parse(ckpt::config_with_type(base.directory() / "config.json", type));
   auto& text = json.contains("vocab_size") || !json.contains("text_config") ? json : json["text_config"];
   text["vocab_size"] = merged.vocabulary;
+  for (const char* key : kQuantisations) json.erase(key);  // the merged weights are plain numbers
   if (base.model().config.ties_head() && !merged.config.ties_head())
     json["tie_word_embeddings"] = text["tie_word_embeddings"] = false;
   return json.dump(2) + "\n";
@@ -247,6 +257,7 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
   MergeReport report =
       losses.report(ckpt::export_content(base.directory(), content, output, max_shard_bytes, progress));
   report.quantized = quantized;
+  report.from_quantised_files = has_quantised_files(base.directory());
   return report;
 }
 

@@ -22,6 +22,8 @@ struct MergeReport {
   std::int64_t vanished = 0;  // tensors that the adapter changes and rounding does not
   // As ckpt::AdapterBase says: the adapter is added to the values that the model had in this format.
   std::string quantized;
+  // The model's files hold its weights in fewer bits: the adapter is added to the values that they stand for.
+  bool from_quantised_files = false;
 };
 
 // Writes the model with the adapter's matrices added, as a Hugging Face directory of elements of `type`: each

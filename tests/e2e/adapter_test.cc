@@ -349,6 +349,22 @@ TEST_F(Adapter, IsTrainedOnAModelInFewerBits) {
   expect_refused(tune("typo", {"model.peft.quantize_base=nf3"}), "did you mean 'nf4'");
 }
 
+// The merged model has plain numbers, and says so.
+TEST_F(Adapter, IsMergedIntoAModelOfQuantisedFiles) {
+  const Arguments llama{"model.position_embedding_type=rope", "model.normalization=rmsnorm",
+                        "model.activation=swiglu", "model.bias=false",
+                        "model.share_embeddings_and_output_weights=false"};
+  stoa_ok(train("whole", llama + Arguments{"trainer.max_steps=3"}));
+  stoa_ok({"checkpoint", "quantize", "whole", "--format", "int8", "--output", "base"});
+  stoa_ok(tune("tuned", llama));
+  const Outcome merged =
+      stoa_ok({"checkpoint", "merge", "base", "--adapter", "tuned", "--dtype", "fp32", "--output", "merged"});
+  EXPECT_THAT(merged.err, HasSubstr("base holds its weights in fewer bits"));
+  EXPECT_FALSE(Json::parse(read_text(path("merged/config.json"))).contains("quantization_config"));
+  EXPECT_LT(largest_difference(scores({"merged"}), scores({"base", "--adapter", "tuned"})), 1e-4);
+  EXPECT_GT(largest_difference(scores({"merged"}), scores({"base"})), 1e-4);
+}
+
 TEST_F(Adapter, ResumesBitForBitInAnyLayout) {
   make_base();
   const Arguments stopped{"--stop-after", "3"}, two{"--ranks", "2", "model.zero_stage=1"},
