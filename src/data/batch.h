@@ -33,6 +33,10 @@ struct Batch {
   std::vector<std::int32_t> cu_seqlens, cu_offsets;
   // Embedding models, of a training pass: nn::MaskedTargets::vector_gradients of all rows; else empty.
   std::vector<float> vector_gradients;
+  // Distillation by kept predictions; else empty: of every token k ids and k + 1 log-probabilities, those of
+  // nn::Distillation.
+  std::vector<std::int32_t> kept_ids;
+  std::vector<float> kept_log_probabilities;
   std::vector<std::int64_t> samples;  // [b] index of each row in its data set
   std::int64_t valid_tokens = 0;      // N: positions with loss mask 1
 
@@ -49,6 +53,8 @@ struct Batch {
     token_types.resize(masked ? n : 0);
     sentence_labels.resize(masked ? static_cast<std::size_t>(b) : 0);
     vector_gradients.clear();
+    kept_ids.clear();
+    kept_log_probabilities.clear();
     cu_seqlens.clear();
     cu_offsets.assign(1, 0);
     valid_tokens = 0;

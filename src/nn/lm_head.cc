@@ -78,13 +78,21 @@ void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
     const std::int64_t tokens = losses.rows(), step = std::min(tokens, output_.largest_piece(type));
     const TensorView normed = all ? TensorView() : scratch.allocate(o.precision.compute, {step, o.hidden});
     const TensorView block = scratch.allocate(type, {step, output_.columns()});
+    const Distillation& how = pass.batch.distillation;
+    const TensorView second = pass.state && OutputLayer::needs_second(how, false)
+                                  ? scratch.allocate(type, {step, output_.columns()})
+                                  : TensorView();
+    const OutputLayer::Targets targets{pass.batch.labels, pass.batch.loss_mask, losses};
     for (std::int64_t begin = 0; begin < tokens; begin += step) {
       const std::int64_t count = std::min(step, tokens - begin);
       const TensorView h = all ? all.slice(begin, count) : normed.slice(0, count),
                        logits = block.slice(0, count);
       if (!all) normalise(pass, x.slice(begin, count), h, {});
       output_.project(pass, h, logits);
-      output_.loss(pass, logits, {pass.batch.labels, pass.batch.loss_mask, losses}, begin, false);
+      if (pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
+      output_.loss(pass, logits, targets, begin, false);
+      if (pass.state && how)
+        output_.distil(pass, logits, second ? second.slice(0, count) : second, targets, begin, false);
     }
   }
   if (pass.state)

@@ -7,6 +7,7 @@
 #include "ops/divergence.h"
 #include "ops/elementwise.h"
 #include "ops/fp8.h"
+#include "ops/kept_divergence.h"
 #include "ops/loss.h"
 #include "ops/muon.h"
 #include "ops/quantised_linear.h"
@@ -200,55 +201,100 @@ void OutputLayer::loss(Pass& pass, TensorView logits, const Targets& targets, st
                                             .z_weight = z_weight});
 }
 
-void OutputLayer::distil(Pass& pass, TensorView logits, TensorView teacher, const Targets& targets,
-                         std::int64_t begin) const {
-  const auto& o = options_;
-  const DistillationLoss& how = pass.batch.teacher->loss();
-  const std::int64_t count = logits.rows();
-  const TensorView mask = targets.mask.slice(begin, count), out = targets.losses.slice(begin, count);
-  pass.batch.teacher->logits(pass, pass.batch.teacher_rows.slice(begin, count), teacher);
+template <class F>
+void OutputLayer::gather(Pass& pass, TensorView of_ranks, F&& compute) const {
+  const TensorView own =
+      of_ranks.slice(options_.place.rank, 1).reshape({of_ranks.shape[1], of_ranks.shape[2]});
+  compute(own);
+  if (options_.place.split())
+    pass.parallel.along(parallel::Axis::kTensor).all_gather(own, of_ranks, pass.ops.stream)->wait();
+}
+
+void OutputLayer::compare(Pass& pass, const Compared& rows, TensorView teacher) const {
+  const Distillation& how = pass.batch.distillation;
+  const std::int64_t count = rows.logits.rows(), ranks = options_.place.size;
+  how.teacher->logits(pass, how.rows.slice(rows.begin, count), teacher);
   Scratch& scratch = pass.ops.scratch;
   Scratch::Frame frame(scratch);
-  const TensorView parts = scratch.allocate(out.dtype, {o.place.size, count, 4}),
-                   sums = scratch.allocate(out.dtype, {o.place.size, count, 2});
-  const auto from_all = [&](TensorView of_ranks, const auto& compute) {
-    const TensorView own = of_ranks.slice(o.place.rank, 1).reshape({count, of_ranks.shape[2]});
-    compute(own);
-    if (o.place.split())
-      pass.parallel.along(parallel::Axis::kTensor).all_gather(own, of_ranks, pass.ops.stream)->wait();
-  };
-  from_all(parts, [&](TensorView own) {
-    ops::run(pass.ops, ops::DivergencePart{.logits = logits,
+  const TensorView parts = scratch.allocate(rows.losses.dtype, {ranks, count, 4}),
+                   sums = scratch.allocate(rows.losses.dtype, {ranks, count, 2});
+  gather(pass, parts, [&](TensorView own) {
+    ops::run(pass.ops, ops::DivergencePart{.logits = rows.logits,
                                            .teacher = teacher,
                                            .columns = part_.ids.count,
-                                           .temperature = how.divergence.temperature,
+                                           .temperature = how.loss->divergence.temperature,
                                            .part = own});
   });
-  from_all(sums, [&](TensorView own) {
-    ops::run(pass.ops, ops::DivergenceSums{.logits = logits,
+  gather(pass, sums, [&](TensorView own) {
+    ops::run(pass.ops, ops::DivergenceSums{.logits = rows.logits,
                                            .teacher = teacher,
                                            .parts = parts,
                                            .columns = part_.ids.count,
-                                           .divergence = how.divergence,
+                                           .divergence = how.loss->divergence,
                                            .sums = own});
   });
-  const bool both = how.cross_entropy_weight > 0;
-  ops::run(pass.ops, ops::DivergenceMerge{.logits = logits,
+  ops::run(pass.ops, ops::DivergenceMerge{.logits = rows.logits,
                                           .teacher = teacher,
                                           .parts = parts,
                                           .sums = sums,
-                                          .loss_mask = mask,
+                                          .loss_mask = rows.mask,
                                           .columns = part_.ids.count,
-                                          .divergence = how.divergence,
-                                          .state = pass.state,
-                                          .gradient = both ? teacher : logits,
-                                          .losses = out});
+                                          .divergence = how.loss->divergence,
+                                          .state = rows.gradient ? pass.state : TensorView(),
+                                          .gradient = rows.gradient,
+                                          .losses = rows.losses});
+}
+
+void OutputLayer::compare_kept(Pass& pass, const Compared& rows) const {
+  const Distillation& how = pass.batch.distillation;
+  const std::int64_t count = rows.logits.rows(), ranks = options_.place.size;
+  const TensorView ids = how.kept_ids.slice(rows.begin, count);
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView parts = pass.ops.scratch.allocate(rows.losses.dtype, {ranks, count, ids.shape[1] + 2});
+  gather(pass, parts, [&](TensorView own) {
+    ops::run(pass.ops, ops::KeptPart{.logits = rows.logits,
+                                     .ids = ids,
+                                     .loss_mask = rows.mask,
+                                     .first_column = part_.ids.begin,
+                                     .columns = part_.ids.count,
+                                     .part = own});
+  });
+  ops::run(pass.ops, ops::KeptMerge{.logits = rows.logits,
+                                    .ids = ids,
+                                    .log_probabilities = how.kept_log_probabilities.slice(rows.begin, count),
+                                    .parts = parts,
+                                    .loss_mask = rows.mask,
+                                    .first_column = part_.ids.begin,
+                                    .columns = part_.ids.count,
+                                    .vocabulary = options_.vocabulary,
+                                    .divergence = how.loss->divergence,
+                                    .state = rows.gradient ? pass.state : TensorView(),
+                                    .gradient = rows.gradient,
+                                    .losses = rows.losses});
+}
+
+void OutputLayer::distil(Pass& pass, TensorView logits, TensorView second, const Targets& targets,
+                         std::int64_t begin, bool train) const {
+  const Distillation& how = pass.batch.distillation;
+  const double weight = how.loss->cross_entropy_weight;
+  const bool both = train && weight > 0;
+  const std::int64_t count = logits.rows();
+  Scratch& scratch = pass.ops.scratch;
+  Scratch::Frame frame(scratch);
+  const TensorView mask = targets.mask.slice(begin, count),
+                   out = train ? targets.losses.slice(begin, count)
+                               : scratch.allocate(targets.losses.dtype, {count});
+  const Compared rows{logits, mask, out, both ? second : train ? logits : TensorView(), begin};
+  if (how.teacher)
+    compare(pass, rows, second);
+  else
+    compare_kept(pass, rows);
+  ops::run(pass.ops, ops::SumLosses{.losses = out, .loss_mask = mask, .state = how.sums});
   if (!both) return;
   const TensorView losses = scratch.allocate(out.dtype, {count});
   loss(pass, logits, {targets.labels.slice(begin, count), mask, losses}, 0, true);
-  const double weight = how.cross_entropy_weight;
   ops::run(pass.ops, ops::Combine{.a = weight, .b = 1, .x = losses, .y = out});
-  ops::run(pass.ops, ops::Combine{.a = 1, .b = weight, .x = teacher, .y = logits});
+  ops::run(pass.ops, ops::Combine{.a = 1, .b = weight, .x = second, .y = logits});
 }
 
 void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool probe) const {
@@ -263,8 +309,9 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t rows = x.rows(), step = piece(rows, compute);
   const TensorView block = pass.ops.scratch.allocate(compute, {step, part_.rows});
-  const TensorView teacher =
-      pass.batch.teacher ? pass.ops.scratch.allocate(compute, {step, part_.rows}) : TensorView();
+  const Distillation& how = pass.batch.distillation;
+  const TensorView second =
+      needs_second(how, true) ? pass.ops.scratch.allocate(compute, {step, part_.rows}) : TensorView();
   // Logits before the cap, by the cap: its slope is that of tanh there.
   const TensorView uncapped =
       o.softcap > 0 ? pass.ops.scratch.allocate(compute, {step, part_.rows}) : TensorView();
@@ -276,8 +323,8 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
     project_uncapped(pass, h, raw, begin);
     if (uncapped) cap(pass, raw, logits);
     if (probe && pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
-    if (teacher)
-      distil(pass, logits, teacher.slice(0, count), targets, begin);
+    if (how)
+      distil(pass, logits, second ? second.slice(0, count) : second, targets, begin, true);
     else
       loss(pass, logits, targets, begin, true);
     if (uncapped)

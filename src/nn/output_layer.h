@@ -52,10 +52,13 @@ class OutputLayer {
   // when `train`.
   void loss(Pass& pass, TensorView logits, const Targets& targets, std::int64_t begin, bool train) const;
 
-  // The same of a distillation: by a loss that compares with the teacher's logits, which are written to
-  // `teacher`, memory of the shape of `logits`, and overwritten.
-  void distil(Pass& pass, TensorView logits, TensorView teacher, const Targets& targets,
-              std::int64_t begin) const;
+  // The same of a distillation, whose losses compare with a teacher. Without `train` targets.losses and the
+  // logits stay as they are. `second`: memory of the shape of `logits` where needs_second() says so.
+  void distil(Pass& pass, TensorView logits, TensorView second, const Targets& targets, std::int64_t begin,
+              bool train) const;
+  static bool needs_second(const Distillation& how, bool train) {
+    return how && (how.teacher || (train && how.loss->cross_entropy_weight > 0));
+  }
 
   // Columns of logits on this rank.
   std::int64_t columns() const { return part_.rows; }
@@ -64,6 +67,18 @@ class OutputLayer {
   static constexpr std::int64_t kLogitsBytes = 128 << 20;
 
  private:
+  struct Compared {
+    TensorView logits, mask;
+    TensorView losses;    // written
+    TensorView gradient;  // by logits: written; none: not asked for
+    std::int64_t begin;   // of the rows
+  };
+  // By the teacher's logits, which are written to `teacher`.
+  void compare(Pass& pass, const Compared& rows, TensorView teacher) const;
+  void compare_kept(Pass& pass, const Compared& rows) const;
+  // Runs compute(this rank's) of a tensor [ranks, rows, n], and gathers all.
+  template <class F>
+  void gather(Pass& pass, TensorView of_ranks, F&& compute) const;
   // Rows per piece: pieces are as even as possible.
   std::int64_t piece(std::int64_t rows, DType type) const;
   // `first`: the place of the first row in the microbatch.

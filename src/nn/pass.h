@@ -43,10 +43,7 @@ struct BatchView {
   TensorView positions;           // int32 [T]
   TensorView token_types;         // int32 [T]; for models that have types
   MaskedTargets masked;           // for masked language models
-  // Distillation; none otherwise: the teacher, and its normed rows of all tokens [T, its width], whole on
-  // every rank of a tensor-parallel group.
-  const Teacher* teacher = nullptr;
-  TensorView teacher_rows;
+  Distillation distillation;
   // First token of every row, and T; in host memory, ascending. None: every row has `length` tokens.
   std::span<const std::int32_t> row_begin;
   std::int64_t filling = 0;         // tokens that pad the last row (DeviceBatch)

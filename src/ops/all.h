@@ -10,6 +10,7 @@
 #include "ops/expert_bias.h"
 #include "ops/fp8.h"
 #include "ops/gated_delta.h"
+#include "ops/kept_divergence.h"
 #include "ops/latent_heads.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
@@ -35,7 +36,7 @@ namespace stoa::ops {
   use(LatentHeadsBackward) use(ShortConvForward) use(ShortConvBackward) use(GatedDeltaForward) \
   use(GatedDeltaBackward) use(ActivationForward) use(ActivationBackward) use(EmbeddingForward) \
   use(EmbeddingBackward) use(CrossEntropy) use(CrossEntropyPart) use(CrossEntropyMerge) use(SumLosses) \
-  use(DivergencePart) use(DivergenceSums) use(DivergenceMerge) \
+  use(DivergencePart) use(DivergenceSums) use(DivergenceMerge) use(KeptPart) use(KeptMerge) \
   use(Cast) use(ResidualAdd) use(DropoutBackward) use(AddTo) use(Combine) use(CopyRows) use(FillZero) \
   use(ScaleMatrix) use(ScaleMatrixBackward) use(RowDots) use(InverseRoot) use(RouterForward) \
   use(CountAssignments) use(PlaceChoices) use(LimitExperts) use(RouterBackward) use(GroupByExpert) \

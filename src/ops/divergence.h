@@ -59,8 +59,8 @@ struct DivergenceSums {
   }
 };
 
-// The divergence of every token, and loss_mask * seed * its derivative by this rank's logits of the student,
-// 0 in padding; seed = slot kLossSeed of `state`.
+// The divergence of every token, and, where asked for, loss_mask * seed * its derivative by this rank's
+// logits of the student, 0 in padding; seed = slot kLossSeed of `state`.
 struct DivergenceMerge {
   static constexpr const char* kName = "divergence merge";
   TensorView logits, teacher;  // [T, V']
@@ -68,8 +68,8 @@ struct DivergenceMerge {
   TensorView loss_mask;        // fp32 [T]
   std::int64_t columns = 0;
   Divergence divergence;
-  TensorView state;     // fp64 [StepSlot::kCount]
-  TensorView gradient;  // [T, V']: may be the memory of logits or teacher
+  TensorView state;     // fp64 [StepSlot::kCount]; none without gradient
+  TensorView gradient;  // [T, V']: may be the memory of logits or teacher; none: only the losses
   TensorView losses;    // [T] accumulation type, not masked
 
   template <class Self, class F>

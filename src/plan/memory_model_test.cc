@@ -215,6 +215,20 @@ TEST(MemoryModel, EqualsWiredRanksWithATeacher) {
   }
 }
 
+// What was kept of a teacher is part of the microbatches of the head.
+TEST(MemoryModel, EqualsWiredRanksWithKeptPredictions) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  base.kept = run::TrainingOptions::Kept{9, {{}, 0.5}};
+  MemoryModel model(counting.machine, base);
+  for (MemoryPoint point :
+       {point_of({1, 1, 1, 1, 1}, "1f1b", 0, 3), point_of({2, 1, 1, 2, 2}, "1f1b", 0, 9),
+        point_of({1, 2, 1, 2, 2}, "interleaved", 3, 8), point_of({2, 1, 1, 1, 2}, "zb-v", 2, 9)}) {
+    point.layout.sequence_parallel = point.layout.grid.degree(grid::Axis::kTensor) > 1;
+    expect_equal(model, counting.machine, point);
+  }
+}
+
 // Layers in 8 bits have temporaries and histories of their own.
 TEST(MemoryModel, EqualsWiredRanksOfEightBits) {
   Counting counting;

@@ -9,14 +9,15 @@ namespace stoa::run {
 
 DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
                          const parallel::ContextPlace& context, const MaskedOptions& masked,
-                         std::int64_t source)
+                         std::int64_t source, std::int64_t kept)
     : arena_(&arena),
       rows_(rows),
       length_(length),
       source_(source),
       context_(context),
       blocks_(parallel::context_blocks(context, length)),
-      masked_(masked) {
+      masked_(masked),
+      top_(kept) {
   const std::int64_t all = rows * length;
   const auto declare = [&](const std::string& name, DType type, std::int64_t count) {
     return arena.declare(MemoryCategory::kBatch, {"batch." + name, type, Shape{count}});
@@ -28,6 +29,11 @@ DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, b
   labels_ = declare("labels", DType::kI32, predicted);
   mask_ = declare("loss_mask", DType::kF32, predicted);
   positions_ = declare("positions", DType::kI32, tokens);
+  if (kept > 0) {
+    kept_ids_ = arena.declare(MemoryCategory::kBatch, {"batch.kept ids", DType::kI32, Shape{tokens, kept}});
+    kept_log_probabilities_ = arena.declare(
+        MemoryCategory::kBatch, {"batch.kept log-probabilities", DType::kF32, Shape{tokens, kept + 1}});
+  }
   if (source > 0) {
     require<ConfigError>(!context.split(),
                          "context parallelism does not split pairs of source and target: give "
@@ -82,6 +88,10 @@ void DeviceBatch::bind() {
   view_.loss_mask = arena_->view(mask_);
   view_.positions = arena_->view(positions_);
   view_.context = context_;
+  if (top_ > 0) {
+    view_.distillation.kept_ids = arena_->view(kept_ids_);
+    view_.distillation.kept_log_probabilities = arena_->view(kept_log_probabilities_);
+  }
   if (masked_.used) {
     view_.token_types = arena_->view(types_);
     view_.masked = {arena_->view(rows_id_),
@@ -164,6 +174,7 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
   copy(view_.loss_mask, batch.loss_mask.data() + at, host_floats_);
   copy(view_.positions, batch.position_ids.data() + at, host_ints_);
   stage_segments(batch, first, first_sample, stream);
+  if (top_ > 0) stage_kept(batch, first, stream);
   if (!order_.to_ranks.empty() && !ordered_) {
     const auto put = [&](TensorView to, const std::vector<std::int32_t>& from) {
       arena_->device().copy_from_host(to.data, from.data(), to.bytes(), stream);
@@ -173,6 +184,28 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
     ordered_ = true;
   }
   return view_;
+}
+
+void DeviceBatch::stage_kept(const data::Batch& batch, std::int64_t first, Stream& stream) {
+  const auto put = [&](TensorView to, const auto& from, auto& local) {
+    const auto width = static_cast<std::size_t>(to.shape[1]),
+               at = static_cast<std::size_t>(first * length_) * width;
+    require<InternalError>(from.size() == static_cast<std::size_t>(batch.rows * length_) * width,
+                           "{} numbers kept of the teacher for {} rows of {} tokens, expected {} a token",
+                           from.size(), batch.rows, length_, width);
+    const auto* values = from.data() + at;
+    if (!kept_.empty()) {
+      local.clear();
+      for (const std::int32_t token : kept_) {
+        const auto* own = values + static_cast<std::size_t>(token) * width;
+        local.insert(local.end(), own, own + width);
+      }
+      values = local.data();
+    }
+    arena_->device().copy_from_host(to.data, values, to.bytes(), stream);
+  };
+  put(view_.distillation.kept_ids, batch.kept_ids, host_ints_);
+  put(view_.distillation.kept_log_probabilities, batch.kept_log_probabilities, host_floats_);
 }
 
 const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::int64_t first, Stream& stream,

@@ -28,18 +28,21 @@ class DeviceBatch {
   // `packed`: attention stops at document ends, so that there may be as many segments as tokens. `context`:
   // which tokens of each row this rank holds. `source`: in an encoder-decoder, tokens of the source at the
   // start of a row (data/span_dataset.h); on the device the sources of all rows come before the targets.
+  // `kept`: tokens that are kept of a teacher's predictions, of every token; 0: none.
   DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
               const parallel::ContextPlace& context = {}, const MaskedOptions& masked = {},
-              std::int64_t source = 0);
+              std::int64_t source = 0, std::int64_t kept = 0);
 
   // Copies rows [first, first + rows) of a host batch to the device. `first_sample`: global index of row
   // `first` in the run; `sentence_weight`: weight of a row's sentence loss (nn::MaskedTargets).
   const nn::BatchView& stage(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                              Stream& stream, double sentence_weight = 0);
-  // What the head compares with in a distillation (nn::BatchView). The teacher's own passes ignore it.
-  void teach(const nn::Teacher* teacher, TensorView rows) {
-    view_.teacher = teacher;
-    view_.teacher_rows = rows;
+  // What the head compares with in a distillation; what was kept of a teacher is there when it was staged.
+  // The teacher's own passes ignore it.
+  void teach(nn::Distillation how) {
+    how.kept_ids = view_.distillation.kept_ids;
+    how.kept_log_probabilities = view_.distillation.kept_log_probabilities;
+    view_.distillation = how;
   }
   // Only shapes, for a dry run: one segment per row.
   const nn::BatchView& dry();
@@ -57,6 +60,7 @@ class DeviceBatch {
   void stage_parts(const data::Batch& batch, std::int64_t first, std::int64_t first_sample, Stream& stream);
   void stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                       Stream& stream);
+  void stage_kept(const data::Batch& batch, std::int64_t first, Stream& stream);
 
   Arena* arena_;
   std::int64_t rows_, length_, source_ = 0;
@@ -66,7 +70,9 @@ class DeviceBatch {
   const std::vector<parallel::ContextBlock> blocks_;
   std::vector<infer::DeviceSegments> segments_;  // by block
   const MaskedOptions masked_;
+  const std::int64_t top_;  // kept tokens of a teacher's predictions
   Arena::Id tokens_, labels_, mask_, positions_, to_attention_, to_ranks_;
+  Arena::Id kept_ids_, kept_log_probabilities_;
   Arena::Id types_, rows_id_, places_, sentence_labels_, sentence_weights_, vectors_;
   // Host buffers of a masked batch.
   struct HostMasked {

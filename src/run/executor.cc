@@ -201,6 +201,7 @@ void Executor::infer(const Action& action, const nn::BatchView& batch) {
   const TensorView in =
       own.chunk().rows_of(batch, action.chunk > 0 ? await(action, Inbox::kInput) : TensorView());
   nn::Pass step = pass(batch, false);
+  if (is_last(action.chunk) && answers_.probe) step.probe = answers_.probe(m);
   own.chunk().infer(step, in, outputs);
   if (outputs.logits && answers_.take) answers_.take(m, outputs.logits);
   if (outputs.losses && answers_.take_losses) answers_.take_losses(m, outputs.losses);

@@ -54,6 +54,8 @@ class Executor {
     std::function<void(int microbatch, TensorView losses)> take_losses = {};
     // Where the head's normed rows go (model::Chunk::Outputs); none: not requested.
     std::function<TensorView(int microbatch)> normed = {};
+    // What sees the head's logits; none: not requested.
+    std::function<nn::Probe*(int microbatch)> probe = {};
   };
   // Forward passes only; losses of the head's tokens go to `losses`, if that is given, and their sum to the
   // state.

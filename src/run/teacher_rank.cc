@@ -3,20 +3,9 @@
 #include "infer/read_weights.h"
 #include "model/architecture.h"
 #include "nn/pass.h"
+#include "run/teacher_layout.h"
 
 namespace stoa::run {
-namespace {
-
-// The teacher's layers over the chunks of the model's pipeline, as evenly as possible: there may be any
-// number of them.
-std::vector<PlacedChunk> placed_of_teacher(Layout layout, std::int64_t layers, std::int64_t chunks) {
-  layout.layers.clear();
-  for (std::int64_t c = 0; c < chunks; ++c)
-    layout.layers.push_back(layers / chunks + (c < layers % chunks ? 1 : 0));
-  return place_chunks(layout, layers);
-}
-
-}  // namespace
 
 TeacherRank::TeacherRank(Arena& arena, const TeacherOptions& options, const Place& place,
                          nn::OffloadRing& ring, const schedule::Schedule& evaluation)
@@ -38,7 +27,8 @@ TeacherRank::TeacherRank(Arena& arena, const TeacherOptions& options, const Plac
                           heads.groups.count);
   nn::ParamId embedding;
   for (const PlacedChunk& placed :
-       placed_of_teacher(place.layout, config.num_layers, evaluation.placement.chunks())) {
+       place_chunks(layout_of_teacher(place.layout, config.num_layers, evaluation.placement.chunks()),
+                    config.num_layers)) {
     placement_.rank_of_chunk.push_back(placed.rank);
     if (placed.rank != stage) continue;
     model::ChunkOptions chunk;

@@ -40,7 +40,6 @@ class TeacherRank final : public nn::Teacher {
   void fill_constants(infer::Machine& machine);
   void load(infer::Machine& machine, const infer::ModelFiles& files);
 
-  const nn::DistillationLoss& loss() const override { return options_.loss; }
   void logits(const nn::Pass& pass, TensorView rows, TensorView logits) const override;
 
   // Rows of microbatch m of a step; none on ranks without the head.

@@ -126,6 +126,23 @@ void require_within(std::size_t limit, const MemoryTable& table) {
       text(total), text(total - std::min(total, limit)), text(limit), memory_lines(table));
 }
 
+// Hands the logits of a microbatch to a sink.
+class LogitsProbe final : public nn::Probe {
+ public:
+  LogitsProbe(infer::Machine& machine, std::int64_t row, const TrainingRank::LogitsSink& sink)
+      : machine_(machine), row_(row), sink_(sink) {}
+  void forward(std::string_view, std::string_view, TensorView, nn::Columns) override {}
+  void gradient(std::string_view, std::string_view, TensorView, nn::Columns) override {}
+  void logits(TensorView view, std::int64_t first, std::int64_t) override {
+    infer::read_tensor(machine_, view, [&](TensorView host) { sink_(row_, first, host); });
+  }
+
+ private:
+  infer::Machine& machine_;
+  const std::int64_t row_;
+  const TrainingRank::LogitsSink& sink_;
+};
+
 TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
@@ -182,10 +199,13 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
   for (std::size_t c = 0, own = 0; c < static_cast<std::size_t>(placement_.chunks()); ++c)
     if (placement_.rank_of_chunk[c] == stage())
       local_.emplace_back(arena_, static_cast<int>(c), *chunks_[own++], holdings_, *ring_);
+  // Only the head reads what was kept of a teacher.
+  const std::int64_t kept =
+      options_.kept && placement_.rank_of_chunk.back() == stage() ? options_.kept->top : 0;
   for (int place = 0; place < holdings_.batches; ++place)
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed,
                           options_.layout.context_place(parallel_.rank()), masked_options(options_),
-                          options_.model.config.source_length());
+                          options_.model.config.source_length(), kept);
   outbox_ = std::make_unique<Outbox>(arena_, chunks_.front()->boundary(), holdings_.sends);
   if (options_.teacher)
     teacher_ = std::make_unique<TeacherRank>(
@@ -194,6 +214,8 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
                            options_.length, options_.microbatches},
         *ring_, evaluation_schedule(options_.layout, evaluation_round(options_.layout)));
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
+  if (options_.distillation())
+    divergence_ = arena_.declare(MemoryCategory::kScalars, {"divergence sum", DType::kF64, Shape{kSlots}});
   if (options_.evaluation) {
     evaluation_state_ =
         arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
@@ -376,6 +398,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
     ask_teacher(batch.rows / options_.micro_batch, [&](int microbatch, int place) -> const nn::BatchView& {
       return batches_[place].stage(batch, microbatch * options_.micro_batch, 0, *machine_.stream);
     });
+  clear_divergence();
   Recording recording(*machine_.stream, trace == nullptr && dump == nullptr);
   // batch.valid_tokens counts the global batch, batch.rows this rank's rows.
   const auto tokens = static_cast<double>(batch.valid_tokens),
@@ -389,6 +412,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
                       microbatch, place);
       },
       trace, dump);
+  if (divergence_) add_over_ranks(divergence_sum());
   recording.end();
   if (!dump) return;
   const StepScalars scalars = read_scalars();
@@ -397,8 +421,30 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
 }
 
 const nn::BatchView& TrainingRank::taught(const nn::BatchView& batch, int microbatch, int place) {
-  if (teacher_) batches_[place].teach(teacher_.get(), teacher_->rows(microbatch));
+  if (!divergence_) return batch;
+  nn::Distillation how;
+  how.loss = options_.distillation();
+  how.teacher = teacher_.get();
+  if (teacher_) how.rows = teacher_->rows(microbatch);
+  how.sums = arena_.view(divergence_);
+  batches_[place].teach(how);
   return batch;
+}
+
+void TrainingRank::clear_divergence() {
+  if (!divergence_) return;
+  const TensorView sums = arena_.view(divergence_);
+  machine_.device->fill_zero(sums.data, sums.bytes(), *machine_.stream);
+}
+
+TensorView TrainingRank::divergence_sum() {
+  return arena_.view(divergence_).slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1);
+}
+
+double TrainingRank::read_divergence() {
+  double sum = 0;
+  infer::read_tensor(machine_, divergence_sum(), [&](TensorView host) { sum = host.as<double>()[0]; });
+  return sum;
 }
 
 void TrainingRank::ask_teacher(std::int64_t microbatches, const StageMicrobatch& stage) {
@@ -473,12 +519,16 @@ void TrainingRank::add_over_ranks(TensorView value) {
 }
 
 TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double sentence_weight,
-                                             const AnswerSink& answers, const LossSink& losses) {
+                                             const AnswerSink& answers, const LossSink& losses,
+                                             const LogitsSink& logits) {
   require<InternalError>(options_.evaluation, "no memory was declared to evaluate with");
   const TensorView state = arena_.view(evaluation_state_);
   machine_.device->fill_zero(state.data, state.bytes(), *machine_.stream);
+  clear_divergence();
+  // A teacher has memory for the rows of a step.
   const std::int64_t microbatches = batch.rows / options_.micro_batch,
-                     round = evaluation_round(options_.layout);
+                     round = teacher_ ? std::min(evaluation_round(options_.layout), options_.microbatches)
+                                      : evaluation_round(options_.layout);
   Executor walk = executor(state, 0, nullptr);
   for (std::int64_t first = 0; first < microbatches; first += round) {
     const auto bring = [&](const auto& sink) {
@@ -489,16 +539,30 @@ TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double se
     };
     Executor::Answers taken{answers ? evaluation_answers() : TensorView(), bring(answers)};
     if (losses) taken.take_losses = bring(losses);
+    std::optional<LogitsProbe> probe;
+    if (logits)
+      taken.probe = [&, first](int microbatch) {
+        return &probe.emplace(machine_, (first + microbatch) * options_.micro_batch, logits);
+      };
+    const auto staged = [&](int microbatch, int place) -> const nn::BatchView& {
+      const std::int64_t row = (first + microbatch) * options_.micro_batch;
+      return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight);
+    };
+    const std::int64_t now = std::min(round, microbatches - first);
+    if (teacher_) ask_teacher(now, staged);
     walk.evaluate(
-        evaluation_actions(std::min(round, microbatches - first)),
+        evaluation_actions(now),
         [&](int microbatch, int place) -> const nn::BatchView& {
-          const std::int64_t row = (first + microbatch) * options_.micro_batch;
-          return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight);
+          return taught(staged(microbatch, place), microbatch, place);
         },
         evaluation_losses(), std::move(taken));
   }
-  add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   LossSum sum;
+  if (divergence_) {
+    add_over_ranks(divergence_sum());
+    sum.divergence = read_divergence();
+  }
+  add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   infer::read_tensor(machine_, state, [&](TensorView host) {
     sum.loss = host.as<double>()[static_cast<std::size_t>(ops::StepSlot::kLossSum)];
   });

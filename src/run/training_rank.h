@@ -41,6 +41,16 @@ struct TrainingOptions {
   std::int64_t sample_context = 0;             // cache tokens for a text that is drawn or scored; 0: none
   std::int64_t sample_texts = 1;               // so many at once; more than one only in host memory
   std::optional<TeacherOptions> teacher = {};  // of a distillation: the loss of training compares with it
+  // The same, where the most likely tokens of a teacher were kept before: batches have them.
+  struct Kept {
+    std::int64_t top = 0;  // tokens
+    nn::DistillationLoss loss;
+  };
+  std::optional<Kept> kept = {};
+  // None without a distillation.
+  const nn::DistillationLoss* distillation() const {
+    return teacher ? &teacher->loss : kept ? &kept->loss : nullptr;
+  }
   // Device bytes that a rank may use; none: all that the device has.
   std::optional<std::size_t> memory_limit = {};
 };
@@ -87,6 +97,7 @@ class TrainingRank {
   // unchanged. Every rank gets the sum.
   struct LossSum {
     double loss = 0, tokens = 0;
+    double divergence = 0;  // likewise, of a distillation
   };
   // Receives the logits of a labelled task's head, on the host, [tokens, classes], for the requested tokens
   // (nn::MaskedTargets::asked) of the microbatch that begins with row `row` of the batch.
@@ -94,14 +105,20 @@ class TrainingRank {
   // Receives the losses of the tokens of the microbatch that begins with row `row`, on the host: those that
   // this rank holds, in its order.
   using LossSink = std::function<void(std::int64_t row, TensorView losses)>;
-  // `sentence_weight`: weight of a row's sentence loss (nn::MaskedTargets); `answers`, `losses`: called on
-  // ranks with the head, or none.
+  // Receives this rank's columns of the logits, on the host, of tokens [token, …) of those that this rank
+  // holds of the microbatch that begins with row `row`.
+  using LogitsSink = std::function<void(std::int64_t row, std::int64_t token, TensorView logits)>;
+  // `sentence_weight`: weight of a row's sentence loss (nn::MaskedTargets); `answers`, `losses`, `logits`:
+  // called on ranks with the head, or none.
   LossSum evaluate(const data::Batch& batch, double sentence_weight = 0, const AnswerSink& answers = {},
-                   const LossSink& losses = {});
+                   const LossSink& losses = {}, const LogitsSink& logits = {});
 
   // The weights of options.teacher, before the first step. Collective.
   void load_teacher(const infer::ModelFiles& files) { teacher_->load(machine_, files); }
   TeacherRank* teacher() { return teacher_.get(); }  // null without options.teacher
+
+  // The sum of the divergences of a distillation's last step, over all ranks, times temperature^2.
+  double read_divergence();
 
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
@@ -135,10 +152,12 @@ class TrainingRank {
   const std::vector<schedule::Action>& evaluation_actions(std::int64_t microbatches);
   void run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
                 const StageMicrobatch& stage, TraceRecorder* trace, StepDump* dump = nullptr);
-  // The teacher's forward passes over the rows of a step. `stage`: as for the step.
+  // The teacher's forward passes over the rows of a step or a part of them. `stage`: as for the step.
   void ask_teacher(std::int64_t microbatches, const StageMicrobatch& stage);
   // The batch of a step's microbatch with what the teacher says of it.
   const nn::BatchView& taught(const nn::BatchView& batch, int microbatch, int place);
+  void clear_divergence();
+  TensorView divergence_sum();
   int stage() const { return parallel_.coordinate(parallel::Axis::kPipeline); }
   void add_over_ranks(TensorView value);
   TensorView evaluation_losses();   // on ranks with the head
@@ -161,7 +180,7 @@ class TrainingRank {
   std::vector<DeviceBatch> batches_;  // microbatches in flight
   std::unique_ptr<Outbox> outbox_;
   std::unique_ptr<TeacherRank> teacher_;  // of a distillation
-  Arena::Id state_, evaluation_state_, losses_, answers_, scratch_memory_;
+  Arena::Id state_, divergence_, evaluation_state_, losses_, answers_, scratch_memory_;
   std::unique_ptr<infer::PagedModel> passes_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ops::OpContext> ops_;

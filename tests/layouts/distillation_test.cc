@@ -80,11 +80,48 @@ TEST(Distillation, LayoutsLikeOneRank) {
     const RunResult one = run_layout(c.run, data_parallel(1));
     EXPECT_THAT(one.faults, IsEmpty());
     for (const double loss : one.losses) EXPECT_GT(loss, 0);
+    ASSERT_EQ(one.divergences.size(), 4U);  // of three steps and the evaluation
+    for (const double divergence : one.divergences) EXPECT_GT(divergence, 0);
     for (const run::Layout& layout : all_layouts()) {
       SCOPED_TRACE(::testing::Message() << layout.grid.size() << " ranks, " << layout.schedule);
       const RunResult other = run_layout(c.run, layout);
       EXPECT_THAT(other.faults, IsEmpty());
       EXPECT_THAT(differences(one, other, kRounding), IsEmpty());
+    }
+  }
+}
+
+// The loss is the divergence and the weighted cross entropy; the evaluation, of the same rows before a step
+// that changes nothing, finds the divergence of that step and the cross entropy.
+TEST(Distillation, TheLossHasTwoParts) {
+  TestRun run = distillation(DivergenceKind::kForward, 2, 0.5);
+  run.steps = 1;
+  run.rate = 0;
+  run.batches = [](std::int64_t) { return batch_of(distillation(DivergenceKind::kForward, 2, 0.5), 0); };
+  const RunResult result = run_layout(run, data_parallel(1));
+  const auto tokens = static_cast<double>(run.batches(0).valid_tokens);
+  ASSERT_EQ(result.divergences.size(), 2U);
+  EXPECT_NEAR(result.divergences[0], result.divergences[1], 1e-9 * result.divergences[0]);
+  EXPECT_NEAR(result.losses.front(), result.divergences[0] / tokens + 0.5 * result.evaluation, 1e-9);
+}
+
+// The same by predictions that were kept: their likeliest tokens, and the rest as one.
+TEST(Distillation, ByKeptPredictionsLikeOneRank) {
+  for (DistillationCase c : distillations()) {
+    SCOPED_TRACE(c.name);
+    for (const std::int64_t top : {4, 61}) {
+      SCOPED_TRACE(top);
+      c.run.kept = run::TrainingOptions::Kept{top, c.run.teacher ? c.run.teacher->loss : c.run.kept->loss};
+      c.run.teacher.reset();
+      const RunResult one = run_layout(c.run, data_parallel(1));
+      EXPECT_THAT(one.faults, IsEmpty());
+      for (const double divergence : one.divergences) EXPECT_GT(divergence, 0);
+      for (const run::Layout& layout : all_layouts()) {
+        SCOPED_TRACE(::testing::Message() << layout.grid.size() << " ranks, " << layout.schedule);
+        const RunResult other = run_layout(c.run, layout);
+        EXPECT_THAT(other.faults, IsEmpty());
+        EXPECT_THAT(differences(one, other, kRounding), IsEmpty());
+      }
     }
   }
 }
@@ -132,6 +169,7 @@ TEST(Distillation, OfItselfIsNothing) {
     const RunResult result = run_layout(run, layout);
     EXPECT_NEAR(result.losses.front(), 0, 1e-12);
     EXPECT_LT(result.norms.front(), 1e-9);
+    EXPECT_NEAR(result.divergences.front(), 0, 1e-10);
   }
 }
 

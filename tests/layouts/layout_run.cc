@@ -37,6 +37,7 @@ run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   run::TrainingOptions o;
   o.model = model::resolve_model(run.config);
   o.teacher = run.teacher;
+  o.kept = run.kept;
   o.optim.name = run.optimizer;
   o.optim.eps = run.epsilon;
   o.precision = {run.type, run.type};
@@ -55,6 +56,25 @@ run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
 
 // Tokens of a row that ends early.
 std::int64_t masked_row_length(std::int64_t length, std::int64_t row) { return 3 + (row * 7) % (length - 2); }
+
+// What was kept of a teacher of every token: ids with a distance between them, and log-probabilities.
+void keep_predictions(const TestRun& run, std::int64_t step, data::Batch& batch) {
+  const std::int64_t top = run.kept->top, vocabulary = run.config.vocab_size.value();
+  const auto key = philox_key(78, RandomPurpose::kInit, "kept");
+  for (std::int64_t i = 0; i < batch.rows * batch.sequence_length; ++i) {
+    const auto random = [&](std::int64_t n) {
+      const std::int64_t index = (step * batch.rows * batch.sequence_length + i) * (top + 1) + n;
+      return philox_word(key, static_cast<std::uint64_t>(index)) * 0x1p-32;
+    };
+    for (std::int64_t n = 0; n < top; ++n)
+      batch.kept_ids.push_back(static_cast<std::int32_t>(
+          n * vocabulary / top +
+          static_cast<std::int64_t>(random(n) * static_cast<double>(vocabulary / top))));
+    for (std::int64_t n = 0; n <= top; ++n)
+      batch.kept_log_probabilities.push_back(
+          static_cast<float>(std::log((0.1 + random(n)) / (static_cast<double>(top) + 1))));
+  }
+}
 
 // The global batch of a step: a function of its number alone.
 data::Batch global_batch(const TestRun& run, std::int64_t step) {
@@ -113,6 +133,7 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
       batch.cu_seqlens.insert(batch.cu_seqlens.end(), {0, end});
     batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
   }
+  if (run.kept) keep_predictions(run, step, batch);
   return batch;
 }
 
@@ -131,6 +152,12 @@ data::Batch rows_of(const data::Batch& global, std::int64_t micro, int ranks, in
     copy(global.position_ids, batch.position_ids);
     copy(global.loss_mask, batch.loss_mask);
     batch.samples[r] = global.samples[from];
+    const auto append = [&](const auto& source, auto& target) {
+      const auto row = static_cast<std::ptrdiff_t>(source.size()) / global.rows;
+      target.insert(target.end(), source.begin() + from * row, source.begin() + (from + 1) * row);
+    };
+    append(global.kept_ids, batch.kept_ids);
+    append(global.kept_log_probabilities, batch.kept_log_probabilities);
     if (global.masked) {
       copy(global.token_types, batch.token_types);
       batch.sentence_labels[r] = global.sentence_labels[from];
@@ -269,7 +296,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
   rank.initialize();
   if (run.teacher) initialize_teacher(rank);
   const int ranks = layout.data_ranks(), own = layout.data_rank(number);
-  std::vector<double> losses, norms;
+  std::vector<double> losses, norms, divergences;
   const auto collect = [&](const auto& tensor, Tensors& tensors) {
     for (std::size_t p = 0; p < rank.params().specs().size(); ++p) {
       const nn::ParamId id{static_cast<int>(p)};
@@ -301,6 +328,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
     const run::StepScalars scalars = rank.read_scalars();
     losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);
     norms.push_back(scalars[ops::StepSlot::kGradNorm]);
+    if (options.distillation()) divergences.push_back(rank.read_divergence());
     if (step == 0) collect([&](nn::ParamId id) { return rank.gradients().gradient(id); }, result.gradients);
   }
   TestRun held_out = run;
@@ -311,6 +339,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
   const auto sum =
       rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
                     static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows), answers);
+  if (options.distillation()) divergences.push_back(sum.divergence);
   collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
   if (optim::AmaxHistory* amax = rank.amax_history())
     for (std::size_t layer = 0; layer < amax->names().size(); ++layer) {
@@ -321,6 +350,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
     }
   collector.scalars(number, losses, result.losses);
   collector.scalars(number, norms, result.norms);
+  collector.scalars(number, divergences, result.divergences);
   const std::lock_guard lock(collector.mutex());
   const double evaluation = sum.loss / sum.tokens;
   if (result.evaluation != 0 && result.evaluation != evaluation)
@@ -379,6 +409,8 @@ RunResult run_process(const TestRun& run, const run::Layout& layout, comm::Proce
   return result;
 }
 
+data::Batch batch_of(const TestRun& run, std::int64_t step) { return global_batch(run, step); }
+
 std::vector<std::string> differences(const RunResult& reference, const RunResult& other, double tolerance) {
   std::vector<std::string> out = other.faults;
   // `scale`: what rounding of a tensor is measured against, if its own elements are smaller (a gradient that
@@ -409,6 +441,7 @@ std::vector<std::string> differences(const RunResult& reference, const RunResult
   compare("loss", reference.losses, other.losses);
   compare("gradient norm", reference.norms, other.norms);
   compare("evaluation", {reference.evaluation}, {other.evaluation});
+  compare("divergence", reference.divergences, other.divergences);
   compare_all("gradient", reference.gradients, other.gradients);
   compare_all("weight", reference.weights, other.weights);
   for (const auto& [name, values] : reference.histories)

@@ -31,7 +31,9 @@ struct TestRun {
   bool full_rows = false;  // kind bert: every token is real and to be predicted, as memory is planned for
   int masked_rows = 0;     // so many first rows have no valid token
   std::optional<run::TeacherOptions> teacher;  // with its initial weights
-  std::int64_t evaluation_rows = 0;            // 0: as many as a step
+  // The same by predictions that were kept of a teacher, which are random.
+  std::optional<run::TrainingOptions::Kept> kept = {};
+  std::int64_t evaluation_rows = 0;  // 0: as many as a step
   std::int64_t sample_context = 0;
   bool trace = false;          // of the last step
   std::filesystem::path dump;  // the tensors of a step are written there; empty: not
@@ -58,14 +60,19 @@ using Tensors = std::map<std::string, std::vector<double>>;  // by canonical nam
 struct RunResult {
   std::vector<double> losses, norms;  // of every step
   double evaluation = 0;              // loss after the last step
-  Tensors gradients;                  // of the first step
-  Tensors weights;                    // after the last step
-  Tensors histories;                  // of delayed scaling, after the last step
-  std::vector<std::string> traces;    // by rank
+  // Of a distillation: the sum over a step's tokens, the last of the evaluation.
+  std::vector<double> divergences;
+  Tensors gradients;                // of the first step
+  Tensors weights;                  // after the last step
+  Tensors histories;                // of delayed scaling, after the last step
+  std::vector<std::string> traces;  // by rank
   // What should never be: replicas that differ, ranks that report different scalars, memory that was declared
   // and not used, or used and not planned.
   std::vector<std::string> faults;
 };
+
+// The global batch of a step where TestRun::batches is none.
+data::Batch batch_of(const TestRun& run, std::int64_t step);
 
 // One thread per rank, communicators that check each other. Errors of any rank are thrown.
 RunResult run_layout(const TestRun& run, const run::Layout& layout);

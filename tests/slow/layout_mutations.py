@@ -39,6 +39,8 @@ MUTATIONS = [
      ".slice(microbatch * 0, tokens_)", "Distillation.*"),
     ("the sums of a divergence are those of the own columns", "src/nn/output_layer.cc",
      "pass.parallel.along(parallel::Axis::kTensor).all_gather(own, of_ranks, pass.ops.stream)->wait();", "{}", "Distillation.*"),
+    ("what was kept of a teacher is that of the first token of the microbatch", "src/run/device_batch.cc",
+     "values + static_cast<std::size_t>(token) * width", "values + 0 * static_cast<std::size_t>(token) * width", "Distillation.*"),
     ("parts of a row-parallel product are not added", "src/nn/tensor_rows.cc",
      "group.all_reduce(rows, comm::ReduceOp::kSum, pass.ops.stream)", "group.all_reduce(rows, comm::ReduceOp::kMax, pass.ops.stream)", "Covering.*:Tensor*"),
     ("gradients of norms under sequence parallelism are not added", "src/nn/partial_gradients.cc",

@@ -69,6 +69,8 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const DivergencePart& op, Resources resources) override;
   void execute(const DivergenceSums& op, Resources resources) override;
   void execute(const DivergenceMerge& op, Resources resources) override;
+  void execute(const KeptPart& op, Resources resources) override;
+  void execute(const KeptMerge& op, Resources resources) override;
   void execute(const Cast& op, Resources resources) override;
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;

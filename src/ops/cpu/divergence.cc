@@ -2,6 +2,7 @@
 #include "ops/cpu/divergence_kernels.h"
 #include "ops/cpu/loss_kernels.h"
 #include "ops/cpu/operands.h"
+#include "ops/divergence_column.h"
 #include "ops/part_totals.h"
 #include "ops/step_state.h"
 
@@ -54,23 +55,19 @@ void CpuBackend::execute(const DivergenceMerge& op, Resources resources) {
   if (op.logits.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
   const DivergenceKernels& kernels = STOA_KERNELS(isa_, divergence_kernels);
   const std::int64_t ranks = op.parts.shape[0], tokens = op.parts.shape[1];
-  const double seed = op.state.as<double>()[static_cast<int>(StepSlot::kLossSeed)];
-  const double temperature = op.divergence.temperature, b = op.divergence.mixture;
+  const double seed = op.gradient ? op.state.as<double>()[static_cast<int>(StepSlot::kLossSeed)] : 0;
   pool_.run(tokens, [&](std::int64_t t, int) {
-    double of_teacher = 0, of_student = 0;
+    DivergenceTotals whole;
     for (std::int64_t r = 0; r < ranks; ++r) {
       const float* sums = op.sums.as<float>() + (r * tokens + t) * 2;
-      of_teacher += static_cast<double>(sums[0]), of_student += static_cast<double>(sums[1]);
+      whole.of_teacher += static_cast<double>(sums[0]), whole.of_student += static_cast<double>(sums[1]);
     }
-    const double distance = op.divergence.kind == DivergenceKind::kForward ? of_teacher
-                            : op.divergence.kind == DivergenceKind::kReverse
-                                ? of_student
-                                : b * of_teacher + (1 - b) * of_student;
-    op.losses.as<float>()[t] = static_cast<float>(temperature * temperature * distance);
-    const double weight = static_cast<double>(op.loss_mask.as<float>()[t]) * seed * temperature;
+    op.losses.as<float>()[t] = static_cast<float>(whole.divergence(op.divergence));
+    if (!op.gradient) return;
+    const double weight = static_cast<double>(op.loss_mask.as<float>()[t]) * seed * op.divergence.temperature;
     DivergenceRow row = row_of(op, t);
     if (weight == 0) row.n = 0;
-    kernels.gradient(row, static_cast<float>(weight), static_cast<float>(of_student),
+    kernels.gradient(row, static_cast<float>(weight), static_cast<float>(whole.of_student),
                      op.gradient.slice(t, 1).data, op.gradient.shape[1]);
   });
 }

@@ -125,6 +125,8 @@ class CudaBackend final : public Backend {
   void execute(const DivergencePart& op, Resources resources) override;
   void execute(const DivergenceSums& op, Resources resources) override;
   void execute(const DivergenceMerge& op, Resources resources) override;
+  void execute(const KeptPart& op, Resources resources) override;
+  void execute(const KeptMerge& op, Resources resources) override;
   void execute(const AttentionSinkBackward& op, Resources resources) override;
   void execute(const ExpertBias& op, Resources resources) override;
   void execute(const ExpertBiasBackward& op, Resources resources) override;
@@ -139,6 +141,7 @@ class CudaBackend final : public Backend {
   std::size_t workspace_bytes(const InverseRoot& op) const override;
   std::size_t workspace_bytes(const AttentionSink& op) const override;
   std::size_t workspace_bytes(const DivergencePart& op) const override;
+  std::size_t workspace_bytes(const KeptPart& op) const override;
   std::size_t workspace_bytes(const AttentionSinkBackward& op) const override;
   std::size_t workspace_bytes(const ExpertBias& op) const override;
   std::size_t workspace_bytes(const ExpertBiasBackward& op) const override;

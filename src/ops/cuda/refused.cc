@@ -27,6 +27,8 @@ void CudaBackend::execute(const AttentionSinkBackward&, Resources) { refuse(kSin
 void CudaBackend::execute(const DivergencePart&, Resources) { refuse(kDistillation); }
 void CudaBackend::execute(const DivergenceSums&, Resources) { refuse(kDistillation); }
 void CudaBackend::execute(const DivergenceMerge&, Resources) { refuse(kDistillation); }
+void CudaBackend::execute(const KeptPart&, Resources) { refuse(kDistillation); }
+void CudaBackend::execute(const KeptMerge&, Resources) { refuse(kDistillation); }
 void CudaBackend::execute(const ExpertBias&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackward&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackwardWeights&, Resources) { refuse(kBiases); }
@@ -47,6 +49,7 @@ std::size_t CudaBackend::workspace_bytes(const ScaleMatrixBackward&) const { ref
 std::size_t CudaBackend::workspace_bytes(const RowDots&) const { refuse(kMagnitudes); }
 std::size_t CudaBackend::workspace_bytes(const InverseRoot&) const { refuse(kMagnitudes); }
 std::size_t CudaBackend::workspace_bytes(const DivergencePart&) const { refuse(kDistillation); }
+std::size_t CudaBackend::workspace_bytes(const KeptPart&) const { refuse(kDistillation); }
 std::size_t CudaBackend::workspace_bytes(const AttentionSink&) const { refuse(kSinks); }
 std::size_t CudaBackend::workspace_bytes(const AttentionSinkBackward&) const { refuse(kSinks); }
 std::size_t CudaBackend::workspace_bytes(const ExpertBias&) const { refuse(kBiases); }

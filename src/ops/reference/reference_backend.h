@@ -51,6 +51,8 @@ class ReferenceBackend : public Backend {
   void execute(const DivergencePart& op, Resources resources) override;
   void execute(const DivergenceSums& op, Resources resources) override;
   void execute(const DivergenceMerge& op, Resources resources) override;
+  void execute(const KeptPart& op, Resources resources) override;
+  void execute(const KeptMerge& op, Resources resources) override;
   void execute(const SumLosses& op, Resources resources) override;
   void execute(const Cast& op, Resources resources) override;
   void execute(const ResidualAdd& op, Resources resources) override;
