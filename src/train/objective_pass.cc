@@ -165,6 +165,7 @@ void ObjectivePass::judge_pairs(const std::vector<Answer>& answers, Split split,
     sums.reward_second += loss.reward_rejected;
     sums.log_first += chosen.score.log_probability;
     sums.log_second += rejected.score.log_probability;
+    sums.drift += chosen.score.log_probability - ref[0];
   }
   sums.first = sums.second = sums.units;
 }
@@ -234,7 +235,9 @@ ObjectivePass::Measure ObjectivePass::measure_of(Sums sums) {
     out.scores.emplace_back(pairs ? "logp_chosen" : "logp_desirable", mean(sums.log_first, sums.first));
     out.scores.emplace_back(pairs ? "logp_rejected" : "logp_undesirable", mean(sums.log_second, sums.second));
   }
-  if (!pairs) out.scores.emplace_back("kl", mean(sums.drift, sums.units));
+  // How far the model has moved from its reference: on the chosen answers, or, of answers that are judged one
+  // by one, as their loss estimates it.
+  if (!pairs || objective_.refers()) out.scores.emplace_back("kl", mean(sums.drift, sums.units));
   return out;
 }
 

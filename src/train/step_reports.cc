@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "train/distill_scores.h"
 #include "train/step_flops.h"
 
 namespace stoa::train {
@@ -12,8 +13,8 @@ StepReports::StepReports(const TrainerParts& parts, double gemm_tflops, std::int
     : parts_(parts), gemm_tflops_(gemm_tflops), skipped_steps_(skipped_steps) {}
 
 void StepReports::report(const Progress& progress, const run::StepScalars& scalars, std::int64_t tokens,
-                         double seconds, double data_seconds,
-                         const std::optional<LossPass::Measure>& measure) {
+                         double seconds, double data_seconds, const std::optional<LossPass::Measure>& measure,
+                         std::optional<double> divergence) {
   seconds_ += seconds;
   data_seconds_ += data_seconds;
   tokens_ += tokens;
@@ -31,6 +32,9 @@ void StepReports::report(const Progress& progress, const run::StepScalars& scala
     report.loss = measure->loss;
     report.scores = measure->scores;
   }
+  if (divergence)
+    report.scores = distillation_scores(parts_.config.distill, *divergence, scalars[StepSlot::kLossSum],
+                                        scalars[StepSlot::kTokens]);
   report.learning_rate = scalars[StepSlot::kLearningRate];
   report.gradient_norm = scalars[StepSlot::kGradNorm];
   report.loss_scale = scalars[StepSlot::kLossScale];

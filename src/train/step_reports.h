@@ -17,9 +17,11 @@ class StepReports {
 
   // Reports the step that was just done to the observers. `progress` includes the step; `tokens` and
   // `seconds` are its own, `seconds` with the wait for data. NumericsError when the losses of ten steps in a
-  // row were not finite. `measure`: loss and scores of an objective that compares answers.
+  // row were not finite. `measure`: loss and scores of an objective that compares answers. `divergence`: of a
+  // distillation (run::TrainingRank).
   void report(const Progress& progress, const run::StepScalars& scalars, std::int64_t tokens, double seconds,
-              double data_seconds, const std::optional<LossPass::Measure>& measure = {});
+              double data_seconds, const std::optional<LossPass::Measure>& measure = {},
+              std::optional<double> divergence = {});
   // Seconds that saving a checkpoint delayed the steps.
   void add_save(double seconds) { save_seconds_ += seconds; }
   std::int64_t skipped_steps() const { return skipped_steps_; }

@@ -244,8 +244,10 @@ void Trainer::train_step(data::Batch& batch, double data_seconds) {
   ++done_.step;
   done_.samples += rows;
   done_.tokens += tokens;
+  std::optional<double> divergence;
+  if (config_.distill.active()) divergence = rank_->read_divergence();
   reports_->report(done_, rank_->read_scalars(), tokens, seconds_since(begin) + data_seconds, data_seconds,
-                   measure);
+                   measure, divergence);
 }
 
 void Trainer::validate() {

@@ -10,6 +10,7 @@
 #include "infer/chat_session.h"
 #include "run/over_ranks.h"
 #include "train/answer_score.h"
+#include "train/distill_scores.h"
 
 namespace stoa::train {
 
@@ -66,7 +67,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   if (answers_rows)
     sink = [&](std::int64_t row, TensorView logits) { answers.add(batch_, row, micro, logits); };
   const token::Tokenizer* tokenizer = task.labelled() ? nullptr : parts_.tokenizer();  // labels are tokens
-  double loss = 0;
+  double loss = 0, divergence = 0;
   std::array<double, 2> counts{};  // valid tokens, bytes of text
   for (std::int64_t row = 0; row < rows; row += at_once) {
     if (asked_to_stop()) return std::nullopt;  // a part of it would be no measure
@@ -76,7 +77,9 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
       counts[0] += static_cast<double>(batch_.valid_tokens);
       continue;
     }
-    loss += rank_.evaluate(batch_, tokens_per_sample_.value_or(0), sink).loss;
+    const auto sum = rank_.evaluate(batch_, tokens_per_sample_.value_or(0), sink);
+    loss += sum.loss;
+    divergence += sum.divergence;
     counts[0] += static_cast<double>(batch_.valid_tokens);
     if (!tokenizer) continue;
     for (std::size_t i = 0; i < batch_.labels.size(); ++i)
@@ -102,6 +105,8 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   }
   if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
   if (answers_rows) report.scores = answers.scores();
+  if (parts_.config.distill.active())
+    report.scores = divergence_scores(parts_.config.distill, divergence, tokens);
   report.seconds = seconds_since(begin);
   report.best = !losses_.best || report.loss < *losses_.best;
   if (report.best) losses_.best = report.loss;

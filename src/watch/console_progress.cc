@@ -127,7 +127,8 @@ std::optional<double> ConsoleProgress::seconds_left(std::int64_t step, double no
 std::string ConsoleProgress::progress_line(const StepReport& step, double now) const {
   std::string line = fmt::format("{}  loss {}", step_of_total(step.step), decimal(step.loss, 3));
   for (const auto& [name, value] : step.scores)
-    if (name == "accuracy" || name == "margin") line += fmt::format("  {} {}", name, decimal(value, 3));
+    if (name == "accuracy" || name == "margin" || is_divergence(name))
+      line += fmt::format("  {} {}", name, decimal(value, 3));
   if (validation_) line += fmt::format("  val {}@{}", decimal(validation_->loss, 3), validation_->step);
   line += fmt::format("  gnorm {}  lr {} | {} tok/s", decimal(step.gradient_norm, 2),
                       format_rate(step.learning_rate), format_count(step.tokens_per_second));

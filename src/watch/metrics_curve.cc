@@ -15,11 +15,11 @@ double mean_of(double a, std::size_t na, double b, std::size_t nb) {
 
 MetricsPoint join(const MetricsPoint& a, std::size_t na, const MetricsPoint& b, std::size_t nb) {
   MetricsPoint out = b;
-  for (const auto member :
-       {&MetricsPoint::loss, &MetricsPoint::learning_rate, &MetricsPoint::gradient_norm,
-        &MetricsPoint::loss_scale, &MetricsPoint::step_seconds, &MetricsPoint::tokens_per_second,
-        &MetricsPoint::model_tflops, &MetricsPoint::mfu, &MetricsPoint::validation_loss,
-        &MetricsPoint::bits_per_byte, &MetricsPoint::accuracy, &MetricsPoint::margin})
+  for (const auto member : {&MetricsPoint::loss, &MetricsPoint::learning_rate, &MetricsPoint::gradient_norm,
+                            &MetricsPoint::loss_scale, &MetricsPoint::step_seconds,
+                            &MetricsPoint::tokens_per_second, &MetricsPoint::model_tflops, &MetricsPoint::mfu,
+                            &MetricsPoint::validation_loss, &MetricsPoint::bits_per_byte,
+                            &MetricsPoint::accuracy, &MetricsPoint::margin, &MetricsPoint::divergence})
     out.*member = mean_of(a.*member, na, b.*member, nb);
   return out;
 }

@@ -56,6 +56,7 @@ std::optional<MetricsPoint> parse_line(std::string_view line) {
   };
   score("accuracy", point.accuracy);
   score("margin", point.margin);
+  for (const char* divergence : {"kl", "jsd"}) score(divergence, point.divergence);
   return point;
 }
 

@@ -49,7 +49,8 @@ struct MetricsPoint {
   double model_tflops = 0, mfu = 0;
   double validation_loss = 0, bits_per_byte = 0;  // the latter 0 where it is not known
   // Scores of answers, of training or of validation; NaN: there are none.
-  double accuracy = std::numeric_limits<double>::quiet_NaN(), margin = accuracy;
+  double accuracy = std::numeric_limits<double>::quiet_NaN(), margin = accuracy,
+         divergence = accuracy;  // "kl" or "jsd"
   bool is_validation = false;
   bool is_curve = true;  // not a line of tasks
 };

@@ -226,6 +226,8 @@ std::string curves_section(const RunStory& story) {
   }
   out += score_chart(story, "Accuracy", "share of answers", &MetricsPoint::accuracy);
   out += score_chart(story, "Margin", "between chosen and rejected answers", &MetricsPoint::margin);
+  out +=
+      score_chart(story, "Divergence", "nats, from the teacher or the reference", &MetricsPoint::divergence);
   out += "</div>";
   if (!restarts.empty()) out += "<p class=\"quiet\">Dashed: the run was resumed there from a checkpoint.</p>";
   return out + "</section>";

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,8 @@ struct RunStart {
 
 // Further measures of a step or a validation: "accuracy", 0.91 ...
 using Scores = std::vector<std::pair<std::string, double>>;
+// Whether a score says how far predictions are from those of a teacher or a reference.
+inline bool is_divergence(std::string_view score) { return score == "kl" || score == "jsd"; }
 
 struct StepReport {
   std::int64_t step = 0;     // 1-based: steps done
@@ -74,7 +77,8 @@ struct StepReport {
   bool logged = false;                 // a step of log_every_n_steps, or the last: goes to metrics.jsonl
   double compute_seconds = 0, data_seconds = 0,
          save_seconds = 0;  // parts of step_seconds; save: time spent waiting for checkpoints
-  Scores scores = {};       // of an objective that compares answers: rewards, margin, accuracy
+  // An objective that compares answers has rewards, margin, accuracy, KL; a distillation KL.
+  Scores scores = {};
 };
 
 struct ValidationReport {
@@ -84,7 +88,7 @@ struct ValidationReport {
   double seconds = 0;
   bool best = false;
   double bits_per_byte = 0;  // of the validation text; 0 if its length in bytes is not known
-  Scores scores{};           // of a labelled task, or of an objective that compares answers
+  Scores scores{};           // of a labelled task, an objective that compares answers, or a distillation
 };
 
 struct SampleReport {

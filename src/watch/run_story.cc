@@ -175,6 +175,7 @@ void take_scores(const Scores& scores, MetricsPoint& point) {
   for (const auto& [name, value] : scores) {
     if (name == "accuracy") point.accuracy = value;
     if (name == "margin") point.margin = value;
+    if (is_divergence(name)) point.divergence = value;
   }
 }
 

@@ -69,6 +69,14 @@ TEST_F(Distill, LossesAreThoseOfTorch) {
       EXPECT_NEAR(found.at(static_cast<std::int64_t>(i) + 1)["loss"].get<double>(), theirs,
                   1e-3 * std::max(1.0, theirs))
           << how["loss"] << " step " << i + 1;
+      const json& line = found.at(static_cast<std::int64_t>(i) + 1);
+      const double divergence = line[how["loss"] == "jsd" ? "jsd" : "kl"].get<double>(),
+                   of_torch = how["divergences"][i].get<double>();
+      EXPECT_NEAR(divergence, of_torch, 1e-3 * std::max(1.0, of_torch)) << how["loss"] << " step " << i + 1;
+      const double weight = how["weight"].get<double>(), temperature = how["temperature"].get<double>();
+      EXPECT_EQ(line.contains("cross_entropy"), weight > 0);
+      const double rest = weight > 0 ? weight * line["cross_entropy"].get<double>() : 0;
+      EXPECT_NEAR(temperature * temperature * divergence + rest, line["loss"].get<double>(), 1e-6);
     }
   }
 }
@@ -90,6 +98,48 @@ TEST_F(Distill, RunsLikeAnyOther) {
   const auto one = metrics("one"), split = metrics("split");
   for (const auto& [step, line] : one)
     EXPECT_NEAR(split.at(step)["loss"].get<double>(), line["loss"].get<double>(), 1e-4) << step;
+}
+
+// The divergence of training and of validation, in the log, the report and the progress line, and the same in
+// every layout; the loss of a validation is the cross entropy, whatever the teacher.
+TEST_F(Distill, DivergenceIsReported) {
+  const json runs = json::parse(read_text(fixture() / "losses.json"))["runs"];
+  const std::string held_out = (student() / "completions.jsonl").string();
+  const Arguments more{"trainer.max_steps=4", "trainer.val_check_interval=2",
+                       "model.data.train_ds.file_names=['" + held_out + "']",
+                       "model.data.validation_ds.file_names=['" + held_out + "']"};
+  const std::vector<Arguments> layouts{
+      {"--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"},
+      {"--ranks", "4", "model.context_parallel_size=2"},
+      {"--ranks", "2", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true"}};
+  const auto run_of = [&](const std::string& run, const json& how) {
+    Arguments out = taught(run, how) + more;
+    std::erase_if(out, [](const std::string& word) { return word.starts_with("model.data="); });
+    return out;
+  };
+  for (const auto& [how, name] : {std::pair{runs[1], "kl"}, std::pair{runs[3], "jsd"}}) {
+    const std::string one = std::string("one-") + name;
+    const Outcome outcome = stoa_ok(run_of(one, how));
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("  ") + name + " "));
+    EXPECT_THAT(read_text(path(one) / "report.html"), HasSubstr("Divergence"));
+    const auto trained = metrics(one), validated = validations(one);
+    ASSERT_EQ(validated.size(), 3U);  // before the first step, too
+    // The validation has the records of the first step, which sees all of them.
+    EXPECT_NEAR(validated.at(0)["val_" + std::string(name)].get<double>(), trained.at(1)[name].get<double>(),
+                1e-5);
+    EXPECT_NEAR(validated.at(0)["val_loss"].get<double>(), trained.at(1)["cross_entropy"].get<double>(),
+                1e-5);
+    int number = 0;
+    for (const Arguments& layout : layouts) {
+      const std::string run = std::string(name) + std::to_string(number++);
+      stoa_ok(run_of(run, how) + layout + Arguments{"model.micro_batch_size=1"});
+      for (const auto& [step, line] : metrics(run))
+        EXPECT_NEAR(line[name].get<double>(), trained.at(step)[name].get<double>(), 1e-5) << run;
+      for (const auto& [step, line] : validations(run))
+        for (const std::string& figure : {std::string("val_loss"), "val_" + std::string(name)})
+          EXPECT_NEAR(line[figure].get<double>(), validated.at(step)[figure].get<double>(), 1e-5) << run;
+    }
+  }
 }
 
 // A teacher's weights, and its rows of a step's tokens: counted by the plan and used by the run, exactly.

@@ -324,8 +324,15 @@ TEST_F(Finetune, PreferencesAndJudgements) {
     EXPECT_GT(last["accuracy"].get<double>(), 0.9) << objective << last;
     EXPECT_GT(last["margin"].get<double>(), 0.0) << objective;
     EXPECT_TRUE(validations(run).begin()->second.contains("val_accuracy")) << objective;
-    if (std::string(objective) != "orpo" && std::string(objective) != "simpo") {
-      EXPECT_NEAR(first["margin"].get<double>(), 0.0, 1e-5) << objective;  // the model is its own reference
+    const bool refers = std::string(objective) != "orpo" && std::string(objective) != "simpo";
+    EXPECT_EQ(first.contains("kl"), refers) << objective;
+    EXPECT_EQ(validations(run).begin()->second.contains("val_kl"), refers) << objective;
+    if (refers) {  // the model is its own reference
+      EXPECT_NEAR(first["margin"].get<double>(), 0.0, 1e-5) << objective;
+      EXPECT_NEAR(first["kl"].get<double>(), 0.0, 1e-4) << objective;
+    }
+    if (run == "run-dpo") {  // rewards are 0.1 of it
+      EXPECT_NEAR(last["kl"].get<double>(), 10 * last["reward_chosen"].get<double>(), 1e-4);
     }
   }
 }

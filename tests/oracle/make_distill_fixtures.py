@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/fixtures/distill: a teacher for the small llama of tests/fixtures/tuning, and the losses of 50 steps of distillation from
-it in torch, which tests/e2e/distill_test.cc compares with Stoa's.  Needs torch, transformers, trl.
+"""Writes tests/fixtures/distill: a teacher for the small llama of tests/fixtures/tuning, and the losses and divergences of 50 steps of
+distillation from it in torch, which tests/e2e/distill_test.cc compares with Stoa's.  Needs torch, transformers, trl.
 
     tests/oracle/make_distill_fixtures.py [OUT]
 
@@ -65,7 +65,7 @@ def distil(teacher, kind, temperature, weight, beta=0.5):
     trained = labels[:, 1:] != -100
     with torch.no_grad():
         told = teacher(input_ids=ids, attention_mask=mask).logits[:, :-1]
-    losses = []
+    losses, divergences = [], []
     for step in range(STEPS):
         logits = student(input_ids=ids, attention_mask=mask).logits[:, :-1]
         compared = divergence(kind, logits[trained], told[trained], temperature, beta).mean()
@@ -76,11 +76,12 @@ def distil(teacher, kind, temperature, weight, beta=0.5):
             assert abs(of_trl.item() - compared.item()) < 1e-5 * max(1, compared.item()), (kind, of_trl.item(), compared.item())
         loss = temperature**2 * compared + weight * F.cross_entropy(logits[trained], labels[:, 1:][trained])
         losses.append(round(loss.item(), 7))
+        divergences.append(round(compared.item(), 7))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
         optimizer.step()
-    return losses
+    return dict(losses=losses, divergences=divergences)
 
 
 def main():
@@ -93,7 +94,7 @@ def main():
     (out / "teacher/generation_config.json").unlink(missing_ok=True)
     runs = {"forward_kl": dict(temperature=1.0, weight=0.0), "forward_kl warm": dict(temperature=2.0, weight=0.5),
             "reverse_kl": dict(temperature=1.5, weight=0.0), "jsd": dict(temperature=1.0, weight=0.25, beta=0.3)}
-    found = [dict(loss=name.split()[0], **keys, losses=distil(teacher, name.split()[0], **keys)) for name, keys in runs.items()]
+    found = [dict(loss=name.split()[0], **keys, **distil(teacher, name.split()[0], **keys)) for name, keys in runs.items()]
     (out / "losses.json").write_text(json.dumps({"steps": STEPS, "rate": RATE, "runs": found}) + "\n")
     for run in found:
         print(run["loss"], run["temperature"], run["losses"][:3], run["losses"][-1])
