@@ -47,6 +47,7 @@ std::vector<std::string> command_of(const FinetuneArguments& a) {
   option("--objective", a.choice.objective);
   if (a.choice.skip_bad_records) command.emplace_back("--skip-bad-records");
   option("--teacher", a.choice.teacher);
+  option("--kept-logits", a.choice.kept_logits);
   option("--kl", a.choice.divergence);
   if (a.choice.temperature) option("--temperature", fmt::format("{}", *a.choice.temperature));
   if (a.choice.cross_entropy_weight)
@@ -154,7 +155,14 @@ void finetune(const FinetuneArguments& a, Context& context) {
   job.config.config = found.model.string();
   job.config.defaults = finetune_defaults(a.choice, found, context.console);
   if (a.plan) return plan_run(a, job.config, context);
-  require<ConfigError>(!a.job.config.output.empty(), "no run directory: give --output DIR");
+  const bool taught = !a.choice.teacher.empty() || !a.choice.kept_logits.empty();
+  const bool compares = !a.choice.divergence.empty() || a.choice.temperature || a.choice.cross_entropy_weight;
+  require<ConfigError>(
+      taught || !compares,
+      "--kl, --temperature and --cross-entropy-weight are of a distillation: name its teacher "
+      "(--teacher) or what was kept of it (--kept-logits)");
+  require<ConfigError>(!a.job.config.output.empty() || !a.job.keep_logits.empty(),
+                       "no run directory: give --output DIR");
   run_training(job, command_of(a), context, [&](const train::RunConfig&, const train::RunInputs& inputs) {
     say_data(inputs, context.console);
     show_samples(inputs, context.console);
@@ -202,23 +210,24 @@ void add_finetune_command(CLI::App& app, Context& context) {
        "scores. Models of vectors: contrastive, the default for texts that belong together (query and "
        "positive)")
       ->check(CLI::IsMember(objectives));
-  CLI::Option* const teacher = c->add_option(
+  c->add_option(
       "--teacher", a->choice.teacher,
       "Distillation: trains by the predictions of this model, of the same vocabulary, for the answers; "
       "further keys: model.distill.*");
+  c->add_option("--kept-logits", a->choice.kept_logits,
+                "Distillation without the teacher, by the predictions that --teacher … --keep-logits DIR has "
+                "kept")
+      ->type_name("DIR");
   c->add_option("--kl", a->choice.divergence,
                 "How predictions are compared with the teacher's: forward (default), reverse, or jsd, their "
                 "mixture")
-      ->check(CLI::IsMember({"forward", "reverse", "jsd"}))
-      ->needs(teacher);
+      ->check(CLI::IsMember({"forward", "reverse", "jsd"}));
   c->add_option("--temperature", a->choice.temperature,
                 "Divides the logits of both before they are compared (default: 1)")
-      ->check(between(1e-3, 1e3))
-      ->needs(teacher);
+      ->check(between(1e-3, 1e3));
   c->add_option("--cross-entropy-weight", a->choice.cross_entropy_weight,
                 "Weight of the cross entropy of the answers, added to the comparison (default: 0)")
-      ->check(between(0, 1e6))
-      ->needs(teacher);
+      ->check(between(0, 1e6));
   c->add_option("--template", a->choice.chat_template,
                 "Chat template: chatml, llama3, gemma, phi3, mistral, zephyr, alpaca, a Jinja file, or none "
                 "(default: the model's own)");

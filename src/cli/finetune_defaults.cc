@@ -257,8 +257,11 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
     for (const char* part : {"hidden", "attention", "embedding"})
       out.push_back(fmt::format("model.{}_dropout=0", part));
   }
-  if (!choice.teacher.empty()) {
+  if (!choice.teacher.empty())
     out.push_back("model.distill.teacher=" + nlohmann::json(choice.teacher).dump());
+  if (!choice.kept_logits.empty())
+    out.push_back("model.distill.kept_logits=" + nlohmann::json(choice.kept_logits).dump());
+  if (!choice.teacher.empty() || !choice.kept_logits.empty()) {
     if (!choice.divergence.empty()) out.push_back("model.distill.loss=" + divergence_key(choice.divergence));
     if (choice.temperature) out.push_back(fmt::format("model.distill.temperature={}", *choice.temperature));
     if (choice.cross_entropy_weight)

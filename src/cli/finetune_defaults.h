@@ -21,6 +21,7 @@ struct FinetuneChoice {
   std::optional<std::int64_t> length;
   bool skip_bad_records = false;
   // Distillation: of model.distill, where given.
+  std::string kept_logits;  // a directory; "": none
   std::string teacher, divergence;
   std::optional<double> temperature, cross_entropy_weight;
 };

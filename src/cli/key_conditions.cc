@@ -233,11 +233,11 @@ void add_data(List& list) {
            [](const RunConfig& c) { return c.objective.pairs() && !c.objective.scores(); });
   list.add("model.objective", {"desirable_weight", "undesirable_weight"}, {objective}, "objective.name kto",
            is_objective({ObjectiveKind::kKto}));
-  const std::string teacher = "model.distill.teacher";
-  list.add("model.distill", {"loss", "temperature", "cross_entropy_weight"}, {teacher}, "a distill.teacher",
-           [](const RunConfig& c) { return c.distill.active(); });
+  const std::string teacher = "model.distill.teacher", kept = "model.distill.kept_logits";
+  list.add("model.distill", {"loss", "temperature", "cross_entropy_weight"}, {teacher, kept},
+           "a distill.teacher or distill.kept_logits", [](const RunConfig& c) { return c.distill.active(); });
   list.add(
-      "model.distill", {"jsd_beta"}, {teacher, "model.distill.loss"}, "distill.loss jsd",
+      "model.distill", {"jsd_beta"}, {teacher, kept, "model.distill.loss"}, "distill.loss jsd",
       [](const RunConfig& c) { return c.distill.active() && c.distill.loss == tune::DistillLoss::kJsd; });
   list.add("model.data", {"masked_lm_prob"}, {kind, task}, "kind bert (task language_model) or t5",
            [](const RunConfig& c) { return is_masked_text(c) || is_kind(c, ModelKind::kT5); });

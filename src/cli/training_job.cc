@@ -1,6 +1,7 @@
 #include "cli/training_job.h"
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "eval/requests/chat_prompt.h"
 #include "eval/requests/encode.h"
 #include "train/adapter_run.h"
+#include "train/keep_logits.h"
 #include "train/layout_plan.h"
 #include "train/rank_view.h"
 #include "train/restore_training.h"
@@ -114,9 +116,62 @@ std::shared_ptr<const eval::PreparedEvaluation> prepare_tasks(const train::RunCo
   return tasks;
 }
 
+// The teacher of a distillation, run over the data; nothing is trained.
+void keep_teachers_logits(const TrainingJob& arguments, Context& context, train::Launch& launch,
+                          const train::RunConfig& config,
+                          const std::shared_ptr<const train::RunInputs>& inputs, MachineOptions machine,
+                          Console& console) {
+  train::KeepLogits how;
+  how.directory = arguments.keep_logits;
+  if (arguments.top_k) how.top = *arguments.top_k;
+  if (!arguments.kept_type.empty()) how.type = dtype_from_name(arguments.kept_type);
+  launch.prepare(
+      [&] { machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set)); });
+  context.interrupt.set({.grace = std::chrono::duration<double>(config.trainer.stop_grace.seconds),
+                         .words = launch.first_process() ? "stopping after these rows" : "",
+                         .last_words = {}});
+  const run::Layout& layout = inputs->data.plan.options.layout;
+  train::LaunchOptions options = arguments.ranks.launch_options(layout);
+  options.timeout = communication_timeout(config);
+  std::atomic<bool> kept = true;
+  launch.run(layout.grid, options, [&](train::Seat& seat) {
+    train::TrainerParts parts{.config = config,
+                              .config_yaml = {},
+                              .preset = {},
+                              .changes = {},
+                              .inputs = inputs,
+                              .seat = seat,
+                              .make_machine = [machine, &seat] { return make_machine(machine, seat); },
+                              .console = console,
+                              .observers = {},
+                              .stop = context.interrupt.token(),
+                              .command = {},
+                              .version = std::string(version()),
+                              .commit = std::string(commit())};
+    if (!train::keep_logits(parts, how)) kept = false;
+  });
+  if (kept) return;
+  const Interrupted stopped(fmt::format("stopped by a signal: the same command continues with what is in {}",
+                                        arguments.keep_logits));
+  if (!launch.first_process()) throw train::SilentEnd(stopped.exit_code());
+  throw stopped;
+}
+
 }  // namespace
 
 void TrainingJob::add_to(CLI::App& command) {
+  command
+      .add_option("--keep-logits", keep_logits,
+                  "Distillation: run the teacher once over the data, keep the most likely tokens that it "
+                  "predicts in DIR, and stop; model.distill.kept_logits=DIR then trains without the teacher")
+      ->type_name("DIR");
+  command.add_option("--top-k", top_k, "Most likely tokens that are kept of each prediction (default: 64)")
+      ->check(between(1, 1 << 24));
+  command
+      .add_option("--kept-type", kept_type,
+                  "Type of the log-probabilities that are kept: fp16 (default) or fp32")
+      ->check(CLI::IsMember({"fp16", "fp32"}));
+  counts_only_with(command, {"--top-k", "--kept-type"}, "--keep-logits");
   ranks.add_to(command);
   command.add_option(
       "--backend", machine.backend,
@@ -142,6 +197,9 @@ void TrainingJob::append_options(std::vector<std::string>& command) const {
   if (machine.threads) option("--threads", std::to_string(*machine.threads));
   if (machine.instruction_set) option("--instruction-set", *machine.instruction_set);
   if (ranks.bind_cores) command.emplace_back("--bind-cores");
+  option("--keep-logits", keep_logits);
+  if (top_k) option("--top-k", std::to_string(*top_k));
+  option("--kept-type", kept_type);
 }
 
 void run_training(const TrainingJob& arguments, std::vector<std::string> command, Context& context,
@@ -150,7 +208,7 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
   InterruptScope& interrupt = context.interrupt;
   interrupt.set(manner_before_training(true));
   train::Launch launch(build_name(), launch_patience(arguments.config, interrupt.token()));
-  const bool told = launch.first_process();
+  const bool told = launch.first_process(), keeps = !arguments.keep_logits.empty();
   interrupt.set(manner_before_training(told));
   Console quiet(Console::Level::kQuiet);
   Console& console = told ? context.console : quiet;
@@ -163,8 +221,13 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
     dump.steps = parse_steps(arguments.dump_steps);
     config =
         load_config(arguments.config, Purpose::kTrain, console, launch.agreed_ranks(arguments.ranks.count));
-    require<ConfigError>(train::run_directory(config).has_value(),
+    require<ConfigError>(keeps || train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+    require<ConfigError>(!keeps || config.distill.teacher,
+                         "--keep-logits keeps what a teacher predicts: name it (model.distill.teacher)");
+    require<ConfigError>(!keeps || !config.distill.kept_logits,
+                         "--keep-logits with model.distill.kept_logits, which trains by what was kept: give "
+                         "one of them");
   });
   std::function<fs::path()> restored;
   if (!arguments.restore.empty())
@@ -172,9 +235,10 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
       return train::restored_checkpoint(config, arguments.restore,
                                         [&](std::string_view line) { console.line(line); });
     };
-  const train::StartingPoint start = train::agree_on_start(launch, config, restored);
+  const train::StartingPoint start =
+      keeps ? train::StartingPoint() : train::agree_on_start(launch, config, restored);
   launch.prepare([&] {
-    train::complete_adapter_config(config, start);
+    if (!keeps) train::complete_adapter_config(config, start);
     inputs = train::read_inputs(
         config, start, [&](std::string_view note) { console.line(note); }, interrupt.token());
     tasks = prepare_tasks(config, *inputs);
@@ -186,6 +250,8 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
   });
   launch.agree("tokenizer", [&] { return train::view_of_tokenizer(*inputs); });
   launch.agree("data", [&] { return train::view_of_data(config, *inputs); });
+  if (before && launch.first_process() && keeps) before(config, *inputs);
+  if (keeps) return keep_teachers_logits(arguments, context, launch, config, inputs, machine, console);
   launch.require_shared(*train::run_directory(config));
   launch.agree("starting point", [&] { return train::view_of_start(config, start); });
   if (before && launch.first_process()) before(config, *inputs);

@@ -25,7 +25,13 @@ struct TrainingJob {
   std::optional<std::int64_t> stop_after;
   std::string restore;  // a checkpoint of another run or program, from which this one continues; "": none
 
-  // --backend, --cuda, --threads, --instruction-set and those of RankOptions. This must outlive `command`.
+  // A distillation's: the teacher is run over the data, and nothing is trained; "": a training.
+  std::string keep_logits;
+  std::optional<std::int64_t> top_k;
+  std::string kept_type;
+
+  // --keep-logits and what belongs to it, --backend, --cuda, --threads, --instruction-set and those of
+  // RankOptions. This must outlive `command`.
   void add_to(CLI::App& command);
   // The options of add_to() that were given, quoted for a shell.
   void append_options(std::vector<std::string>& command) const;

@@ -88,7 +88,8 @@ bool Trainer::set_up() {
                                               scratch);
   beginning_ = begin_run(parts_, *rank_);
   done_ = beginning_.done;
-  if (config_.distill.active()) load_teacher(parts_, *rank_);
+  if (rank_->teacher()) load_teacher(parts_, *rank_);
+  if (config_.distill.kept_logits) kept_logits_.emplace(open_kept_logits(parts_));
   if (plan_.options.model.adapters) guard_.emplace(*rank_, directory_->path());
   if (!beginning_.resumed_from.empty()) saved_step_ = done_.step;
   const double gemm_tflops = run::measure_gemm_tflops(*machine_, plan_.options.precision.compute,
@@ -99,7 +100,8 @@ bool Trainer::set_up() {
     objective_ = make_objective();
     if (!objective_) return false;
   }
-  validation_.emplace(parts_, *rank_, beginning_.best_loss, objective_.get());
+  validation_.emplace(parts_, *rank_, beginning_.best_loss, objective_.get(),
+                      kept_logits_ ? &*kept_logits_ : nullptr);
   if (parts_.tasks) tasks_.emplace(parts_, *rank_);
   reports_.emplace(parts_, gemm_tflops, beginning_.skipped_steps);
   start_prefetch();
@@ -146,11 +148,13 @@ void Trainer::start_prefetch() {
   const run::Layout& layout = plan_.options.layout;
   prefetch_ = std::make_unique<data::Prefetcher>(
       done_.step, 2,
-      [train, &plan = plan_, last, consumed, ranks = layout.data_ranks(),
+      [train, &plan = plan_, last, consumed, kept = kept_logits_ ? &*kept_logits_ : nullptr,
+       ranks = layout.data_ranks(),
        own = layout.data_rank(parts_.seat.rank)](std::int64_t, data::Batch& out, const std::stop_token&) {
         if (*consumed >= last) return false;
         const std::vector<std::int64_t> rows = samples_of_step(plan, *train, *consumed);
         data::fill_batch(*train, rows_of_rank(rows, plan.options.micro_batch, ranks, own), out);
+        if (kept) kept->fill(out);
         *consumed += static_cast<std::int64_t>(rows.size());
         return true;
       });

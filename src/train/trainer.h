@@ -9,6 +9,7 @@
 #include "data/prefetch.h"
 #include "run/training_rank.h"
 #include "train/adapter_run.h"
+#include "train/kept_logits.h"
 #include "train/loss_pass.h"
 #include "train/run_checkpoints.h"
 #include "train/run_directory.h"
@@ -63,7 +64,8 @@ class Trainer {
   std::unique_ptr<run::TrainingRank> rank_;
   RunBeginning beginning_;
   std::optional<RunCheckpoints> checkpoints_;
-  std::unique_ptr<LossPass> objective_;  // one that compares texts
+  std::unique_ptr<LossPass> objective_;    // one that compares texts
+  std::optional<KeptLogits> kept_logits_;  // of a teacher that is not run
   std::optional<Validation> validation_;
   std::optional<TaskEvaluation> tasks_;  // of trainer.eval_tasks
   std::optional<BaseGuard> guard_;       // of adapters

@@ -93,6 +93,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
     model.vocab_size = std::max(*model.vocab_size, tokenizer_vocabulary);
   o.model = model::resolve_model(model, tokenizer_vocabulary);
   o.teacher = plan_teacher(config, o.model);
+  o.kept = plan_kept(config, o.model);
   o.optim = config.optim;
   o.precision = precision_of(config.trainer.precision);
   if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();

@@ -15,10 +15,11 @@
 namespace stoa::train {
 
 Validation::Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best,
-                       LossPass* objective)
+                       LossPass* objective, const KeptLogits* kept)
     : parts_(parts),
       rank_(rank),
       objective_(objective),
+      kept_(kept),
       data_(parts.inputs->data.datasets.validation.get()),
       losses_{{}, best} {}
 
@@ -32,6 +33,7 @@ void Validation::fill(std::int64_t first_row, std::int64_t rows) {
                    rows_of_rank(samples, plan.options.micro_batch, layout.data_ranks(),
                                 layout.data_rank(parts_.seat.rank)),
                    batch_);
+  if (kept_) kept_->fill(batch_);
 }
 
 std::optional<watch::ValidationReport> Validation::run(const Progress& progress,

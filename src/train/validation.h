@@ -8,6 +8,7 @@
 
 #include "data/batch.h"
 #include "run/training_rank.h"
+#include "train/kept_logits.h"
 #include "train/loss_pass.h"
 #include "train/trainer_parts.h"
 
@@ -19,9 +20,10 @@ struct ValidationLosses {
 
 class Validation {
  public:
-  // `best`: of the run that this one resumes from. `objective`: if it compares answers; else null.
+  // `best`: of the run that this one resumes from. `objective`: if it compares answers; `kept`: if the run is
+  // taught by it; else null.
   Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best,
-             LossPass* objective = nullptr);
+             LossPass* objective = nullptr, const KeptLogits* kept = nullptr);
 
   // Nothing without validation data, or when `asked_to_stop` ended it. All ranks must get the same answer
   // from `asked_to_stop`.
@@ -38,6 +40,7 @@ class Validation {
   const TrainerParts& parts_;
   run::TrainingRank& rank_;
   LossPass* const objective_;
+  const KeptLogits* const kept_;
   const data::Dataset* data_;                // may be null
   data::Batch batch_;                        // its memory is kept
   std::optional<double> tokens_per_sample_;  // of masked batches; the same at every validation

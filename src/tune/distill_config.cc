@@ -30,6 +30,12 @@ void declare(config::Section<DistillConfig>& s) {
           "Trains by the predictions of this model: a model directory, a checkpoint or a run, of the same "
           "vocabulary. It runs next to the model, in the same layout, on the same tokens, and is not "
           "changed.");
+  s.field("kept_logits", &C::kept_logits)
+      .help(
+          "Trains by the predictions of a teacher that --keep-logits has kept in this directory, of the "
+          "most likely tokens of each, without the teacher. If distill.teacher is given besides, the "
+          "directory "
+          "must be of it.");
   s.field("loss", &C::loss)
       .help(
           "How the predictions of model q and teacher p are compared, per token: forward_kl: sum of p log(p "

@@ -421,6 +421,7 @@ void add_data(std::vector<KeyCase>& out) {
   set("model.objective.center_rewards_coefficient", "0.5", "rewards");
   set("model.objective.desirable_weight", "3", "judged answers");
   set("model.distill.teacher", "../first");
+  set("model.distill.kept_logits", "../kept", "gpt whose teacher was kept");
   set("model.distill.loss", "reverse_kl", "gpt that is taught");
   set("model.distill.temperature", "3", "gpt that is taught");
   set("model.distill.cross_entropy_weight", "0.5", "gpt that is taught");

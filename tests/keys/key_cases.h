@@ -40,7 +40,8 @@ enum class Material {
   kChats,
   kPreferences,
   kJudged,
-  kCompared
+  kCompared,
+  kKept  // kText, and what was kept of a teacher
 };
 
 // A small run that all keys of some kind can be changed in: arguments of `stoa train` beyond those of

@@ -154,6 +154,7 @@ std::vector<Context> contexts() {
       {"simple preferences", kPreferences, {"model.objective.name=simpo"}},
       {"judged answers", kJudged, {"model.objective.name=kto"}},
       {"texts that belong together", kCompared, bert},
+      {"gpt whose teacher was kept", kKept},
       {"gpt that is taught", kText, {"model.distill.teacher=../first"}},
       {"gpt that is taught by a mixture",
        kText,

@@ -147,6 +147,7 @@ class KeyWorkplace : public e2e::Workplace {
   Arguments material(Material which) {
     switch (which) {
       case Material::kText:
+      case Material::kKept:
         return {"model.data=../data", "model.tokenizer=../tok"};
       case Material::kPieces:  // without sentinels, which the configuration adds
         if (!fs::exists(path("plain"))) {
@@ -203,7 +204,8 @@ class KeyWorkplace : public e2e::Workplace {
                               "trainer.trace_steps=[3]",      "exp_manager.explicit_log_dir=run",
                               "model.optim.sched.min_lr=1e-4"} +
                     material(context.material);
-    if (context.material == Material::kText) out.emplace_back("model.data.splits_string='90,10,0'");
+    if (context.material == Material::kText || context.material == Material::kKept)
+      out.emplace_back("model.data.splits_string='90,10,0'");
     return out + context.arguments + change;
   }
 
@@ -215,8 +217,20 @@ class KeyWorkplace : public e2e::Workplace {
     return options;
   }
 
+  void keep_teacher(const Context& context) {
+    if (fs::exists(path("kept"))) return;
+    const e2e::ProgramOptions options = place_of_a_run();
+    const Outcome outcome =
+        stoa(Arguments{"train"} + configuration(context, {"model.distill.teacher=../first", "--keep-logits",
+                                                          "../kept", "--top-k", "8"}),
+             options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
+    fs::remove_all(options.directory);
+  }
+
   // Trains in a directory of its own and looks at what is there afterwards.
   Observation observe(const Context& context, const Arguments& change) {
+    if (context.material == Material::kKept) keep_teacher(context);
     const e2e::ProgramOptions options = place_of_a_run();
     const fs::path& place = options.directory;
     if (context.resumed) {
