@@ -28,15 +28,23 @@ hf::AdapterDescription description_of(const fs::path& directory) {
   }
 }
 
+// Layers by which heads of a task end, by the names of their files.
+std::vector<std::string_view> last_layers(const ModelFiles& files, model::Task task) {
+  if (files.model().config.kind == model::ModelKind::kBert) return {"classifier.out_proj", "classifier"};
+  const std::string_view layer = hf::head_layer(*files.description().family, task);
+  return layer.empty() ? std::vector<std::string_view>{} : std::vector{layer};
+}
+
 // Rows of the head in an adapter's files; 0: it has none.
-std::int64_t classes_of(const fs::path& directory, std::string_view layer) {
+std::int64_t classes_of(const fs::path& directory, const std::vector<std::string_view>& layers) {
   const auto source = ckpt::open_adapter(directory);
   for (const ckpt::TensorEntry* entry : source->entries()) {
     std::string name = entry->name;
     for (const std::string_view part : {".default", ".modules_to_save"})
       if (const std::size_t at = name.find(part); at != name.npos) name.erase(at, part.size());
-    if (name.ends_with(fmt::format(".{}.weight", layer)) && !entry->shape.empty())
-      return entry->shape.front();
+    for (const std::string_view layer : layers)
+      if (name.ends_with(fmt::format(".{}.weight", layer)) && !entry->shape.empty())
+        return entry->shape.front();
   }
   return 0;
 }
@@ -45,20 +53,23 @@ ModelFiles with_task_of(const fs::path& base, const fs::path& adapter) {
   const model::Task task = description_of(adapter).task;
   ModelFiles files(base);
   const model::ModelConfig& config = files.model().config;
-  if (task == model::Task::kLanguageModel || config.task.labelled() || config.kind != model::ModelKind::kGpt)
+  const bool encoder = config.kind == model::ModelKind::kBert;
+  if (task == model::Task::kLanguageModel || config.task.labelled() || config.kind == model::ModelKind::kT5)
     return files;
-  if (task == model::Task::kEmbedding) {
+  if (task == model::Task::kEmbedding && !encoder) {
     model::TaskConfig vectors;
     vectors.type = task;
     return {base, vectors};
   }
-  const std::string_view layer = hf::head_layer(*files.description().family, task);
-  const std::int64_t classes = layer.empty() ? 0 : classes_of(adapter, layer);
+  if (encoder && task != model::Task::kSequenceClassification && task != model::Task::kTokenClassification)
+    return files;
+  const std::vector<std::string_view> layers = last_layers(files, task);
+  const std::int64_t classes = layers.empty() ? 0 : classes_of(adapter, layers);
   require<DataError>(classes > 0,
                      "'{}' is an adapter for {}, and holds no head ('{}'): PEFT saves it where "
                      "modules_to_save names it",
                      adapter.string(), task == model::Task::kSequenceClassification ? "texts" : "words",
-                     layer.empty() ? "score" : layer);
+                     layers.empty() ? "score" : layers.back());
   model::TaskConfig wanted;
   wanted.type = task;
   if (const auto known = ckpt::read_adapter_base(adapter)) wanted.labels = known->labels;

@@ -40,6 +40,10 @@ OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dt
   adapter_directory_ = found.adapter;
   adapter_.emplace(*found.adapter, model_, model_type_);
   model_ = adapter_->model();
+  for (const std::string& name : files_->fresh())
+    require<DataError>(adapter_->find(name) != nullptr,
+                       "'{}' has no {}, and '{}' does not hold it: the adapter belongs to a model that has",
+                       directory_.string(), name, found.adapter->string());
 }
 
 void OpenModel::require_kind(model::ModelKind wanted) const {

@@ -241,10 +241,15 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
   require_known_targets(c.target_modules, all, "lora_tuning.target_modules");
   require_known_targets(c.exclude_modules, all, "lora_tuning.exclude_modules");
   const TargetNames targets(c.target_modules), excluded(c.exclude_modules);
+  // What is trained whole is none of all layers, as in PEFT, unless it is named.
+  std::vector<std::string> named = c.target_modules;
+  std::erase(named, "all-linear");
+  const TargetNames named_targets(named), saved(config_.modules_to_save);
   for (const LinearModule& module : all) {
     if (saves_head(base.config) && module.pieces.front().name.starts_with("head.")) continue;
     if (!targets.mean(module) || excluded.mean(module) || !is_selected(module.layer, c.layer_selection))
       continue;
+    if (saved.mean(module) && !named_targets.mean(module)) continue;
     require<ConfigError>(
         !module.rows.empty(),
         "peft.lora_tuning: '{}' is stored as one matrix with parts of other layers, which an "

@@ -297,6 +297,25 @@ TEST_F(Labelled, StartsFromAPretrainedEncoder) {
   // A model of the same task brings its head.
   const Outcome again = stoa_ok(classifier("again", {"restore_from_path=tuned", "trainer.max_steps=2"}));
   EXPECT_THAT(again.err, ::testing::Not(HasSubstr("initialised, not")));
+
+  // An adapter holds a head that the model lacks, or there is nothing to train.
+  const auto adapted = [&](const std::string& output, const Arguments& more) {
+    return stoa(classifier(output, Arguments{"restore_from_path=pretrained", "trainer.max_steps=2"} + more));
+  };
+  const Outcome without = adapted("without", {"model.peft.peft_scheme=lora"});
+  EXPECT_EQ(without.exit_code, 1);
+  EXPECT_THAT(without.err,
+              HasSubstr("has no head.classes.bias, which the adapter would neither train nor hold"));
+  write_text(path("ask.txt"), "The river walks under.\n");
+  for (const auto& [output, more] : std::vector<std::pair<std::string, Arguments>>{
+           {"low-rank", {"model.peft.peft_scheme=lora", "model.peft.modules_to_save=[classifier]"}},
+           {"virtual", {"model.peft.peft_scheme=prompt", "model.peft.p_tuning.virtual_tokens=3"}}}) {
+    const Outcome trained = adapted(output, more);
+    ASSERT_EQ(trained.exit_code, 0) << trained.text();
+    const std::string answers = stoa_ok({"predict", output, "ask.txt"}).out;
+    EXPECT_THAT(answers, HasSubstr("label"));
+    EXPECT_EQ(stoa_ok({"predict", "pretrained", "--adapter", output, "ask.txt"}).out, answers);
+  }
 }
 
 TEST_F(Labelled, BadLabelsAreToldByLine) {
