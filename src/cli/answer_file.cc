@@ -26,7 +26,7 @@ AnswerFile::AnswerFile(fs::path path, const Json& origin)
       origin_path_(with_suffix(path_, ".partial.json")),
       saved_(std::chrono::steady_clock::now()) {
   require<ConfigError>(!fs::exists(path_), "'{}' exists: remove it, or choose another name", path_.string());
-  const bool goes_on = fs::exists(partial_) && fs::exists(origin_path_);
+  const bool goes_on = fs::exists(partial_) && fs::exists(origin_path_) && fs::file_size(partial_) > 0;
   if (goes_on) compare_origin(origin);
   file_ = ::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   require<IoError>(file_ >= 0, "cannot write '{}': {}", partial_.string(), std::strerror(errno));
@@ -44,6 +44,12 @@ AnswerFile::AnswerFile(fs::path path, const Json& origin)
 }
 
 AnswerFile::~AnswerFile() {
+  // Without an answer there is nothing to continue.
+  std::error_code ignored;
+  if (fs::file_size(partial_, ignored) == 0 && !ignored) {
+    fs::remove(partial_, ignored);
+    fs::remove(origin_path_, ignored);
+  }
   if (file_ >= 0) ::close(file_);
 }
 

@@ -167,6 +167,10 @@ void answer_source_file(infer::OpenModel& opened, const std::string& prompts, co
       require<DataError>(!prompt.messages, "'messages' are for models that continue a text: give a 'prompt'");
       require<DataError>(options.beams == 1 || prompt.options.stop.empty(),
                          "'stop' is for answers without --beams");
+      require<DataError>(options.beams == 1 || !prompt.draws,
+                         "--beams searches for the most likely text and does not draw: leave out all options "
+                         "of the line but "
+                         "max_tokens");
       sizes.source_tokens = std::max(sizes.source_tokens, std::ssize(model.ids_of(prompt.text)));
       longest_answer = std::max(longest_answer, prompt.options.max_tokens);
     });

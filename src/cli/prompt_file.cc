@@ -1,6 +1,8 @@
 #include "cli/prompt_file.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 
 #include "serve/chat_messages.h"
@@ -28,12 +30,19 @@ constexpr std::array<Field, 16> kPromptFields{Field{"prompt"},
                                               Field{"seed"},
                                               Field{"min_tokens"}};
 
-void read_options(const serve::RequestBody& body, infer::GenerateOptions& options) {
+constexpr const char* kDrawing[] = {
+    "greedy",           "temperature",       "top_k", "top_p",     "min_p", "repetition_penalty",
+    "presence_penalty", "frequency_penalty", "seed",  "min_tokens"};
+
+// Returns whether there is one that says how tokens are drawn.
+bool read_options(const serve::RequestBody& body, infer::GenerateOptions& options) {
   auto& s = options.sampling;
   options.max_tokens = body.integer("max_tokens", 1, 1'000'000'000).value_or(options.max_tokens);
   // Whoever says how to draw wants to draw.
   const bool draws = body.has("temperature") || body.has("top_k") || body.has("top_p") || body.has("min_p");
   s.greedy = body.boolean("greedy", s.greedy && !draws);
+  require<DataError>(!draws || !s.greedy,
+                     "'greedy' takes the most likely token: leave out temperature, top_k, top_p and min_p");
   s.temperature = body.number("temperature", 0, 1000).value_or(s.temperature);
   s.top_k = body.integer("top_k", 0, 1'000'000'000).value_or(s.top_k);
   s.top_p = body.number("top_p", 1e-9, 1).value_or(s.top_p);
@@ -45,6 +54,8 @@ void read_options(const serve::RequestBody& body, infer::GenerateOptions& option
   if (body.has("stop")) options.stop = serve::read_stops(body, "stop");
   if (const auto seed = body.integer("seed", 0, std::numeric_limits<std::int64_t>::max()))
     s.seed = static_cast<std::uint64_t>(*seed);
+  return std::any_of(std::begin(kDrawing), std::end(kDrawing),
+                     [&](const char* name) { return body.has(name); });
 }
 
 }  // namespace
@@ -84,7 +95,7 @@ void PromptFile::parse(const std::string& line, FilePrompt& prompt) const {
     prompt.text = *body.text("prompt");
   for (const char* label : {"id", "metadata"})
     if (const auto* value = body.find(label)) prompt.labels[label] = *value;
-  read_options(body, prompt.options);
+  prompt.draws = read_options(body, prompt.options);
   infer::validate(prompt.options.sampling);
 }
 

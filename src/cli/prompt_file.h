@@ -19,6 +19,7 @@ struct FilePrompt {
   std::optional<nlohmann::ordered_json> messages;  // instead of a text
   nlohmann::ordered_json labels;                   // "id" and "metadata", which the answer repeats
   infer::GenerateOptions options;
+  bool draws = false;  // the line itself says how tokens are drawn
 };
 
 class PromptFile {

@@ -223,6 +223,9 @@ void run_training(const TrainingJob& arguments, std::vector<std::string> command
         load_config(arguments.config, Purpose::kTrain, console, launch.agreed_ranks(arguments.ranks.count));
     require<ConfigError>(keeps || train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+    require<ConfigError>(!keeps || (arguments.config.output.empty() && !arguments.stop_after),
+                         "--keep-logits trains nothing and keeps all that a training needs: leave out "
+                         "--output and --stop-after");
     require<ConfigError>(!keeps || config.distill.teacher,
                          "--keep-logits keeps what a teacher predicts: name it (model.distill.teacher)");
     require<ConfigError>(!keeps || !config.distill.kept_logits,

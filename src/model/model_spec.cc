@@ -119,6 +119,10 @@ nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, co
 ModelSpec resolve_model(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
   validate(config);
   ModelSpec spec{config, config.vocab_size.value_or(tokenizer_vocabulary), 0};
+  // A file of transformers that does not say it means 0.1.
+  TaskConfig& task = spec.config.task;
+  if (config.kind == ModelKind::kGpt && task.type == Task::kTokenClassification && !task.classifier_dropout)
+    task.classifier_dropout = config.hidden_dropout;
   require<ConfigError>(spec.vocabulary > 0,
                        "the vocabulary size is unknown: give a tokenizer or model.vocab_size");
   require<ConfigError>(

@@ -21,6 +21,9 @@ using ckpt::StorageType;
 
 constexpr const char* kHeaderFile = "kept_logits.json";
 constexpr int kVersion = 1;
+constexpr const char* kOthers =
+    "they were kept of other data, or with another tokenizer, template, length of rows, seed, batch size or "
+    "number of steps and of batches of validation, by which the samples are chosen; keep them again";
 
 fs::path file_of(const fs::path& directory, std::int64_t number) {
   return directory / fmt::format("rows-{:05}.safetensors", number);
@@ -72,6 +75,9 @@ struct ReadHeader {
 
 ReadHeader read_file(const fs::path& path) {
   const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
+  require<DataError>(json.is_object(),
+                     "{} is empty or damaged: keep the predictions again, in another directory",
+                     path.string());
   try {
     require<DataError>(json.at("version") == kVersion, "{}: version {}, expected {}", path.string(),
                        json.at("version").dump(), kVersion);
@@ -289,10 +295,8 @@ void KeptLogits::fill(data::Batch& batch) const {
 
 void KeptLogits::fill_row(data::Batch& batch, std::int64_t row) const {
   const auto found = places_.find(checksum_of_row(batch, row));
-  require<DataError>(found != places_.end(),
-                     "{} has no predictions of sample {}: they were kept of other data, or with another "
-                     "tokenizer, template or length of rows; keep them again",
-                     directory_.string(), batch.samples[static_cast<std::size_t>(row)]);
+  require<DataError>(found != places_.end(), "{} has no predictions of sample {}: {}", directory_.string(),
+                     batch.samples[static_cast<std::size_t>(row)], kOthers);
   const Place& place = found->second;
   const ckpt::SafetensorsFile& file = files_[place.file];
   const auto top = static_cast<std::size_t>(header_.top), id_size = id_bytes(header_),
@@ -334,9 +338,7 @@ void KeptLogits::require_rows(const data::Dataset& data, std::int64_t rows, cons
   for (std::int64_t k = 0; k < std::min(rows, data.size()); ++k) {
     data::fill_batch(data, std::span(&k, 1), batch);
     require<DataError>(places_.contains(checksum_of_row(batch, 0)),
-                       "{} has no predictions of {} sample {}: they were kept of other data, or with another "
-                       "tokenizer, template or length of rows; keep them again",
-                       directory_.string(), what, k);
+                       "{} has no predictions of {} sample {}: {}", directory_.string(), what, k, kOthers);
   }
 }
 

@@ -76,7 +76,7 @@ std::set<std::string> load_start(const TrainerParts& parts, run::TrainingRank& r
   const StartingPoint& start = parts.inputs->start;
   if (!start.weights) return {};
   const ckpt::NewTokens& added = parts.inputs->added_tokens;
-  const model::TaskConfig& task = parts.config.model.task;
+  const model::TaskConfig& task = rank.options().model.config.task;
   infer::ModelFiles files = task.labelled() ? infer::ModelFiles(start.weights->model, task)
                                             : infer::ModelFiles(start.weights->model);
   const model::PeftConfig& peft = parts.config.model.peft;
@@ -86,6 +86,14 @@ std::set<std::string> load_start(const TrainerParts& parts, run::TrainingRank& r
       "adapters (lora, dora) and with all weights alone: take one of these, or a template of "
       "tokens that the model has",
       added.count);
+  if (peft.active() && task.labelled()) {
+    const model::TaskConfig theirs = infer::ModelFiles(start.weights->model).model().config.task;
+    require<ConfigError>(
+        theirs.type != task.type || theirs.labels == task.labels,
+        "model.labels are {}, those of '{}' are {}: an adapter keeps the labels of its model, in their "
+        "order; give the same, or train all weights",
+        fmt::join(task.labels, ", "), start.weights->root.string(), fmt::join(theirs.labels, ", "));
+  }
   if (added.count > 0) files.grow(added);
   if (const auto adapter = start_adapter(parts.config, start)) infer::grow_for(files, *adapter);
   run::load_weights(rank, files);

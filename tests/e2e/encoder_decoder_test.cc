@@ -281,6 +281,8 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "does not sample");
   says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");
   says({"generate", "run", "--prompts", "text.jsonl", "--beams", "2", "--stop", "x"}, "--stop");
+  std::ofstream(path("drawn.jsonl")) << "{\"prompt\": \"x\", \"min_tokens\": 9}\n";
+  says({"generate", "run", "--prompts", "drawn.jsonl", "--beams", "2"}, "does not draw");
   says({"score", "run", "text.jsonl"}, "a tab and a target");
   std::ofstream(path("wide.tsv")) << "1 2\t999\n";
   says({"score", "run", "wide.tsv", "--ids"}, "beyond the vocabulary");

@@ -59,6 +59,18 @@ TEST_F(GeneratePrompts, NoAnswerEndsBeforeItsLeastNumberOfTokens) {
   EXPECT_EQ(ended_early(", \"min_tokens\": 23"), 0);
 }
 
+TEST_F(GeneratePrompts, ALineThatIsRefusedLeavesNothingBehind) {
+  write("one.jsonl", "{\"prompt\": \"the\", \"min_tokens\": -1}\n");
+  refused({"generate", "run", "--prompts", "one.jsonl", "--output", "one.out"}, "min_tokens");
+  EXPECT_FALSE(std::filesystem::exists(path("one.out.partial")));
+  write("one.jsonl", "{\"prompt\": \"the\", \"greedy\": true, \"top_k\": 3}\n");
+  refused({"generate", "run", "--prompts", "one.jsonl", "--output", "one.out"},
+          "'greedy' takes the most likely token");
+  write("one.jsonl", "{\"prompt\": \"the\", \"max_tokens\": 3}\n");
+  stoa_ok({"generate", "run", "--prompts", "one.jsonl", "--output", "one.out"});
+  EXPECT_EQ(lines_of("one.out").size(), 1u);
+}
+
 TEST_F(GeneratePrompts, AnswersAreInOrderAndThoseOfThePromptsAlone) {
   write("few.jsonl",
         "{\"prompt\": \"the stone walks\", \"id\": \"a\"}\n"

@@ -152,6 +152,7 @@ TEST_F(KeptTeacher, SaysWhatItCannotDo) {
     EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
     EXPECT_THAT(outcome.err, HasSubstr(text));
   };
+  refused(from_teacher({"--keep-logits", "unused", "--output", "run"}), "trains nothing");
   // Of other data, or of another teacher or vocabulary.
   write_text(path("other.jsonl"), R"({"prompt": "What barked?", "completion": " A dog."})"
                                   "\n");

@@ -221,6 +221,19 @@ TEST_F(Labelled, TagsWords) {
                                 "\n");
   EXPECT_THAT(stoa(encoder("bad", task + Arguments{"model.data.data_prefix={train: bad.jsonl}"})).err,
               HasSubstr("bad.jsonl line 1: 2 words, but 1 tags"));
+
+  // A language model with a low-rank adapter and a new head.
+  const Arguments decoder{"model.kind=gpt", "model.tokenizer=bytes", "model.hidden_dropout=0"};
+  stoa_ok({"tokenizer", "train", "corpus.txt", "--vocab-size", "280", "--output", "bytes"});
+  stoa_ok({"data", "prepare", "corpus.txt", "--tokenizer", "bytes", "--output", "text"});
+  stoa_ok(encoder("words", decoder + Arguments{"model.data=text", "trainer.max_steps=2",
+                                               "trainer.val_check_interval=0"}));
+  for (const auto& [output, more] : std::vector<std::pair<std::string, Arguments>>{
+           {"whole", {}}, {"low-rank", {"model.peft.peft_scheme=lora"}}}) {
+    stoa_ok(
+        encoder(output, decoder + task + more + Arguments{"restore_from_path=words", "trainer.max_steps=2"}));
+    EXPECT_TRUE(json_of({"predict", output, "ask.txt"}).contains("tags")) << output;
+  }
 }
 
 TEST_F(Labelled, AnswersQuestions) {
@@ -304,6 +317,11 @@ TEST_F(Labelled, StartsFromAPretrainedEncoder) {
   };
   const Outcome without = adapted("without", {"model.peft.peft_scheme=lora"});
   EXPECT_EQ(without.exit_code, 1);
+  const Outcome turned =
+      stoa(classifier("turned", {"restore_from_path=tuned", "trainer.max_steps=2",
+                                 "model.peft.peft_scheme=lora", "model.labels=[hard, soft]"}));
+  EXPECT_EQ(turned.exit_code, 1);
+  EXPECT_THAT(turned.err, HasSubstr("an adapter keeps the labels of its model"));
   EXPECT_THAT(without.err,
               HasSubstr("has no head.classes.bias, which the adapter would neither train nor hold"));
   write_text(path("ask.txt"), "The river walks under.\n");
