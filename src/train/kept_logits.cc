@@ -75,9 +75,10 @@ struct ReadHeader {
 
 ReadHeader read_file(const fs::path& path) {
   const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
-  require<DataError>(json.is_object(),
-                     "{} is empty or damaged: keep the predictions again, in another directory",
-                     path.string());
+  require<DataError>(
+      json.is_object(),
+      "{} cannot be read: it is empty or damaged; keep the predictions again, in another directory",
+      path.string());
   try {
     require<DataError>(json.at("version") == kVersion, "{}: version {}, expected {}", path.string(),
                        json.at("version").dump(), kVersion);
