@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/divergence_column.h"
+#include "ops/part_totals.h"
 
 namespace stoa::ops {
 
@@ -17,21 +18,16 @@ namespace stoa::ops {
 template <class T>
 std::vector<double> classes_of_parts(const T* parts, std::int64_t ranks, std::int64_t tokens, std::int64_t t,
                                      std::int64_t top, bool others) {
-  constexpr double kNone = -std::numeric_limits<double>::infinity();
-  std::vector<double> out(static_cast<std::size_t>(top + (others ? 1 : 0)), kNone);
-  const auto part = [&](std::int64_t rank) { return parts + (rank * tokens + t) * (top + 2); };
-  double highest = kNone, sum = 0;
-  for (std::int64_t r = 0; r < ranks; ++r) {
-    for (std::int64_t i = 0; i < top; ++i)
-      out[static_cast<std::size_t>(i)] =
-          std::max(out[static_cast<std::size_t>(i)], static_cast<double>(part(r)[i]));
-    highest = std::max(highest, static_cast<double>(part(r)[top]));
+  std::vector<double> out(static_cast<std::size_t>(top + (others ? 1 : 0)));
+  const auto of_rank = [&](std::int64_t rank, std::int64_t i) {
+    return static_cast<double>(parts[(rank * tokens + t) * (top + 2) + i]);
+  };
+  // One rank has the logit of a kept token.
+  for (std::int64_t i = 0; i < top; ++i) {
+    double& logit = out[static_cast<std::size_t>(i)] = of_rank(0, i);
+    for (std::int64_t r = 1; r < ranks; ++r) logit = std::max(logit, of_rank(r, i));
   }
-  if (!others) return out;
-  for (std::int64_t r = 0; r < ranks; ++r)
-    if (part(r)[top + 1] > 0)
-      sum += static_cast<double>(part(r)[top + 1]) * std::exp(static_cast<double>(part(r)[top]) - highest);
-  out.back() = highest + std::log(sum);
+  if (others) out.back() = part_totals<T, double>(parts, ranks, tokens, t, top, top + 2).lse();
   return out;
 }
 

@@ -34,8 +34,7 @@ void declare(config::Section<DistillConfig>& s) {
       .help(
           "Trains by the predictions of a teacher that --keep-logits has kept in this directory, of the "
           "most likely tokens of each, without the teacher. If distill.teacher is given besides, the "
-          "directory "
-          "must be of it.");
+          "directory must be of it.");
   s.field("loss", &C::loss)
       .help(
           "How the predictions of model q and teacher p are compared, per token: forward_kl: sum of p log(p "

@@ -51,7 +51,7 @@ struct Gemm {
   bool accumulate = false;
   bool continues = false;
   GemmOperand a2 = {}, b2 = {};
-  bool out_turned = false;  // out is [n, m]
+  bool out_turned = false;  // out is [n, m]: of what with_few_rows() makes (ops/cpu/gemm_plan.h)
   std::int64_t second_reduction() const { return a2.matrix ? a2.reduction() : 0; }
 };
 

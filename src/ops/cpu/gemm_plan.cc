@@ -118,9 +118,8 @@ Gemm with_few_rows(const Gemm& g, const MatrixKernels& kernels) {
   const ProductKernels& k = product_kernels(g, kernels);
   // x W^T is streamed; of dW the long operand is packed across its memory.
   const bool streams = !g.a.transposed && !g.accumulate, gradient = g.a.transposed && g.b.transposed;
-  if (!k.turns || g.b.rows() > k.stream_tokens || g.a.rows() <= kFewRows || g.out_turned ||
-      !(streams || gradient) || g.bias || g.continues || g.b.packed || g.second_reduction() ||
-      (gradient && g.out.dtype != DType::kF32))
+  if (!k.turns || g.b.rows() > k.stream_tokens || g.a.rows() <= kFewRows || !(streams || gradient) ||
+      g.bias || g.continues || g.b.packed || g.second_reduction() || (gradient && g.out.dtype != DType::kF32))
     return g;
   Gemm turned = g;
   std::swap(turned.a, turned.b);

@@ -31,20 +31,10 @@ STOA_INLINE void load_rows(const StreamJob& job, std::int64_t row, std::int64_t 
   tiles.template load<T>(copy, kTileStepBytes);
 }
 
-// columns[t] = the rows' sums of token t
+// columns[t] = the rows' sums of token t, of the first `tokens`
 STOA_INLINE void turn_sums(const float (&sums)[kTileWords], float (&columns)[kTileWords],
                            std::int64_t tokens) {
-#if STOA_ISA_LEVEL >= 2
-  if (tokens > 2) {
-    U r[kTileRows];
-#pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) std::memcpy(&r[i], sums + 16 * i, 64);
-    transpose16(r);
-#pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) std::memcpy(columns + 16 * i, &r[i], 64);
-    return;
-  }
-#endif
+  if (tokens > 2) return turn_tile(sums, kTileRows, columns);
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t i = 0; i < kTileRows; ++i) columns[t * kTileRows + i] = sums[i * kTileRows + t];
 }

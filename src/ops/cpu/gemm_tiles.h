@@ -272,18 +272,18 @@ STOA_INLINE void finish_empty(const TileJob& job) {
                               __attribute__((always_inline)) { finish_rows<E>(job, 0, job.rows); });
 }
 
-// columns[j]: the sums of column j of 16 rows and 16 columns, whose rows are kPanel apart.
-STOA_INLINE void turn_block(const float* sums, float (&columns)[kTileRows * 16]) {
+// columns[j]: the sums of column j of a tile, whose rows are `stride` apart.
+STOA_INLINE void turn_tile(const float* sums, std::int64_t stride, float (&columns)[kTileRows * 16]) {
 #if STOA_ISA_LEVEL >= 2
   U r[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) std::memcpy(&r[i], sums + i * kPanel, 64);
+  for (int i = 0; i < 16; ++i) std::memcpy(&r[i], sums + i * stride, 64);
   transpose16(r);
 #pragma GCC unroll 16
   for (int j = 0; j < 16; ++j) std::memcpy(columns + 16 * j, &r[j], 64);
 #else
   for (int j = 0; j < 16; ++j)
-    for (int i = 0; i < 16; ++i) columns[16 * j + i] = sums[i * kPanel + j];
+    for (int i = 0; i < 16; ++i) columns[16 * j + i] = sums[i * stride + j];
 #endif
 }
 
@@ -294,7 +294,7 @@ STOA_INLINE void finish_turned(const TileJob& job) {
   alignas(64) float columns[kTileRows * 16];
   for (std::int64_t row = 0; row < job.rows; row += kTileRows)
     for (std::int64_t column = 0; column < job.columns; column += 16) {
-      turn_block(job.sums + row * kPanel + column, columns);
+      turn_tile(job.sums + row * kPanel + column, kPanel, columns);
       const std::int64_t rows = least(kTileRows, job.rows - row);
       for (std::int64_t j = 0; j < least(16, job.columns - column); ++j)
         for (std::int64_t i = 0; i < rows; i += kLanes) {

@@ -8,36 +8,6 @@
 #include "ops/step_state.h"
 
 namespace stoa::ops::cpu {
-namespace {
-
-void put_element(Element type, void* row, std::int64_t i, float value) {
-  switch (type) {
-    case Element::kF32:
-      static_cast<float*>(row)[i] = value;
-      return;
-    case Element::kBF16:
-      static_cast<bf16*>(row)[i] = bf16(value);
-      return;
-    case Element::kF16:
-      static_cast<f16*>(row)[i] = f16(value);
-      return;
-  }
-}
-
-float element_at(Element type, const void* row, std::int64_t i) {
-  switch (type) {
-    case Element::kF32:
-      return static_cast<const float*>(row)[i];
-    case Element::kBF16:
-      return static_cast<float>(static_cast<const bf16*>(row)[i]);
-    case Element::kF16:
-      return static_cast<float>(static_cast<const f16*>(row)[i]);
-  }
-  return 0;
-}
-
-}  // namespace
-
 // The other tokens are the columns between the kept ones, a stretch at a time.
 void CpuBackend::execute(const KeptPart& op, Resources resources) {
   if (op.logits.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
@@ -50,20 +20,19 @@ void CpuBackend::execute(const KeptPart& op, Resources resources) {
     if (op.loss_mask.as<float>()[t] == 0) return;
     std::fill_n(out, top + 1, -std::numeric_limits<float>::infinity());
     const std::int32_t* const ids = op.ids.row<std::int32_t>(t);
-    const auto* const row = static_cast<const std::byte*>(op.logits.slice(t, 1).data);
+    const TensorView row = op.logits.slice(t, 1);
     std::int64_t begin = 0;
     const auto others_until = [&](std::int64_t end) {
       if (end <= begin) return;
       float highest = 0, sum = 0;
-      kernels.exponentials(type, row + static_cast<std::size_t>(begin) * size_of(op.logits.dtype),
-                           end - begin, 1, &highest, &sum);
+      kernels.exponentials(type, row.columns(begin, end - begin).data, end - begin, 1, &highest, &sum);
       add_exponentials(out[top], out[top + 1], highest, sum);
     };
     for (std::int64_t i = 0; i < top; ++i) {
       const std::int64_t column = ids[i] - op.first_column;
       if (column < 0 || column >= op.columns) continue;
       others_until(column);
-      out[i] = element_at(type, row, column);
+      out[i] = row_element(row, column);
       begin = column + 1;
     }
     others_until(op.columns);
@@ -80,10 +49,10 @@ void CpuBackend::execute(const KeptMerge& op, Resources resources) {
   const std::size_t row_bytes = static_cast<std::size_t>(width) * size_of(op.logits.dtype);
   pool_.run(tokens, [&](std::int64_t t, int) {
     op.losses.as<float>()[t] = 0;
-    void* const gradient = op.gradient ? op.gradient.slice(t, 1).data : nullptr;
+    const TensorView gradient = op.gradient ? op.gradient.slice(t, 1) : TensorView();
     const double mask = static_cast<double>(op.loss_mask.as<float>()[t]);
     if (mask == 0) {
-      if (gradient) std::memset(gradient, 0, row_bytes);
+      if (gradient) std::memset(gradient.data, 0, row_bytes);
       return;
     }
     const std::vector<double> student =
@@ -94,18 +63,18 @@ void CpuBackend::execute(const KeptMerge& op, Resources resources) {
     if (!gradient) return;
     const double weight = mask * seed;
     if (others) {  // the slope of their sum, by what each has of it
-      if (gradient != op.logits.slice(t, 1).data)
-        std::memcpy(gradient, op.logits.slice(t, 1).data, row_bytes);
-      kernels.softmax(type, gradient, op.columns, width, static_cast<float>(student.back()),
+      const TensorView row = op.logits.slice(t, 1);
+      if (gradient.data != row.data) std::memcpy(gradient.data, row.data, row_bytes);
+      kernels.softmax(type, gradient.data, op.columns, width, static_cast<float>(student.back()),
                       static_cast<float>(weight * slopes.back()), 0);
     } else {
-      std::memset(gradient, 0, row_bytes);
+      std::memset(gradient.data, 0, row_bytes);
     }
     const std::int32_t* const ids = op.ids.row<std::int32_t>(t);
     for (std::int64_t i = 0; i < top; ++i) {
       const std::int64_t column = ids[i] - op.first_column;
       if (column >= 0 && column < op.columns)
-        put_element(type, gradient, column, static_cast<float>(weight * slopes[static_cast<std::size_t>(i)]));
+        set_row_element(gradient, column, static_cast<float>(weight * slopes[static_cast<std::size_t>(i)]));
     }
   });
 }

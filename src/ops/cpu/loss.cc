@@ -9,14 +9,6 @@
 namespace stoa::ops::cpu {
 namespace {
 
-float element(const TensorView& row, std::int64_t i) {
-  return dispatch_float(row.dtype, [&]<class T>() { return static_cast<float>(row.as<T>()[i]); });
-}
-
-void set_element(const TensorView& row, std::int64_t i, float value) {
-  dispatch_float(row.dtype, [&]<class T>() { row.as<T>()[i] = static_cast<T>(value); });
-}
-
 template <class Op>
 bool known_label(const Op& op, std::int64_t t) {
   const std::int64_t label = op.labels.template as<std::int32_t>()[t];
@@ -51,13 +43,13 @@ void gradient_of(const LossKernels& kernels, const Op& op, const RowTotals& tota
   const auto slope = static_cast<float>(1 + 2 * op.z_weight * static_cast<double>(lse));
   const auto uniform = static_cast<float>(op.smoothing / static_cast<double>(op.vocabulary));
   const bool plain = op.smoothing == 0 && op.z_weight == 0;
-  const float at_label = label >= 0 && label < columns ? element(row, label) : 0;
+  const float at_label = label >= 0 && label < columns ? row_element(row, label) : 0;
   kernels.softmax(element_of(row.dtype), row.data, columns, row.shape[1], lse,
                   plain ? weight : weight * slope, weight * uniform);
   if (label < 0 || label >= columns) return;
   // exp(x) - 1 without loss of digits where the label is nearly certain.
   const float difference = std::expm1(at_label - lse);
-  set_element(
+  set_row_element(
       row, label,
       weight * (plain ? difference
                       : difference * slope + (slope - 1) + static_cast<float>(op.smoothing) - uniform));
@@ -84,7 +76,7 @@ void CpuBackend::execute(const CrossEntropy& op, Resources resources) {
       float sum = 0;
       kernels.exponentials(type, row.data, op.vocabulary, 1, &totals.top, &sum);
       totals.log_sum = std::log(sum);
-      totals.at_label = element(row, labels[t]);
+      totals.at_label = row_element(row, labels[t]);
       if (op.smoothing != 0) totals.total = kernels.total(type, row.data, op.vocabulary);
       losses[t] = loss_of(op, totals);
     }
@@ -104,7 +96,7 @@ void CpuBackend::execute(const CrossEntropyPart& op, Resources resources) {
     float* part = op.part.as<float>() + 4 * t;
     kernels.exponentials(type, row.data, op.columns, 1, &part[0], &part[1]);
     const std::int64_t column = labels[t] - op.first_column;
-    part[2] = column >= 0 && column < op.columns ? element(row, column) : 0;
+    part[2] = column >= 0 && column < op.columns ? row_element(row, column) : 0;
     part[3] = kernels.total(type, row.data, op.columns);
   });
 }

@@ -45,6 +45,15 @@ inline std::int64_t row_count(const TensorView& tensor) {
   return tensor.shape.back() == 0 ? 0 : tensor.elements() / tensor.shape.back();
 }
 
+// Single elements of a row of fp32, bf16 or fp16.
+inline float row_element(const TensorView& row, std::int64_t i) {
+  return dispatch_float(row.dtype, [&]<class T>() { return static_cast<float>(row.as<T>()[i]); });
+}
+
+inline void set_row_element(const TensorView& row, std::int64_t i, float value) {
+  dispatch_float(row.dtype, [&]<class T>() { row.as<T>()[i] = static_cast<T>(value); });
+}
+
 inline DropoutArgs dropout_of(const Dropout& dropout, std::int64_t columns) {
   if (dropout.p == 0) return {};
   return {dropout.p, 1.0f / (1.0f - dropout.p), dropout.key.lo, dropout.key.hi,
