@@ -28,7 +28,7 @@ hf::AdapterDescription description_of(const fs::path& directory) {
   }
 }
 
-// Layers by which heads of a task end, by the names of their files.
+// Names that the last layer of a task's head may have in files.
 std::vector<std::string_view> last_layers(const ModelFiles& files, model::Task task) {
   if (files.model().config.kind == model::ModelKind::kBert) return {"classifier.out_proj", "classifier"};
   const std::string_view layer = hf::head_layer(*files.description().family, task);

@@ -42,7 +42,7 @@ OpenModel::OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dt
   model_ = adapter_->model();
   for (const std::string& name : files_->fresh())
     require<DataError>(adapter_->find(name) != nullptr,
-                       "'{}' has no {}, and '{}' does not hold it: the adapter belongs to a model that has",
+                       "'{}' has no {}, and '{}' does not hold it: it is an adapter of a model that has it",
                        directory_.string(), name, found.adapter->string());
 }
 

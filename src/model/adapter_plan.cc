@@ -106,7 +106,7 @@ void AdapterPlan::check_virtual_tokens(const ModelSpec& base) const {
                        : c.task.regression() ? "a reward model"
                                              : "the answers to questions");
   require<ConfigError>(c.kind != ModelKind::kBert || config_.peft_scheme != PeftScheme::kPrefix,
-                       "peft_scheme prefix is not for encoders, which PEFT has none for with transformers 5: "
+                       "peft_scheme prefix is not for encoders: PEFT has none for them with transformers 5; "
                        "take prompt or ptuning");
   require<ConfigError>(
       c.kind != ModelKind::kT5 || config_.peft_scheme != PeftScheme::kPrefix,
@@ -241,7 +241,7 @@ void AdapterPlan::choose_modules(const ModelSpec& base) {
   require_known_targets(c.target_modules, all, "lora_tuning.target_modules");
   require_known_targets(c.exclude_modules, all, "lora_tuning.exclude_modules");
   const TargetNames targets(c.target_modules), excluded(c.exclude_modules);
-  // What is trained whole is none of all layers, as in PEFT, unless it is named.
+  // As in PEFT, all-linear leaves out the modules of modules_to_save.
   std::vector<std::string> named = c.target_modules;
   std::erase(named, "all-linear");
   const TargetNames named_targets(named), saved(config_.modules_to_save);

@@ -102,6 +102,20 @@ ReadHeader read_file(const fs::path& path) {
   }
 }
 
+ReadHeader read_finished(const fs::path& directory) {
+  const fs::path path = directory / kHeaderFile;
+  require<DataError>(fs::exists(path),
+                     "{} holds no predictions of a teacher ({} is missing): train or finetune with a teacher "
+                     "and --keep-logits DIR writes them",
+                     directory.string(), kHeaderFile);
+  const ReadHeader found = read_file(path);
+  require<DataError>(
+      found.complete,
+      "{}: keeping the predictions of {} was stopped; give the same command again to finish it",
+      directory.string(), found.header.teacher);
+  return found;
+}
+
 // A file's tensors, whose shapes are those of the header.
 struct FileParts {
   FileParts(const ckpt::SafetensorsFile& file, const KeptHeader& h) {
@@ -251,22 +265,11 @@ void KeptLogitsWriter::commit() {
   write_header(true);
 }
 
-KeptHeader KeptLogits::read_header(const fs::path& directory) {
-  const fs::path path = directory / kHeaderFile;
-  require<DataError>(fs::exists(path),
-                     "{} holds no predictions of a teacher ({} is missing): train or finetune with a teacher "
-                     "and --keep-logits DIR writes them",
-                     directory.string(), kHeaderFile);
-  const ReadHeader found = read_file(path);
-  require<DataError>(
-      found.complete,
-      "{}: keeping the predictions of {} was stopped; give the same command again to finish it",
-      directory.string(), found.header.teacher);
-  return found.header;
-}
+KeptHeader KeptLogits::read_header(const fs::path& directory) { return read_finished(directory).header; }
 
-KeptLogits::KeptLogits(const fs::path& directory) : directory_(directory), header_(read_header(directory)) {
-  const ReadHeader found = read_file(directory / kHeaderFile);
+KeptLogits::KeptLogits(const fs::path& directory) : directory_(directory) {
+  const ReadHeader found = read_finished(directory);
+  header_ = found.header;
   for (std::int64_t n = 0; n < found.files; ++n) open(file_of(directory, n));
   require<DataError>(static_cast<std::int64_t>(places_.size()) == found.rows,
                      "{}: its files hold {} rows, {} says {}", directory.string(), places_.size(),

@@ -96,18 +96,21 @@ std::set<std::string> load_start(const TrainerParts& parts, run::TrainingRank& r
   }
   if (added.count > 0) files.grow(added);
   if (const auto adapter = start_adapter(parts.config, start)) infer::grow_for(files, *adapter);
-  run::load_weights(rank, files);
-  load_start_adapter(parts.config, start, rank);
   std::set<std::string> fresh = files.fresh();
+  const auto is_trained = [&](const std::string& name) {
+    return rank.options().model.adapters->trains_base(name);
+  };
   if (start_adapter(parts.config, start))  // which holds what it trains
-    std::erase_if(fresh, [&](const auto& name) { return rank.options().model.adapters->trains_base(name); });
+    std::erase_if(fresh, is_trained);
   else if (peft.active())
     for (const std::string& name : fresh)
       require<ConfigError>(
-          rank.options().model.adapters->trains_base(name),
+          is_trained(name),
           "'{}' has no {}, which the adapter would neither train nor hold: train all weights for the "
           "task first, or name the layer in model.peft.modules_to_save",
           start.weights->root.string(), name);
+  run::load_weights(rank, files);
+  load_start_adapter(parts.config, start, rank);
   return fresh;
 }
 

@@ -24,7 +24,7 @@ ckpt::FoundCheckpoint found_teacher(const tune::DistillConfig& config) {
   return found;
 }
 
-// Whatever the teacher is.
+// What a teacher next to the model and one that was kept both require.
 void check_student(const RunConfig& config, const char* key) {
   require<ConfigError>(model::traits(config.model).continues_text,
                        "{} teaches decoders that continue text: not models of kind bert or t5, nor labelled "
