@@ -25,6 +25,7 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
+import served  # noqa: E402
 
 SEQUENCES, PROMPT, ANSWER, READ = (1, 2, 4, 8, 16, 32), 32, 48, 512
 KEY_VALUE_BYTES = 2 * 2 * 30 * 3 * 64  # of a token, in bf16
@@ -34,11 +35,8 @@ class Server:
     """`stoa serve` on a file."""
 
     def __init__(self, stoa, file, threads):
-        self.process = subprocess.Popen([stoa, "serve", f"model={file}", "--port", "0", "--dtype", "bf16", "--threads", str(threads), "--max-context",
-                                         "1024"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        if "listening on" not in line: sys.exit(f"stoa serve {file} did not start")
-        self.url = line.split()[-1] + "/v1/completions"
+        self.process, address = served.start(stoa, f"model={file}", "--dtype", "bf16", "--threads", threads, "--max-context", 1024)
+        self.url = address + "/v1/completions"
         self.clients = concurrent.futures.ThreadPoolExecutor(max(SEQUENCES))
 
     def ask(self, ids, answer):
@@ -53,8 +51,7 @@ class Server:
         return time.perf_counter() - begin
 
     def stop(self):
-        self.process.terminate()
-        self.process.wait()
+        served.stop(self.process)
 
 
 class Llama:

@@ -20,6 +20,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
+import served  # noqa: E402
 
 WORDS = "the road stone river answer question number house walks counts every under between seven".split()
 
@@ -35,11 +36,7 @@ def main():
     parser.add_argument("--json")
     args = parser.parse_args()
     draw = random.Random(3)
-    server = subprocess.Popen([args.stoa, "serve", args.model, "--port", "0", "--threads", str(args.threads)], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True)
-    line = server.stdout.readline()
-    if "listening on" not in line: sys.exit(f"stoa serve {args.model} did not start")
-    url = line.split()[-1] + "/v1"
+    server, url = served.start(args.stoa, args.model, "--threads", args.threads)
     rates = {"server": [], "engine": []}
     with tempfile.TemporaryDirectory() as folder:
         def prompts():
@@ -48,7 +45,7 @@ def main():
         def ask_server(number):
             file = pathlib.Path(folder) / f"server-{number}.txt"
             file.write_text("".join(prompt + "\n" for prompt in prompts()))
-            load = json.loads(common.output(args.stoa, "bench", "serve", url, "--clients", args.clients, "--requests", args.clients, "--output", args.answer,
+            load = json.loads(common.output(args.stoa, "bench", "serve", url + "/v1", "--clients", args.clients, "--requests", args.clients, "--output", args.answer,
                                             "--prompts", file, "--json"))["loads"][0]
             if load["tokens"] != args.clients * args.answer: sys.exit(f"{load['tokens']} tokens instead of {args.clients * args.answer}")
             return load["tokens_per_second"]
@@ -67,8 +64,7 @@ def main():
             for name, ask in (("server", ask_server), ("engine", ask_engine))[::-1 if number % 2 else 1]:
                 rates[name].append(ask(number))
             print(f"round {number + 1}: server {rates['server'][-1]:.0f}, engine {rates['engine'][-1]:.0f} tokens/s", file=sys.stderr, flush=True)
-    server.terminate()
-    server.wait()
+    served.stop(server)
     medians = {name: statistics.median(values) for name, values in rates.items()}
     common.save({**common.facts(), "benchmark": "http_cost", "model": pathlib.Path(args.model).name, "clients": args.clients, "answer": args.answer,
                  "threads": args.threads, "tokens_per_second": rates, "medians": medians,

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+import served
+
 
 def call(*words):
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
@@ -32,16 +34,12 @@ def main():
     parser.add_argument("--json")
     a = parser.parse_args()
     engines = [call(a.stoa, "bench", "engine", a.model, "--json")]
-    server = subprocess.Popen([a.stoa, "serve", a.model, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    server, address = served.start(a.stoa, a.model)
     try:
-        line = server.stdout.readline()
-        if "listening on" not in line:
-            sys.exit(f"stoa serve {a.model} did not start")
-        seen = call(a.stoa, "bench", "serve", line.split()[-1] + "/v1", "--rate", *a.rates, "--seconds", a.seconds, "--requests", 100000, "--input", a.input, "--output", a.output,
+        seen = call(a.stoa, "bench", "serve", address + "/v1", "--rate", *a.rates, "--seconds", a.seconds, "--requests", 100000, "--input", a.input, "--output", a.output,
                     "--slo", a.slo, "--json")["loads"]
     finally:
-        server.terminate()
-        server.wait()
+        served.stop(server)
     engines.append(call(a.stoa, "bench", "engine", a.model, "--json"))
     rows = []
     for load, rate in zip(seen, a.rates):
