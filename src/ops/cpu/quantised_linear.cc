@@ -50,8 +50,8 @@ struct TokenPlan {
   std::size_t scales, half_sums, sums, unpacked, per_worker, total;
 };
 
-TokenPlan plan_of(std::int64_t tokens, const quant::MatrixShape& shape, const MatrixKernels& kernels,
-                  int workers) {
+TokenPlan token_plan_of(std::int64_t tokens, const quant::MatrixShape& shape, const MatrixKernels& kernels,
+                        int workers) {
   TokenPlan p{};
   p.tiles = kernels.quantised != nullptr && tokens >= kLeastTileTokens;
   p.height = kTileTokens;
@@ -150,7 +150,7 @@ struct Product {
 void run(const QuantisedLinear& op, const MatrixKernels& kernels, InstructionSet isa, WorkerPool& pool,
          void* workspace) {
   if (op.x.shape[0] == 0 || op.shape.count == 0) return;
-  const TokenPlan plan = plan_of(op.x.shape[0], op.shape, kernels, pool.size());
+  const TokenPlan plan = token_plan_of(op.x.shape[0], op.shape, kernels, pool.size());
   const Product product{op, kernels, STOA_KERNELS(isa, quantised_kernels), plan,
                         static_cast<std::byte*>(workspace)};
   run_pieces(pool, plan.count, std::max<std::int64_t>(1, kTaskElements / (op.shape.columns * plan.height)),
@@ -165,7 +165,7 @@ void run(const QuantisedLinear& op, const MatrixKernels& kernels, InstructionSet
 
 std::size_t workspace_bytes(const QuantisedLinear& op, const MatrixKernels& kernels, int workers) {
   if (op.x.shape[0] == 0) return 0;
-  return plan_of(op.x.shape[0], op.shape, kernels, workers).total;
+  return token_plan_of(op.x.shape[0], op.shape, kernels, workers).total;
 }
 
 void CpuBackend::execute(const QuantisedLinear& op, Resources resources) {
