@@ -42,6 +42,11 @@ void bench_engine(const BenchEngineArguments& a) {
   }
   print(fmt::format("\neach 1000 tokens that an answer has read before: {:.3f} ms per token\n",
                     1e6 * speed.times.per_read));
+  if (const auto& m = speed.memory)
+    print(fmt::format(
+        "one text: a token reads {:.1f} MB, at {:.0f} % ({:.0f} to {:.0f}) of the {:.1f} GB/s at "
+        "which memory is read\n",
+        1e-6 * m->token_bytes, 1e2 * m->share, 1e2 * m->least, 1e2 * m->most, 1e-9 * m->read_rate));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kTokensPerRound = 20;  // read in turns with memory: single passes vary
+
 Json points_of(const serve::PassTimes::Curve& curve) {
   Json out = Json::array();
   for (const auto& [count, seconds] : curve) out.push_back({count, seconds});
@@ -39,24 +41,34 @@ EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
     return made;
   });
   const auto decoder = infer::load_paged_decoder(model, use);
-  return {name, description, decoder->limits(), serve::measure_passes(*decoder, rounds)};
+  EngineSpeed out{name, description, decoder->limits(), serve::measure_passes(*decoder, rounds)};
+  if (machine.backend == "cpu")
+    out.memory = measure_memory_share(*decoder, choose_instruction_set(machine.instruction_set),
+                                      kTokensPerRound * rounds);
+  return out;
 }
 
 Json speed_json(const EngineSpeed& speed) {
   const infer::PassLimits& l = speed.limits;
-  return {{"model", speed.model},
-          {"machine", speed.machine},
-          {"limits",
-           {{"block_tokens", l.block_tokens},
-            {"blocks", l.blocks},
-            {"context", l.context},
-            {"pass_tokens", l.pass_tokens},
-            {"sequences", l.sequences},
-            {"scored", l.scored}}},
-          {"pass_seconds_by_tokens", points_of(speed.times.tokens)},
-          {"more_seconds_by_logits", points_of(speed.times.scored)},
-          {"seconds_per_token_read", speed.times.per_read},
-          {"seconds_per_token_pair", speed.times.per_pair}};
+  Json out = {{"model", speed.model},
+              {"machine", speed.machine},
+              {"limits",
+               {{"block_tokens", l.block_tokens},
+                {"blocks", l.blocks},
+                {"context", l.context},
+                {"pass_tokens", l.pass_tokens},
+                {"sequences", l.sequences},
+                {"scored", l.scored}}},
+              {"pass_seconds_by_tokens", points_of(speed.times.tokens)},
+              {"more_seconds_by_logits", points_of(speed.times.scored)},
+              {"seconds_per_token_read", speed.times.per_read},
+              {"seconds_per_token_pair", speed.times.per_pair}};
+  if (const auto& m = speed.memory)
+    out["memory"] = {{"token_bytes", m->token_bytes},
+                     {"read_bytes_per_second", m->read_rate},
+                     {"share", m->share},
+                     {"share_quartiles", {m->least, m->most}}};
+  return out;
 }
 
 EngineSpeed read_engine_speed(const std::filesystem::path& file) {

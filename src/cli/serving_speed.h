@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/machine_factory.h"
+#include "cli/memory_share.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/open_model.h"
 #include "serve/load/pass_times.h"
@@ -18,6 +20,7 @@ struct EngineSpeed {
   std::string model, machine;  // "SmolLM2-135M", "cpu, avx512-bf16, 2 threads"
   infer::PassLimits limits;
   serve::PassTimes times;
+  std::optional<MemoryShare> memory = {};  // measured on a CPU; not read from files
 };
 
 // Loads the model `name` as a server does, on a machine of these options, and measures. `open`: opens it on

@@ -74,6 +74,8 @@ TEST_F(PlanServe, AModelIsMeasuredAndPlannedWith) {
   const json speed = json::parse(measured.out);
   EXPECT_EQ(speed["limits"]["context"], 32);
   EXPECT_EQ(speed["more_seconds_by_logits"].back()[0], 32);
+  EXPECT_GT(speed["memory"]["token_bytes"], 0);
+  EXPECT_GT(speed["memory"]["share"], 0);
   EXPECT_THAT(stoa_ok({"bench", "engine", "run", "--rounds", "1"}).out, HasSubstr("ms per pass"));
   write_text(path("lengths.csv"), "# prompt, answer\n10,4\n20,8\n");
   const Outcome table =

@@ -1,7 +1,6 @@
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/half.h"
@@ -10,14 +9,14 @@
 #include "ops/cpu/operands.h"
 #include "ops/cpu/packed_kernels.h"
 #include "ops/cpu/quantised_kernels.h"
+#include "ops/cpu/stream_tasks.h"
 
 namespace stoa::ops::cpu {
 namespace {
 
 constexpr std::int64_t kStreamRows = 8;                 // of W that few tokens stream at once
 constexpr std::int64_t kLeastStreamElements = 8 << 10;  // of W in a task
-constexpr std::int64_t kMostStreamTasks = 128;
-constexpr std::size_t kPastCaches = 4 << 20;  // of output, from where it is not kept in the caches
+constexpr std::size_t kPastCaches = 4 << 20;            // of output, from where it is not kept in the caches
 
 // What a thread sets up for a task's tiles.
 class TileScope {
@@ -281,29 +280,13 @@ struct Run {
   }
 };
 
-// Where the rows of W end that each task streams; the number of tasks. Each round of tasks, one per worker,
-// takes half of what is left: few are taken, and all workers end at nearly the same time (Hummel, Schonberg
-// and Flynn 1992, "Factoring").
-std::int64_t cut_stream(std::int64_t rows, std::int64_t inputs, std::int64_t at_once, std::int64_t workers,
-                        std::array<std::int64_t, kMostStreamTasks>& ends) {
-  const std::int64_t least =
-      round_up(std::max(ceil_div(kLeastStreamElements, inputs), ceil_div(rows, kMostStreamTasks)), at_once);
-  std::int64_t tasks = 0;
-  for (std::int64_t end = 0; end < rows;) {
-    const std::int64_t share = std::max(least, round_up((rows - end) / (2 * workers), at_once));
-    for (std::int64_t w = 0; w < workers && end < rows; ++w)
-      ends[static_cast<std::size_t>(tasks++)] = end = std::min(rows, end + share);
-  }
-  return tasks;
-}
-
 void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, WorkerPool& pool, void* workspace) {
   struct Shared {
     StreamJob job;
     const GemmKernels& k;
     const ProductKernels& products;
     std::uint32_t* tokens;  // packed, or null
-    std::array<std::int64_t, kMostStreamTasks> ends;
+    StreamTasks tasks;
   };
   Shared shared{{.x = g.a.matrix.data,
                  .x_stride = g.a.matrix.stride0,
@@ -323,29 +306,20 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                 kernels,
                 *p.kernels,
                 p.packed_tokens ? static_cast<std::uint32_t*>(workspace) : nullptr,
-                {}};
+                StreamTasks(p.n, p.packed_tokens ? p.kernels->stream_rows : kStreamRows,
+                            ceil_div(kLeastStreamElements, p.r), p.m, pool.size())};
   if (p.packed_tokens)
     pool.run(ceil_div(p.m, shared.products.panel_tokens), [&shared](std::int64_t panel, int) {
       const ProductKernels& k = shared.products;
       const StreamJob& job = shared.job;
       const std::int64_t first = panel * k.panel_tokens, words = units_of(job.inputs, k) * k.panel_tokens;
-      k.pack_tokens({.source = job.x,
-                     .stride = job.x_stride,
-                     .element = job.element,
-                     .rows_contiguous = job.x_contiguous,
-                     .first = first,
-                     .end = std::min<std::int64_t>(first + k.panel_tokens, job.tokens),
-                     .begin = 0,
-                     .count = job.inputs,
-                     .panel_stride = words,
-                     .panels = shared.tokens + panel * words});
+      k.pack_tokens(job, first, std::min<std::int64_t>(first + k.panel_tokens, job.tokens),
+                    shared.tokens + panel * words);
     });
-  const std::int64_t tasks =
-      cut_stream(p.n, p.r, p.packed_tokens ? p.kernels->stream_rows : kStreamRows, pool.size(), shared.ends);
-  pool.run(tasks, [&shared](std::int64_t task, int) {
+  pool.run(shared.tasks.count(), [&shared](std::int64_t task, int) {
     StreamJob job = shared.job;
-    job.first = task ? shared.ends[static_cast<std::size_t>(task - 1)] : 0;
-    job.end = shared.ends[static_cast<std::size_t>(task)];
+    job.first = shared.tasks.first(task);
+    job.end = shared.tasks.end(task);
     if (!shared.tokens) return shared.k.stream(job);
     const TileScope scope(shared.products);
     shared.products.stream(job, shared.tokens);

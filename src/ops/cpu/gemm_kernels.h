@@ -85,9 +85,10 @@ struct ProductKernels {
   void (*pack_b)(const PackJob&);
   void (*tiles)(const TileJob&);
   // Products of few tokens that read w without packing it; a sum has the order that it has in tiles(). Null
-  // where the kernels have none. `x`: the tokens, packed by pack_tokens into panels of `panel_tokens`.
+  // where the kernels have none. `x`: the tokens, packed by pack_tokens, `panel_tokens` at a time: tokens
+  // [first, end) of the job's go to `panel`, with room for panel_tokens.
   void (*stream)(const StreamJob&, const std::uint32_t* x) = nullptr;
-  void (*pack_tokens)(const PackJob&) = nullptr;
+  void (*pack_tokens)(const StreamJob&, std::int64_t first, std::int64_t end, std::uint32_t* panel) = nullptr;
   int panel_tokens = 0;
   int stream_rows = 0;    // of w that it reads at once: tasks begin at multiples of it
   int stream_tokens = 0;  // the most for which it is faster than tiles()

@@ -2,7 +2,9 @@
 // of w are loaded from memory as it is, and only the tokens are packed. A sum has the order of gemm_tiles.h,
 // so that a token has the same bits here as among many.
 //
-// Packed tokens: panels of 16; unit u of token t is at u * 16 + t, so 16 units are a tile.
+// Packed tokens: panels of 16; unit u of token t is at u * 16 + t, so 16 units are a tile. A few tokens are a
+// panel of so many columns: rows of a tile then overlap in memory, and what its other columns read and sum is
+// not used. Packing sixteen columns for one token would take a tenth of the product's time.
 #pragma once
 
 #include "ops/cpu/gemm_tiles.h"
@@ -15,7 +17,42 @@ constexpr std::int64_t kTileStepBytes = kTileUnits * 4;      // of a row of w
 constexpr std::int64_t kTileStepElements = 2 * kTileUnits;
 constexpr int kTileStreamTokens = 64;  // of more it is faster to pack w
 
-inline void pack_tile_tokens(const PackJob& job) { pack_padded<kTileRows>(job); }
+// Columns of the panels of a job's tokens.
+STOA_INLINE std::int64_t token_columns(const StreamJob& job) {
+  constexpr std::int64_t kFewColumns = 4;
+  return job.x_contiguous && job.tokens <= kFewColumns ? job.tokens : kTileRows;
+}
+
+// Few columns: unit u of token t is at u * columns + t. Zeros fill the last tile.
+inline void pack_few_tokens(const StreamJob& job, std::uint32_t* panel) {
+  const std::int64_t columns = job.tokens, pairs = job.inputs / 2, units = padded_units(job.inputs);
+  const auto* x = static_cast<const std::uint16_t*>(job.x);
+  std::memset(panel + pairs * columns, 0,
+              static_cast<std::size_t>((units - pairs) * columns + kTileUnits) * 4);
+  for (std::int64_t t = 0; t < columns; ++t, x += job.x_stride) {
+    if (columns == 1) {
+      std::memcpy(panel, x, static_cast<std::size_t>(pairs) * 4);
+    } else {
+      for (std::int64_t u = 0; u < pairs; ++u) std::memcpy(panel + u * columns + t, x + 2 * u, 4);
+    }
+    if (job.inputs % 2) panel[pairs * columns + t] = x[job.inputs - 1];
+  }
+}
+
+inline void pack_tile_tokens(const StreamJob& job, std::int64_t first, std::int64_t end,
+                             std::uint32_t* panel) {
+  if (token_columns(job) < kTileRows) return pack_few_tokens(job, panel);
+  pack_padded<kTileRows>({.source = job.x,
+                          .stride = job.x_stride,
+                          .element = job.element,
+                          .rows_contiguous = job.x_contiguous,
+                          .first = first,
+                          .end = end,
+                          .begin = 0,
+                          .count = job.inputs,
+                          .panel_stride = 0,
+                          .panels = panel});
+}
 
 // A tile of w: rows from `row`, from element `at` of each. Rows and elements that do not exist are zero.
 template <int T, class Tiles>
@@ -93,12 +130,12 @@ void stream_group(const StreamJob& job, const std::uint32_t* x, std::int64_t row
     tiles.template zero<3>();
   }
   RowFetches fetches(job, row);
-  const std::int64_t panel = padded_units(job.inputs) * kTileRows;
+  const std::int64_t panel = padded_units(job.inputs) * kTileRows, columns = token_columns(job);
   const std::uint32_t* b = x + token / kTileRows * panel;
   const bool down = row + kTileRows < job.end;
-  for (std::int64_t at = 0; at < job.inputs; at += kTileStepElements, b += kTileWords) {
+  for (std::int64_t at = 0; at < job.inputs; at += kTileStepElements, b += columns * kTileUnits) {
     load_rows<4>(job, row, at, tiles);
-    tiles.template load<6>(b, kTileStepBytes);
+    tiles.template load<6>(b, columns * 4);
     tiles.template multiply_add<0, 4, 6>();
     if constexpr (kAcross) {
       tiles.template load<7>(b + panel, kTileStepBytes);

@@ -10,11 +10,12 @@
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/operands.h"
 #include "ops/cpu/quantised_kernels.h"
+#include "ops/cpu/stream_tasks.h"
 
 namespace stoa::ops::cpu {
 namespace {
 
-constexpr std::int64_t kTaskBytes = 32 << 10;     // of weights
+constexpr std::int64_t kTaskBytes = 8 << 10;      // of weights, of the smallest task
 constexpr std::int64_t kTaskElements = 16 << 10;  // of tokens that are encoded
 constexpr std::int64_t kLeastTileTokens = 9;      // from where tiles are faster than vectors
 constexpr std::int64_t kVectorTokens = 8;         // most that vectors take at once
@@ -157,9 +158,11 @@ void run(const QuantisedLinear& op, const MatrixKernels& kernels, InstructionSet
              [&](std::int64_t first, std::int64_t end) { product.encode(first, end); });
   std::int64_t groups = 0;
   for (int p = 0; p < op.shape.count; ++p) groups += op.shape.parts[static_cast<std::size_t>(p)].groups();
-  const std::int64_t each = std::max<std::int64_t>(1, kTaskBytes * groups / op.shape.bytes());
-  pool.run(ceil_div(groups, each), [&](std::int64_t task, int worker) {
-    product.multiply(task * each, std::min(groups, (task + 1) * each), worker);
+  const StreamTasks tasks(groups, 1,
+                          ceil_div(kTaskBytes * groups, static_cast<std::int64_t>(op.shape.bytes())),
+                          op.x.shape[0], pool.size());
+  pool.run(tasks.count(), [&](std::int64_t task, int worker) {
+    product.multiply(tasks.first(task), tasks.end(task), worker);
   });
 }
 

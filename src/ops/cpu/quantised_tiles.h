@@ -60,8 +60,8 @@ STOA_INLINE U signed_codes(U codes) {
 
 // Inlined, as GCC 12 takes it for a function without effects in one format, and drops the call.
 template <WeightFormat kFormat>
-STOA_INLINE void unpack_group(const std::byte* group, std::int64_t bytes, std::int64_t units,
-                              const UnpackedGroup& to) {
+STOA_INLINE void unpack_group(const std::byte* group, std::int64_t bytes, const std::byte* end,
+                              std::int64_t units, const UnpackedGroup& to) {
   using Operands = UnitOperands<kFormat>;
   constexpr FormatTraits kTraits = traits_of(kFormat);
   UnitReader<kFormat> reader(group, units, 0);
@@ -71,7 +71,7 @@ STOA_INLINE void unpack_group(const std::byte* group, std::int64_t bytes, std::i
   for (std::int64_t u = 0, b = 0; u < units; ++b) {
     reader.enter(b);
     for (int j = 0; j < kTraits.block_units; ++j, ++u, floats += 2 * kGroup, codes += Operands::kBytes) {
-      fetch_ahead(group + u * (bytes / units), bytes / units);
+      fetch_ahead(group + u * (bytes / units), bytes / units, end);
       reader.read(u, j, unit);
 #pragma GCC unroll 8
       for (int g = 0; g < kUnitWords; ++g) {
@@ -215,8 +215,8 @@ void multiply_groups(const WeightsJob& job, std::int64_t first, Tiles& tiles) {
   const UnpackedGroup groups[2] = {UnpackedGroup(job.unpacked, job.x.units),
                                    UnpackedGroup(job.unpacked + bytes, job.x.units)};
   for (int g = 0; g < kGroups; ++g)
-    unpack_group<kFormat>(job.groups + (first + g) * job.group_bytes, job.group_bytes, job.x.units,
-                          groups[g]);
+    unpack_group<kFormat>(job.groups + (first + g) * job.group_bytes, job.group_bytes,
+                          job.groups + job.end * job.group_bytes, job.x.units, groups[g]);
   const std::int64_t count = (job.tokens + kTileTokens - 1) / kTileTokens;
   const auto tokens = [&]<int kTiles>(std::int64_t tile) {
     TileProducts<kFormat, kGroups, kTiles, Tiles> products(job, groups, tile, tiles);

@@ -64,11 +64,14 @@ STOA_INLINE F bytes_at(const std::byte* p) {
 #endif
 }
 
-// Fetches `bytes` of weights that are needed soon after those at `p`: groups lie one behind the other. The
-// processor's own prefetcher stops at the end of a page, which costs a third of the rate with one token.
-STOA_INLINE void fetch_ahead(const std::byte* p, std::int64_t bytes) {
-  constexpr std::int64_t kFetchedAhead = 4096;
-  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + kFetchedAhead + i);
+// Fetches `bytes` of weights that are needed soon after those at `p`, as far as they lie below `end`: groups
+// lie one behind the other. Far ahead into the L2 cache, and from there into that of L1: the processor's own
+// prefetcher stops at the end of a page, which costs half of the rate with one token.
+STOA_INLINE void fetch_ahead(const std::byte* p, std::int64_t bytes, const std::byte* end) {
+  constexpr std::int64_t kFar = 16384, kNear = 1024;
+  if (p + kFar < end)
+    for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + kFar + i, 0, 2);
+  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + kNear + i);
 }
 
 struct WeightUnit {
