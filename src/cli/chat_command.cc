@@ -14,6 +14,7 @@
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
 #include "cli/speculation_arguments.h"
+#include "cli/team_arguments.h"
 #include "cli/terminal_input.h"
 #include "infer/chat_session.h"
 #include "infer/engine/paged_decoder.h"
@@ -28,6 +29,7 @@ struct ChatArguments {
   SamplingArguments sampling;
   ConstraintArguments constraint;
   SpeculationArguments speculation;
+  TeamArguments team;
   infer::ChatOptions options;
   std::string template_file;
   std::vector<std::string> variables;
@@ -72,7 +74,7 @@ Json to_json(const infer::ChatSession::Reply& reply) {
           {"tokens_per_second", rate}};
 }
 
-void chat(const ChatArguments& a, Context& context) {
+void chat(const ChatArguments& a, Context& context, infer::RankTeam* team) {
   infer::validate(a.sampling.options.sampling);
   require<ConfigError>(a.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        a.sampling.options.max_tokens);
@@ -83,8 +85,8 @@ void chat(const ChatArguments& a, Context& context) {
   context.interrupt.close();
   InterruptCounter interrupts;
   infer::OpenModel model = a.model.open();
-  const auto decoder = infer::load_paged_decoder(
-      model, {.context = a.context, .sequences = 1, .scored = a.speculation.scored(1)});
+  const auto decoder = infer::load_passes(
+      model, {.context = a.context, .sequences = 1, .scored = a.speculation.scored(1)}, {}, team);
   infer::Engine engine(*decoder, a.speculation.open(a.model, model, decoder->limits()));
   const auto merged = a.sampling.merged(model.generation_directory(), model.special());
   merged.say(context.console);
@@ -168,10 +170,14 @@ void add_chat_command(CLI::App& app, Context& context) {
   a->sampling.add_to(*c, SamplingArguments::Use::kChat);
   a->constraint.add_to(*c);
   a->speculation.add_to(*c);
+  a->team.add_to(*c);
   c->add_flag("--json", a->json, "One JSON line per answer");
   c->callback([a, &context] {
     a->model.machine.rows_apart = true;  // an answer does not depend on how many tokens are in a pass
-    chat(*a, context);
+    a->team.run(a->model.machine, context, [&](const TeamArguments::Run& run) {
+      a->model.machine = run.machine;
+      chat(*a, context, run.team);
+    });
   });
 }
 

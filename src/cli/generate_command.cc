@@ -16,6 +16,7 @@
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
 #include "cli/speculation_arguments.h"
+#include "cli/team_arguments.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/write_text.h"
 #include "infer/fill_masks.h"
@@ -30,6 +31,7 @@ struct GenerateArguments {
   SamplingArguments sampling;
   ConstraintArguments constraint;
   SpeculationArguments speculation;
+  TeamArguments team;
   std::string prompt, prompts, output;  // a text; files of prompts and answers, a line each
   Json given = Json::object();          // options of the command line
   bool echo = false, json = false;
@@ -92,7 +94,7 @@ void fill_masks(infer::OpenModel& model, const GenerateArguments& arguments) {
   print_json_line(Json{{"prompt", arguments.prompt}, {"text", filled.text}, {"masks", masks}});
 }
 
-void generate(const GenerateArguments& arguments, Context& context) {
+void generate(const GenerateArguments& arguments, Context& context, infer::RankTeam* team) {
   infer::validate(arguments.sampling.options.sampling);
   require<ConfigError>(arguments.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        arguments.sampling.options.max_tokens);
@@ -102,6 +104,8 @@ void generate(const GenerateArguments& arguments, Context& context) {
       "of prompts");
   infer::OpenModel model = arguments.model.open();
   const model::ModelKind kind = model.kind();
+  require<ConfigError>(kind == model::ModelKind::kGpt || team == nullptr,
+                       "--tp, --ep and --pp are for models that continue a text");
   require<ConfigError>(kind == model::ModelKind::kGpt || arguments.constraint.given().empty(),
                        "{} is for models that continue a text", arguments.constraint.given());
   const bool many = !arguments.prompts.empty();
@@ -129,7 +133,7 @@ void generate(const GenerateArguments& arguments, Context& context) {
     AnswerList answers = list_of(arguments, model, merged, context);
     infer::EngineUse use;
     if (arguments.cache_gigabytes) use.cache_bytes = *arguments.cache_gigabytes * 1e9;
-    const auto decoder = infer::load_paged_decoder(model, use);
+    const auto decoder = infer::load_passes(model, use, {}, team);
     // Else answers would end where the memory does, and depend on it.
     require<ConfigError>(
         decoder->limits().longest() == decoder->limits().context,
@@ -139,7 +143,7 @@ void generate(const GenerateArguments& arguments, Context& context) {
     return answer_prompts(engine, model.tokenizer(), arguments.prompts, merged.options, answers);
   }
   const auto decoder =
-      infer::load_paged_decoder(model, {.sequences = 1, .scored = arguments.speculation.scored(1)});
+      infer::load_passes(model, {.sequences = 1, .scored = arguments.speculation.scored(1)}, {}, team);
   auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
   merged.options.constraint = arguments.constraint.compile(model);
   AnswerOutput output(arguments.json);
@@ -190,6 +194,7 @@ void add_generate_command(CLI::App& app, Context& context) {
   arguments->sampling.add_to(*command, SamplingArguments::Use::kText);
   arguments->constraint.add_to(*command);
   arguments->speculation.add_to(*command);
+  arguments->team.add_to(*command);
   command->add_option("--best", arguments->best, "Encoders with --json: number of tokens per mask")
       ->capture_default_str()
       ->check(between(1, 1e6));
@@ -204,7 +209,10 @@ void add_generate_command(CLI::App& app, Context& context) {
     if (prompt->empty() && prompts->empty()) throw CLI::RequiredError("--prompt");
     arguments->given = given_options(*command);
     arguments->model.machine.rows_apart = true;  // an answer does not depend on what else is answered
-    generate(*arguments, context);
+    arguments->team.run(arguments->model.machine, context, [&](const TeamArguments::Run& run) {
+      arguments->model.machine = run.machine;
+      generate(*arguments, context, run.team);
+    });
   });
 }
 

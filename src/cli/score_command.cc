@@ -11,6 +11,7 @@
 #include "cli/model_argument.h"
 #include "cli/print.h"
 #include "cli/score_rewards.h"
+#include "cli/team_arguments.h"
 #include "infer/engine/text_losses.h"
 #include "infer/labelled_rows.h"
 #include "infer/masked_losses.h"
@@ -22,6 +23,7 @@ namespace {
 
 struct ScoreArguments {
   ModelArguments model;
+  TeamArguments team;
   std::string file;
   bool ids = false, reward = false, follows = false;
 };
@@ -147,9 +149,10 @@ void score_follows(infer::OpenModel& model, bool as_ids, InputLines& in) {
   }
 }
 
-void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
-  const auto rank = infer::load_for_losses(
+void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in, infer::RankTeam* team) {
+  const infer::EngineUse use = infer::use_for_losses(
       model, {.text_tokens = most_tokens(model), .pass_tokens = 4096, .tokenizer = !as_ids});
+  const auto rank = infer::load_passes(model, use, {}, team);
   const std::int64_t longest = infer::longest_text(rank->limits());
   std::int64_t number = 0;
   for (std::string line; in.next(line);) {
@@ -164,9 +167,12 @@ void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
   }
 }
 
-void score(const ScoreArguments& arguments, Context& context) {
+void score(const ScoreArguments& arguments, Context& context, infer::RankTeam* team) {
   InputLines in(arguments.file);
   infer::OpenModel model = arguments.model.open();
+  require<ConfigError>(
+      team == nullptr || (model.kind() == model::ModelKind::kGpt && !arguments.reward && !arguments.follows),
+      "--tp, --ep and --pp are for the log-probabilities of models that continue a text");
   if (arguments.reward)
     return score_rewards(model, in,
                          arguments.file.empty() || arguments.file == "-" ? "standard input" : arguments.file,
@@ -174,7 +180,7 @@ void score(const ScoreArguments& arguments, Context& context) {
   if (arguments.follows) return score_follows(model, arguments.ids, in);
   switch (model.kind()) {
     case model::ModelKind::kGpt:
-      return score_texts(model, arguments.ids, in);
+      return score_texts(model, arguments.ids, in, team);
     case model::ModelKind::kBert:
       return score_masked(model, arguments.ids, in);
     case model::ModelKind::kT5:
@@ -194,6 +200,7 @@ void add_score_command(CLI::App& app, Context& context) {
       "echo 'To be' | stoa score runs/shakespeare");
   command->alias("logprobs");
   arguments->model.add_to(*command);
+  arguments->team.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");
   command->add_flag("--ids", arguments->ids, "Lines are token ids");
   command->add_flag(
@@ -210,7 +217,10 @@ void add_score_command(CLI::App& app, Context& context) {
   command->callback([arguments, &context] {
     arguments->model.machine.rows_apart =
         true;  // a line's figures do not depend on how it is cut into passes
-    score(*arguments, context);
+    arguments->team.run(arguments->model.machine, context, [&](const TeamArguments::Run& run) {
+      arguments->model.machine = run.machine;
+      score(*arguments, context, run.team);
+    });
   });
 }
 

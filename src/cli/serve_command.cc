@@ -9,6 +9,7 @@
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "cli/team_arguments.h"
 #include "serve/serve.h"
 
 namespace stoa::cli {
@@ -18,6 +19,7 @@ struct ServeArguments {
   std::vector<std::string> models, adapters;
   ComputeArguments machine;
   WeightArguments weights;
+  TeamArguments team;
   std::string key_file, access_log, follow, draft;
   bool prompt_lookup = false;
   std::int64_t max_context = 0, body_megabytes = 32;
@@ -40,7 +42,8 @@ std::string last_word(const fs::path& path) {
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
-serve::ModelOptions model_options(const ServeArguments& a, const std::string& argument) {
+serve::ModelOptions model_options(const ServeArguments& a, const std::string& argument,
+                                  infer::RankTeam* team) {
   const auto [name, path] = named_path(argument);
   serve::ModelOptions out;
   out.path = path;
@@ -51,13 +54,14 @@ serve::ModelOptions model_options(const ServeArguments& a, const std::string& ar
   if (a.max_context > 0) out.max_context = a.max_context;
   if (a.cache_gigabytes > 0) out.cache_gigabytes = a.cache_gigabytes;
   out.prompt_lookup = a.prompt_lookup;
+  out.team = team;
   if (!a.draft.empty()) out.draft = a.draft;
   out.use_generation_config = !a.ignore_generation_config;
   out.queue_seconds = a.queue_seconds;
   return out;
 }
 
-void serve_models(const ServeArguments& a, Context& context) {
+void serve_models(const ServeArguments& a, Context& context, const TeamArguments::Run& run) {
   serve::ServeOptions options = a.options;
   options.app.version = std::string(version());
   options.set.queue_seconds = a.queue_seconds;
@@ -66,8 +70,8 @@ void serve_models(const ServeArguments& a, Context& context) {
   options.http.body_bytes = static_cast<std::size_t>(a.body_megabytes) << 20;
   if (!a.key_file.empty()) options.app.keys = serve::read_keys(a.key_file);
   if (!a.access_log.empty()) options.access_log = a.access_log;
-  for (const auto& model : a.models) options.models.push_back(model_options(a, model));
-  if (!a.follow.empty()) options.follow = model_options(a, a.follow);
+  for (const auto& model : a.models) options.models.push_back(model_options(a, model, run.team));
+  if (!a.follow.empty()) options.follow = model_options(a, a.follow, run.team);
   require<UsageError>(!options.models.empty() || options.follow, "give a MODEL, or --follow RUN");
   require<UsageError>(!options.models.empty() || a.adapters.empty(),
                       "--adapter is of the first MODEL: give one");
@@ -79,10 +83,8 @@ void serve_models(const ServeArguments& a, Context& context) {
   for (const auto& origin : options.app.allowed_origins)
     require<UsageError>(origin == "*" || origin.find("://") != std::string::npos,
                         "--allowed-origin {}: expected an origin such as https://example.org", origin);
-  MachineOptions machine = a.machine.machine;
-  machine.rows_apart = true;  // an answer does not depend on what else is served
   serve::serve(
-      options, [machine] { return make_machine(machine); }, context.interrupt.token(), context.console,
+      options, [machine = run.machine] { return make_machine(machine); }, run.stop, context.console,
       [&](const std::string& url) {
         print("listening on " + url + "\n");
         context.interrupt.set({.grace = std::chrono::duration<double>(options.drain_seconds + 10),
@@ -170,7 +172,12 @@ void add_serve_command(CLI::App& app, Context& context) {
               "Fields of requests that are not known do not refuse them");
   c->add_flag("--no-generation-config", a->ignore_generation_config,
               "Ignore the models' generation_config.json");
-  c->callback([a, &context] { serve_models(*a, context); });
+  a->team.add_to(*c);
+  c->callback([a, &context] {
+    MachineOptions machine = a->machine.machine;
+    machine.rows_apart = true;  // an answer does not depend on what else is served
+    a->team.run(machine, context, [&](const TeamArguments::Run& run) { serve_models(*a, context, run); });
+  });
 }
 
 }  // namespace stoa::cli

@@ -8,9 +8,17 @@
 namespace stoa::infer {
 
 std::unique_ptr<model::Chunk> whole_chunk(const model::ModelSpec& model, const nn::Precision& precision,
-                                          std::int64_t tokens, std::int64_t positions) {
+                                          std::int64_t tokens, std::int64_t positions,
+                                          const RankShare& share) {
   model::ChunkOptions options;
-  options.layers = model.config.num_layers;
+  const parallel::Part layers = share.layers(model.config.num_layers);
+  options.place = share.tensor_place();
+  options.experts = share.expert_place();
+  options.first_layer = layers.begin;
+  options.layers = layers.count;
+  options.embedding = share.first_stage();
+  options.head = share.last_stage();
+  options.tied_apart = share.stages() > 1 && model.config.ties_head();
   options.precision = precision;
   options.tokens = tokens;
   options.positions = positions;
@@ -18,12 +26,12 @@ std::unique_ptr<model::Chunk> whole_chunk(const model::ModelSpec& model, const n
 }
 
 LoadedChunk::LoadedChunk(Machine& machine, const model::ModelSpec& model, const nn::Precision& precision,
-                         std::int64_t tokens, std::int64_t positions)
+                         std::int64_t tokens, std::int64_t positions, const RankShare& share)
     : machine_(machine),
       positions_(positions),
-      parallel_(parallel::ParallelContext::single(*machine.device)),
+      parallel_(share.context_on(*machine.device)),
       arena_(*machine.device),
-      chunk_(whole_chunk(model, precision, tokens, positions)),
+      chunk_(whole_chunk(model, precision, tokens, positions, share)),
       parameters_(std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), precision)),
       constants_(arena_, *chunk_) {}
 

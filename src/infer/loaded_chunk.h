@@ -1,5 +1,5 @@
-// A whole model on one rank, loaded for inference: the common base of decoders, encoders and encoder-decoders
-// that need no gradients.
+// A model on one rank, or a rank's share of it, loaded for inference: the common base of decoders, encoders
+// and encoder-decoders that need no gradients.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "infer/constants.h"
 #include "infer/machine.h"
+#include "infer/rank_share.h"
 #include "model/chunk.h"
 #include "optim/parameter_store.h"
 
@@ -16,14 +17,15 @@ namespace stoa::infer {
 
 // A model as one chunk, for passes of at most `tokens` tokens of texts of `positions`.
 std::unique_ptr<model::Chunk> whole_chunk(const model::ModelSpec& model, const nn::Precision& precision,
-                                          std::int64_t tokens, std::int64_t positions);
+                                          std::int64_t tokens, std::int64_t positions,
+                                          const RankShare& share = {});
 
 class LoadedChunk {
  public:
   // Declares weights and constants. `tokens`: most in a pass; `positions`: of the longest text. Further
   // tensors are declared in arena() before commit().
   LoadedChunk(Machine& machine, const model::ModelSpec& model, const nn::Precision& precision,
-              std::int64_t tokens, std::int64_t positions);
+              std::int64_t tokens, std::int64_t positions, const RankShare& share = {});
   // `scratch_bytes`: the result of measure_scratch; none on a meta machine.
   void commit(std::optional<std::size_t> scratch_bytes);
 
@@ -34,7 +36,7 @@ class LoadedChunk {
 
   Machine& machine() { return machine_; }
   Arena& arena() { return arena_; }
-  const parallel::ParallelContext& parallel() const { return parallel_; }
+  const parallel::ParallelContext& parallel() const { return *parallel_; }
   const model::Chunk& chunk() const { return *chunk_; }
   optim::ParameterStore& parameters() { return *parameters_; }
   const ChunkConstants& constants() const { return constants_; }
@@ -42,13 +44,13 @@ class LoadedChunk {
   std::size_t scratch_high_water() const { return scratch_->high_water(); }
   // The context of one pass; `cache`: keys and values of earlier tokens, or null.
   nn::Pass pass(const nn::BatchView& batch, nn::KvCache* cache = nullptr) {
-    return {.ops = *ops_, .parallel = parallel_, .params = *parameters_, .batch = batch, .cache = cache};
+    return {.ops = *ops_, .parallel = *parallel_, .params = *parameters_, .batch = batch, .cache = cache};
   }
 
  private:
   Machine& machine_;
   const std::int64_t positions_;
-  parallel::ParallelContext parallel_;
+  const std::shared_ptr<const parallel::ParallelContext> parallel_;
   Arena arena_;
   std::unique_ptr<model::Chunk> chunk_;
   std::unique_ptr<optim::ParameterStore> parameters_;

@@ -16,6 +16,7 @@
 #include "model/gguf/metadata.h"
 #include "model/huggingface/quantization.h"
 #include "model/huggingface/task_keys.h"
+#include "model/linear_module.h"
 
 namespace stoa::infer {
 
@@ -220,6 +221,14 @@ HeldParameters HeldParameters::whole(const std::vector<nn::ParamSpec>& specs) {
     for (const ShardPiece& piece : spec.shard.pieces)
       out.tensors.push_back({piece.name, DType::kF32, piece.global});
   }
+  return out;
+}
+
+HeldParameters HeldParameters::share(const std::vector<nn::ParamSpec>& specs, const model::ModelSpec& model) {
+  HeldParameters out;
+  for (const nn::ParamSpec& spec : specs) out.parts.push_back(spec.shard);
+  for (const auto& tensor : model::canonical_tensors(model::base_of(model)))
+    out.tensors.push_back({tensor.name, DType::kF32, tensor.shape});
   return out;
 }
 

@@ -24,6 +24,8 @@ struct HeldParameters {
   std::vector<TensorSpec> tensors;  // of the whole model
   // What a rank with the whole model holds.
   static HeldParameters whole(const std::vector<nn::ParamSpec>& specs);
+  // What one of several ranks holds of `model`, without adapters.
+  static HeldParameters share(const std::vector<nn::ParamSpec>& specs, const model::ModelSpec& model);
   // What is in a model's own files.
   HeldParameters without_adapters(const std::vector<nn::ParamSpec>& specs) const;
   // What is held as numbers, not as bytes (ParamSpec::holds_bytes).

@@ -119,11 +119,11 @@ std::shared_ptr<const nn::StoredTypes> OpenModel::stored_types() {
   return files_->stored_types();
 }
 
-void OpenModel::read_weights(optim::ParameterStore& parameters) {
+void OpenModel::read_weights(optim::ParameterStore& parameters, bool shared) {
   require<InternalError>(files_.has_value(), "{}: the weights were read before", directory_.string());
   const auto memory = [&](nn::ParamId id) { return parameters.get(id); };
   const auto& specs = parameters.specs();
-  const HeldParameters all = HeldParameters::whole(specs);
+  const HeldParameters all = shared ? HeldParameters::share(specs, model_) : HeldParameters::whole(specs);
   infer::read_weights(machine(), *files_, all.without_adapters(specs).without_bytes(specs), memory);
   read_stored_weights(machine(), *files_, specs, memory);
   if (adapter_) infer::read_weights(machine(), *adapter_, all, memory);

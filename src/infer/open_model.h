@@ -58,8 +58,10 @@ class OpenModel {
   template <class Rank, class Options>
   std::unique_ptr<Rank> load(Options options) {
     options.model.stored = stored_types();
+    bool shared = false;
+    if constexpr (requires { options.share; }) shared = options.share.ranks() > 1;
     auto rank = make_rank<Rank>(machine(), options);
-    read_weights(rank->chunk().parameters());
+    read_weights(rank->chunk().parameters(), shared);
     return rank;
   }
   // Bytes that load() would allocate: what the rank declares, and its scratch memory. Before it.
@@ -73,7 +75,8 @@ class OpenModel {
   OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine,
             QuantisedWeights weights);
   Machine& machine();
-  void read_weights(optim::ParameterStore& parameters);
+  // `shared`: with other ranks.
+  void read_weights(optim::ParameterStore& parameters, bool shared);
   // Types of matrices that ranks hold as they are; null: none.
   std::shared_ptr<const nn::StoredTypes> stored_types();
 

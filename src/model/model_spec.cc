@@ -350,9 +350,9 @@ int prefix_constants(const ModelConfig& c) {
   return c.position_embedding_type == PositionEmbedding::kAlibi ? 1 : static_cast<int>(rope_tables(c).size());
 }
 
-CacheSizes cache_sizes(const ModelConfig& c) {
+CacheSizes cache_sizes(const ModelConfig& c, const parallel::TensorPlace& place) {
   if (c.latent.multi_latent_attention) return {1, c.latent.kv_lora_rank + c.latent.qk_pos_emb_head_dim, true};
-  return {c.query_groups(), c.head_size()};
+  return {parallel::head_part(c.num_attention_heads, c.query_groups(), place).groups.count, c.head_size()};
 }
 
 StateSizes state_sizes(const ModelConfig& c) {

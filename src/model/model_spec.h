@@ -53,13 +53,13 @@ PositionTables position_tables(const ModelConfig& config, std::int64_t layer);
 int prefix_constants(const ModelConfig& config);
 // Keys visible to a query of this layer; 0: all before it.
 std::int64_t layer_window(const ModelConfig& config, std::int64_t layer);
-// Cache of generation, of a layer: columns per token and heads that they belong to; the same tensor for keys
-// and values, or one for each.
+// Cache of generation, of a layer, on a rank of a tensor-parallel group: columns per token and heads that
+// they belong to; the same tensor for keys and values, or one for each.
 struct CacheSizes {
   std::int64_t heads = 0, width = 0;
   bool shared = false;
 };
-CacheSizes cache_sizes(const ModelConfig& config);
+CacheSizes cache_sizes(const ModelConfig& config, const parallel::TensorPlace& place = {});
 
 // What a layer of linear attention keeps of a text, in the accumulation type.
 struct StateSizes {

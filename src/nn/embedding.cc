@@ -15,6 +15,21 @@ bool is_target(const Pass& pass) { return pass.batch.source && pass.batch.source
 // Dropout masks of source and target are independent.
 const char* layer_of(const Pass& pass) { return is_target(pass) ? "embedding.target" : "embedding"; }
 
+// Rows of a table that begins with id `first`, in scratch of the current frame. Ids before it become rows
+// below 0, which do not exist.
+TensorView rows_of_ids(Pass& pass, TensorView ids, std::int64_t first) {
+  if (first == 0) return ids;
+  const TensorView out = pass.ops.scratch.allocate(ids.dtype, ids.shape);
+  if (out.device == DeviceKind::kMeta) return out;
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(ids.elements()));
+  pass.ops.device->copy_to_host(rows.data(), ids.data, ids.bytes(), pass.ops.stream);
+  pass.ops.stream.synchronize();
+  for (std::int32_t& row : rows) row -= static_cast<std::int32_t>(first);
+  pass.ops.device->copy_from_host(out.data, rows.data(), out.bytes(), pass.ops.stream);
+  pass.ops.stream.synchronize();  // before the vector ends
+  return out;
+}
+
 }  // namespace
 
 VocabularyPart vocabulary_part(std::int64_t vocabulary, std::int64_t padded,
@@ -114,7 +129,10 @@ void Embedding::look_up(Pass& pass, TensorView ids, const ops::Dropout& run, std
                         TensorView y) const {
   const TensorView table = pass.params.get(tokens_.value);
   if (stored_.count > 0) {
-    ops::run(pass.ops, ops::QuantisedRows{.tokens = ids, .w = table, .shape = stored_, .y = y});
+    Scratch::Frame frame(pass.ops.scratch);
+    ops::run(pass.ops,
+             ops::QuantisedRows{
+                 .tokens = rows_of_ids(pass, ids, part_.ids.begin), .w = table, .shape = stored_, .y = y});
     return;
   }
   ops::EmbeddingForward op{

@@ -13,7 +13,8 @@ ExpertExchange::ExpertExchange(std::string name, std::int64_t experts, std::int6
       experts_(experts),
       chosen_(chosen),
       place_(place),
-      members_{place.members(), place.tensor_size, place.member()} {}
+      members_(place.replicated ? ops::ExpertMembers{place.size, 1, place.rank}
+                                : ops::ExpertMembers{place.members(), place.tensor_size, place.member()}) {}
 
 void ExpertExchange::declare(ActivationTable& table, const Declared& d) {
   choice_ = d.choice;
@@ -21,10 +22,12 @@ void ExpertExchange::declare(ActivationTable& table, const Declared& d) {
   sum_ = d.sum;
   const std::int64_t each = members_.experts_each(experts_), columns = chosen_ * members_.copies;
   copied_ = d.tokens * columns;
-  rows_ = place_.split() ? members_.members * d.most_tokens * std::min(chosen_, each) : copied_;
+  rows_ = exchanges()         ? members_.members * d.most_tokens * std::min(chosen_, each)
+          : place_.replicated ? d.tokens * std::min(chosen_, each)
+                              : copied_;
   limited_ = d.limit.has_value();
-  if (place_.split() && d.limit) rows_ = std::min(rows_, each * *d.limit);
-  if (place_.split() && d.factor) {
+  if (exchanges() && d.limit) rows_ = std::min(rows_, each * *d.limit);
+  if (exchanges() && d.factor) {
     const double even = static_cast<double>(d.most_tokens * columns);
     const auto declared = std::max(PartRows::kFewest, static_cast<std::int64_t>(std::ceil(*d.factor * even)));
     spills_ = declared < rows_;
@@ -75,7 +78,7 @@ void ExpertExchange::make_groups(Pass& pass, Saved& saved) const {
   const TensorView loads = saved.put(pass, loads_);
   op.counts = loads.slice(members_.self * members_.members, members_.members);
   ops::run(pass.ops, op);
-  if (!place_.split()) return;
+  if (!exchanges()) return;
   {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView own = pass.ops.scratch.allocate(DType::kI32, op.counts.shape);
@@ -112,13 +115,13 @@ void ExpertExchange::group(Pass& pass, const ExpertPart& part, TensorView loads,
   Scratch::Frame frame(pass.ops.scratch);
   TensorView counts = loads;
   if (place_.split()) {
-    counts = pass.ops.scratch.allocate(DType::kI32, {members_.members, members_.experts_each(experts_)});
+    counts = pass.ops.scratch.allocate(DType::kI32, {senders().members, members_.experts_each(experts_)});
     if (counts.device != DeviceKind::kMeta) {
       pass.ops.device->copy_from_host(counts.data, part.counts.data(), counts.bytes(), pass.ops.stream);
       pass.ops.stream.synchronize();
     }
   }
-  ops::run(pass.ops, ops::GroupArrivals{.self = members_.self,
+  ops::run(pass.ops, ops::GroupArrivals{.self = senders().self,
                                         .counts = counts,
                                         .order = out.order,
                                         .place = out.place,
@@ -159,36 +162,39 @@ PartRows ExpertExchange::part_rows(std::int64_t most) const {
 }
 
 // Without memory the load is taken as even, and as if more followed where it may.
-std::vector<ExpertPart> ExpertExchange::find_traffic(Pass& pass, const TensorView& loads, std::int64_t most,
+std::vector<ExpertPart> ExpertExchange::find_traffic(Pass& pass, const TensorView& all, std::int64_t most,
                                                      std::int64_t copied) const {
+  const ops::ExpertMembers senders = this->senders();
+  const TensorView loads =
+      place_.replicated ? all.slice(members_.self * members_.members + members_.self, 1) : all;
   const PartRows rows = spills_ ? part_rows(most) : PartRows{most, most};
   if (loads.device == DeviceKind::kMeta || !host_knows_count(loads)) {
-    const auto members = static_cast<std::size_t>(members_.members);
+    const auto members = static_cast<std::size_t>(senders.members);
     const auto even = [&](std::int64_t each) {
       ExpertPart part;
       part.sends.assign(members, each);
       part.comes = part.sends;
       part.own = each;
-      part.sends[static_cast<std::size_t>(members_.self)] = 0;
-      part.comes[static_cast<std::size_t>(members_.self)] = 0;
-      part.sent = part.arrived = each * (members_.members - 1);
+      part.sends[static_cast<std::size_t>(senders.self)] = 0;
+      part.comes[static_cast<std::size_t>(senders.self)] = 0;
+      part.sent = part.arrived = each * (senders.members - 1);
       return part;
     };
     const std::int64_t each =
-        loads.device == DeviceKind::kMeta ? std::min(copied, most) / members_.members : copied;
+        loads.device == DeviceKind::kMeta ? std::min(copied, most) / senders.members : copied;
     std::vector<ExpertPart> parts{even(each)};
     if (!spills_) return parts;
-    parts.push_back(even(std::min(copied, rows.later) / members_.members));
+    parts.push_back(even(std::min(copied, rows.later) / senders.members));
     parts[1].cut = {.head = parts[1].came(), .head_expert = members_.experts_each(experts_) - 1};
     return parts;
   }
   if (loads.device == DeviceKind::kHost)
-    return expert_parts(members_, {loads.as<std::int32_t>(), static_cast<std::size_t>(loads.elements())},
+    return expert_parts(senders, {loads.as<std::int32_t>(), static_cast<std::size_t>(loads.elements())},
                         rows);
   std::vector<std::int32_t> counts(static_cast<std::size_t>(loads.elements()));
   pass.ops.device->copy_to_host(counts.data(), loads.data, loads.bytes(), pass.ops.stream);
   pass.ops.stream.synchronize();
-  return expert_parts(members_, counts, rows);
+  return expert_parts(senders, counts, rows);
 }
 
 int ExpertExchange::parts(Pass& pass, Saved& saved) const {
@@ -239,6 +245,7 @@ void ExpertExchange::scatter(Pass& pass, Saved& saved, int part, TensorView x, T
                                        .order = order.reshape({copied, 1}).slice(t.begin, leaving),
                                        .y = to.slice(t.arrived, leaving),
                                        .k = copied / x.rows()});
+  if (!exchanges()) return;
   pass.parallel.along(parallel::Group::kExpert)
       .all_to_all_v(to.slice(t.came(), t.sent), t.sends, to.slice(0, t.arrived), t.comes, pass.ops.stream)
       ->wait();
@@ -281,6 +288,7 @@ void ExpertExchange::bring_back_weights(Pass& pass, Saved& saved, const Arrivals
   if (part.part > 0 && t.own > 0)
     ops::run(pass.ops,
              ops::CopyRows{.x = rows.slice(t.arrived, t.own), .index = {}, .y = all.slice(begin, t.own)});
+  if (!exchanges()) return;
   pass.parallel.along(parallel::Group::kExpert)
       .all_to_all_v(rows.slice(0, t.arrived), t.comes, all.slice(begin + t.own, t.sent), t.sends,
                     pass.ops.stream)
@@ -310,7 +318,7 @@ void ExpertExchange::close(Pass& pass, Saved& saved, TensorView all, TensorView 
     const std::int64_t used = last.begin + last.own + last.sent;
     rows = all.slice(parts[0].arrived, copied);
     // Unused rows contribute zeros.
-    if (limited_) ops::run(pass.ops, ops::FillZero{rows.slice(used, copied - used)});
+    if (limited_ || place_.replicated) ops::run(pass.ops, ops::FillZero{rows.slice(used, copied - used)});
   }
   ops::run(pass.ops, ops::SumRows{.x = rows, .place = place.reshape({y.rows(), copied / y.rows()}), .y = y});
 }

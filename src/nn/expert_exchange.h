@@ -5,7 +5,9 @@
 // expert, grouped by member. The members first tell each other how many rows they have for each expert, then
 // exchange the rows (all-to-all with uneven counts) and group them by expert. Results are sent back the same
 // way and added up per token: the parts of a split expert give partial sums. A rank's own rows are not sent.
-// With a single member nothing is communicated: the rows are only grouped by expert.
+// With a single member nothing is communicated: the rows are only grouped by expert. Nor is anything where
+// every member has all tokens (parallel::ExpertPlace::replicated): each takes the rows of its own experts,
+// and the caller adds up what the members give.
 //
 // The number of rows that arrive is known only during the step: at most every token of the group chooses as
 // many of this rank's experts as it can, or as many as a limit permits. Memory is declared for a multiple of
@@ -53,7 +55,7 @@ class ExpertExchange {
   // Whether the host knows how many of `rows` arrived. It waits for a GPU's counts only if ranks exchange
   // rows, to post the exchange; otherwise came() returns all F rows, including unused ones.
   bool host_knows_count(const TensorView& rows) const {
-    return !limited_ || place_.split() || rows.device != DeviceKind::kCuda;
+    return !limited_ || exchanges() || rows.device != DeviceKind::kCuda;
   }
   // Starts a backward pass, possibly of a different microbatch. (Computing the choice starts a forward pass.)
   void begin_backward() const { traffic_.reset(); }
@@ -78,12 +80,16 @@ class ExpertExchange {
   TensorView outgoing_weights(Pass& pass, Saved& saved, const Arrivals& part, TensorView all) const;
   void bring_back_weights(Pass& pass, Saved& saved, const Arrivals& part, TensorView rows,
                           TensorView all) const;
-  // y [T, D] = for every token the sum of its rows, in the order of its choices and of an expert's parts.
+  // y [T, D] = for every token the sum of its rows, in the order of its choices and of an expert's parts;
+  // with y [T k, D] each of them by itself. Where tokens are replicated, rows of others' experts are zeros.
   void close(Pass& pass, Saved& saved, TensorView all, TensorView y) const;
 
  private:
   // Rows may be sent away or unused: the number that arrives is only known during the step.
   bool counted() const { return place_.split() || limited_; }
+  bool exchanges() const { return place_.split() && !place_.replicated; }
+  // Whose rows arrive here.
+  ops::ExpertMembers senders() const { return place_.replicated ? ops::ExpertMembers{} : members_; }
   void make_groups(Pass& pass, Saved& saved) const;
   void make_arrivals(Pass& pass, Saved& saved) const;
   void make_weights(Pass& pass, Saved& saved) const;
@@ -91,7 +97,7 @@ class ExpertExchange {
   const ExpertPart& traffic(Pass& pass, Saved& saved, int part) const {
     return traffic(pass, saved)[static_cast<std::size_t>(part)];
   }
-  std::vector<ExpertPart> find_traffic(Pass& pass, const TensorView& loads, std::int64_t most,
+  std::vector<ExpertPart> find_traffic(Pass& pass, const TensorView& all, std::int64_t most,
                                        std::int64_t copied) const;
   PartRows part_rows(std::int64_t most) const;
   // Sorts `order` and `place` by part.

@@ -2,6 +2,7 @@
 
 #include "nn/adapted_rows.h"
 #include "nn/packed_weight.h"
+#include "nn/tensor_columns.h"
 #include "ops/elementwise.h"
 #include "ops/packed_linear.h"
 #include "ops/quantised_linear.h"
@@ -11,7 +12,18 @@ namespace stoa::nn {
 Linear::Linear(LinearOptions options) : options_(std::move(options)) {
   auto& o = options_;
   if (!o.place.split()) o.split = LinearSplit::kWhole;
-  columns_ = o.split == LinearSplit::kInputs ? o.columns : parallel::Part{0, o.inputs};
+  columns_ = given_ = o.split == LinearSplit::kInputs ? o.columns : parallel::Part{0, o.inputs};
+  gathers_ = o.split == LinearSplit::kInputs && o.place.exact;
+  if (gathers_) {
+    const std::int64_t ranks = o.place.size, outputs = o.pieces.front().outputs;
+    require<InternalError>(o.pieces.size() == 1, "'{}' has {} pieces to gather", o.name, o.pieces.size());
+    require<ConfigError>(given_.count * ranks == o.inputs && outputs % ranks == 0,
+                         "'{}' is [{}, {}]: sums in the order of one rank need sizes that {} ranks divide",
+                         o.name, outputs, o.inputs, ranks);
+    o.split = LinearSplit::kOutputs;
+    columns_ = {0, o.inputs};
+    o.pieces.front().rows = parallel::part_of(outputs, o.place.size, o.place.rank);
+  }
   for (auto& piece : o.pieces) {
     if (o.split != LinearSplit::kOutputs) piece.rows = {0, piece.outputs};
     outputs_ += piece.rows.count;
@@ -159,8 +171,10 @@ Quantized Linear::multiply_gradient(Pass& pass, Which which, TensorView dy, Tens
 
 void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   Scratch::Frame frame(pass.ops.scratch);
-  InFlight all = gather_rows(pass, x_place(), x);
-  const TensorView partial = partial_rows(pass, y_place(), y);
+  InFlight all =
+      gathers_ ? InFlight(gather_columns(pass, options_.place, x), nullptr) : gather_rows(pass, x_place(), x);
+  const TensorView partial =
+      gathers_ ? pass.ops.scratch.allocate(y.dtype, {y.rows(), outputs_}) : partial_rows(pass, y_place(), y);
   // One rank's partial sums bring the bias.
   const bool bias = bias_ && y_place().rank == 0;
   const TensorView all_x = all.wait(), own_bias = bias ? pass.params.get(bias_.value) : TensorView();
@@ -205,10 +219,12 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   } else {
     write(pass, low_rank_, rescaled_, all_x, partial);
   }
+  if (gathers_) return gather_columns(pass, options_.place, partial, y);
   add_rows(pass, y_place(), partial, y).wait();
 }
 
 void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const {
+  require<InternalError>(!gathers_, "'{}' is split for inference", options_.name);
   Scratch::Frame frame(pass.ops.scratch);
   const bool weights = which == Which::kBoth && (trains() || low_rank_ || rescaled_);
   // What weights read is gathered again rather than kept: it arrives while the input's gradient is computed,

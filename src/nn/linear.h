@@ -8,6 +8,10 @@
 // of the residual stream, which may be split too (nn/tensor_rows.h). A whole layer is applied to the rows
 // that a rank holds: if the stream is split, its gradients are partial sums.
 //
+// Where sums keep the order of one rank (parallel::TensorPlace::exact), a layer that would be split by inputs
+// is split by outputs: the parts of x are gathered before the product and those of y after it, so that each
+// element of y is one sum over all columns. Such a layer has no backward pass.
+//
 // In a pass with `fp8` its GEMMs are in FP8, but for those of its low-rank branches (nn/low_rank.h).
 #pragma once
 
@@ -26,7 +30,7 @@ class Linear {
 
   void declare(ParamList& params);
   // Columns of x and of y on this rank.
-  std::int64_t inputs() const { return columns_.count; }
+  std::int64_t inputs() const { return given_.count; }
   std::int64_t outputs() const { return outputs_; }
 
   void forward(Pass& pass, TensorView x, TensorView y) const;  // [T, K] -> [T, N]
@@ -72,7 +76,9 @@ class Linear {
 
   LinearOptions options_;
   const parallel::TensorPlace alone_;
-  parallel::Part columns_;
+  parallel::Part columns_;  // of the matrix
+  parallel::Part given_;    // of x
+  bool gathers_ = false;    // parts of x and of y
   std::int64_t outputs_ = 0;
   Param weight_, bias_;
   quant::PackedShape packed_;  // of a matrix that is held packed

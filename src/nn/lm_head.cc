@@ -110,9 +110,6 @@ void LmHead::normed_rows(Pass& pass, TensorView x, TensorView rows) const {
 }
 
 void LmHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const {
-  require<ConfigError>(!options_.place.split(),
-                       "text is sampled on one rank: tensor_model_parallel_size is {}, expected 1",
-                       options_.place.size);
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
   const TensorView normed = pass.ops.scratch.allocate(options_.precision.compute, {count, options_.hidden});

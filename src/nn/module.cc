@@ -29,8 +29,10 @@ void ParamList::hold_as_stored(ParamSpec& spec) const {
   shape.columns = spec.shard.local[1];
   for (const ShardPiece& piece : spec.shard.pieces) {
     const auto found = stored_->find(piece.name);
-    const bool whole = piece.column_count == 0 || piece.column_count == piece.global[1];
-    if (found == stored_->end() || !whole || shape.columns % quant::format_of(found->second).numbers != 0 ||
+    if (found == stored_->end()) return;
+    // A rank's columns may begin and end where blocks do.
+    const std::int64_t block = quant::format_of(found->second).numbers;
+    if (piece.column_begin % block != 0 || shape.columns % block != 0 ||
         !quant::matrix_layout(found->second) || piece.memory_row != shape.rows() ||
         shape.count == quant::MatrixShape::kMostParts)
       return;

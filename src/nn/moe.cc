@@ -1,5 +1,7 @@
 #include "nn/moe.h"
 
+#include <numeric>
+
 #include "nn/gated_sublayer.h"
 #include "nn/mlp.h"
 #include "ops/elementwise.h"
@@ -123,6 +125,32 @@ void Moe::add_others(Pass& pass, TensorView stream) const {
       ->wait();
 }
 
+void Moe::add_experts(Pass& pass, Saved& saved, TensorView all, TensorView y) const {
+  const auto add = [&](TensorView rows) {
+    pass.parallel.along(parallel::Group::kExpert)
+        .all_reduce(rows, comm::ReduceOp::kSum, pass.ops.stream)
+        ->wait();
+  };
+  if (!options_.place.exact) {
+    exchange_.close(pass, saved, all, y);
+    return add(y);
+  }
+  // Exactly one rank gives each row of a token: the rows are added in the order of its choices.
+  Scratch::Frame frame(pass.ops.scratch);
+  const std::int64_t tokens = y.rows(), chosen = options_.chosen, count = tokens * chosen;
+  const TensorView rows = pass.ops.scratch.allocate(y.dtype, {count, options_.hidden}),
+                   places = pass.ops.scratch.allocate(DType::kI32, {tokens, chosen});
+  exchange_.close(pass, saved, all, rows);
+  add(rows);
+  if (places.device != DeviceKind::kMeta) {
+    std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    pass.ops.device->copy_from_host(places.data, numbers.data(), places.bytes(), pass.ops.stream);
+    pass.ops.stream.synchronize();  // before the vector ends
+  }
+  ops::run(pass.ops, ops::SumRows{.x = rows, .place = places, .y = y});
+}
+
 void Moe::declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
                   int input) {
   const auto& o = options_;
@@ -224,6 +252,7 @@ void Moe::make_kept(Pass& pass, Saved& saved) const {
 }
 
 void Moe::add_over_sequences(Pass& pass, TensorView part) const {
+  if (replicated()) return;
   for (const auto axis : {parallel::Axis::kTensor, parallel::Axis::kContext})
     pass.parallel.along(axis).all_reduce(part, comm::ReduceOp::kSum, pass.ops.stream)->wait();
 }
@@ -319,9 +348,13 @@ void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
       const Rows rows = make_rows(pass, saved, part);
       bring_back(rows.arrivals, rows.scaled);
     }
-    zero_others(pass, y);
-    exchange_.close(pass, saved, all, own(y));
-    add_others(pass, y);
+    if (replicated()) {
+      add_experts(pass, saved, all, y);
+    } else {
+      zero_others(pass, y);
+      exchange_.close(pass, saved, all, own(y));
+      add_others(pass, y);
+    }
   }
   if (!shared_) return;
   Scratch::Frame frame(pass.ops.scratch);
@@ -412,6 +445,7 @@ void Moe::raw_backward(Pass& pass, Saved& saved, const Rows& rows, const Sums& s
 }
 
 void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
+  require<InternalError>(!replicated(), "'{}' is distributed for inference", options_.name);
   exchange_.begin_backward();
   // Recomputation comes before the gradients' temporaries.
   saved.get(pass, scaled_);

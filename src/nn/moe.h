@@ -10,6 +10,9 @@
 // hold all rows, the part of the rows that is assigned to it. So the router of each rank sees only some of
 // the tokens, and its gradient is summed over these ranks.
 //
+// In inference over ranks every rank has all tokens and routes them all; each computes the rows of its own
+// experts, and the outputs are added up.
+//
 // An expert's output bias is scaled by the router weight of the row to which it is added, and contributes to
 // that weight's gradient.
 //
@@ -81,13 +84,16 @@ class Moe final : public Sublayer {
   ops::TokenSequences sequences(const Pass& pass) const;
   // Sums `part` over the ranks that hold parts of these sequences.
   void add_over_sequences(Pass& pass, TensorView part) const;
-  // Every rank of the tensor-parallel group holds the whole stream.
-  bool stream_is_whole() const { return options_.place.split() && !options_.place.sequence; }
+  // Every rank of the tensor-parallel group holds the whole stream, and routes a part of its rows.
+  bool stream_is_whole() const { return options_.place.split() && !options_.place.sequence && !replicated(); }
+  bool replicated() const { return options_.experts_place.replicated && options_.experts_place.split(); }
   // The rows that this rank routes, among those that it holds of the stream.
   parallel::Part own_rows(std::int64_t stream_rows) const;
   TensorView own(TensorView stream) const;
   void zero_others(Pass& pass, TensorView stream) const;  // before own(stream) is written
   void add_others(Pass& pass, TensorView stream) const;   // afterwards
+  // Adds what the ranks' experts give of the tokens that all of them have: `all` becomes y.
+  void add_experts(Pass& pass, Saved& saved, TensorView all, TensorView y) const;
 
   MoeOptions options_;
   parallel::Part columns_;  // held of every expert's inner width

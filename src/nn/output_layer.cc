@@ -167,6 +167,17 @@ void OutputLayer::loss(Pass& pass, TensorView logits, const Targets& targets, st
                    out = targets.losses.slice(begin, count);
   const TensorView state = train ? pass.state : TensorView();
   const double smoothing = train ? o.smoothing : 0, z_weight = train ? o.z_weight : 0;
+  if (o.place.exact && o.place.split() && !train) {
+    Scratch::Frame frame(pass.ops.scratch);
+    ops::run(pass.ops, ops::CrossEntropy{.logits = logits_of_all(pass, logits),
+                                         .labels = labels,
+                                         .loss_mask = mask,
+                                         .vocabulary = o.vocabulary,
+                                         .gradient = false,
+                                         .state = {},
+                                         .losses = out});
+    return;
+  }
   if (!o.place.split()) {
     ops::run(pass.ops, ops::CrossEntropy{.logits = logits,
                                          .labels = labels,
@@ -199,6 +210,21 @@ void OutputLayer::loss(Pass& pass, TensorView logits, const Targets& targets, st
                                             .losses = out,
                                             .smoothing = smoothing,
                                             .z_weight = z_weight});
+}
+
+TensorView OutputLayer::logits_of_all(Pass& pass, TensorView logits) const {
+  const auto& o = options_;
+  const std::int64_t count = logits.rows();
+  const TensorView whole = pass.ops.scratch.allocate(logits.dtype, {count, o.vocabulary});
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView all = pass.ops.scratch.allocate(logits.dtype, {o.place.size, count, part_.rows});
+  pass.parallel.along(parallel::Axis::kTensor).all_gather(logits, all, pass.ops.stream)->wait();
+  for (int rank = 0; rank < o.place.size; ++rank) {
+    const parallel::Part ids = parallel::part_of(o.vocabulary, o.place.size, rank);
+    copy_rows(pass, all.slice(rank, 1).reshape({count, part_.rows}).columns(0, ids.count),
+              whole.columns(ids.begin, ids.count));
+  }
+  return whole;
 }
 
 template <class F>

@@ -46,7 +46,7 @@ class OutputLayer {
   // partial sums of it, they are added, unless the stream is split (then the caller scatters them). `probe`:
   // rows are the tokens of the microbatch, and the probe gets the logits.
   void train(Pass& pass, TensorView x, const Targets& targets, bool probe) const;
-  // Logits [rows, rows of the matrix on this rank] of x, with the cap applied.
+  // Logits [rows, columns()] of x, with the cap applied.
   void project(Pass& pass, TensorView x, TensorView logits) const;
   // Losses of rows [begin, begin + logits.rows()) from their logits, which become their gradient in place
   // when `train`.
@@ -67,6 +67,8 @@ class OutputLayer {
   static constexpr std::int64_t kLogitsBytes = 128 << 20;
 
  private:
+  // Those of all ranks, [rows, vocabulary], in scratch of the current frame.
+  TensorView logits_of_all(Pass& pass, TensorView logits) const;
   struct Compared {
     TensorView logits, mask;
     TensorView losses;    // written

@@ -15,11 +15,13 @@ void pack_stored(const ParamSpec& spec,
   for (std::size_t p = 0; p < spec.shard.pieces.size(); ++p) {
     const quant::MatrixPart& part = shape.parts[p];
     const ShardPiece& piece = spec.shard.pieces[p];
+    // Where columns are split among ranks, this rank's begin behind others.
+    const std::int64_t before = part.layout().format().row_bytes(piece.column_begin);
     share_out((part.groups() + kGroups - 1) / kGroups, [&](std::int64_t task) {
       try {
         quant::pack_groups(
             part, shape.columns,
-            [&](std::int64_t r) { return r < piece.count ? row(p, piece.begin + r) : nullptr; },
+            [&](std::int64_t r) { return r < piece.count ? row(p, piece.begin + r) + before : nullptr; },
             task * kGroups, std::min(part.groups(), (task + 1) * kGroups), memory);
       } catch (const DataError& e) {
         fail<DataError>("'{}': {}", piece.name, e.what());

@@ -23,4 +23,26 @@ inline TensorView whole_columns(Pass& pass, const TensorView& part, std::int64_t
   return out;
 }
 
+// The parts [T, n] of all ranks, equally wide, side by side in `whole` [T, size * n].
+inline void gather_columns(Pass& pass, const parallel::TensorPlace& place, const TensorView& part,
+                           const TensorView& whole) {
+  Scratch::Frame frame(pass.ops.scratch);
+  const std::int64_t rows = part.rows(), width = part.shape[1];
+  TensorView own = part;
+  if (!part.contiguous()) {
+    own = pass.ops.scratch.allocate(part.dtype, {rows, width});
+    copy_rows(pass, part, own);
+  }
+  const TensorView all = pass.ops.scratch.allocate(part.dtype, {place.size, rows, width});
+  pass.parallel.along(parallel::Axis::kTensor).all_gather(own, all, pass.ops.stream)->wait();
+  for (int r = 0; r < place.size; ++r)
+    copy_rows(pass, all.slice(r, 1).reshape({rows, width}), whole.columns(r * width, width));
+}
+// The same in scratch of the current frame.
+inline TensorView gather_columns(Pass& pass, const parallel::TensorPlace& place, const TensorView& part) {
+  const TensorView whole = pass.ops.scratch.allocate(part.dtype, {part.rows(), place.size * part.shape[1]});
+  gather_columns(pass, place, part, whole);
+  return whole;
+}
+
 }  // namespace stoa::nn

@@ -14,6 +14,8 @@ struct ExpertPlace {
   int rank = 0, size = 1;
   int tensor_rank = 0, tensor_size = 1;
   int ranks_per_sample = 1;  // tensor and context ranks, which have parts of the same samples
+  // Every member has all tokens (inference): no rows are exchanged, and the members' outputs are added up.
+  bool replicated = false;
 
   int members() const { return size * tensor_size; }
   int member() const { return rank * tensor_size + tensor_rank; }

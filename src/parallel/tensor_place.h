@@ -11,6 +11,9 @@ struct TensorPlace {
   // The residual stream, its norms and its dropout are split by tokens among the ranks (sequence parallelism,
   // Korthikanti et al. 2022, section 4.2.2); otherwise every rank holds all of it.
   bool sequence = false;
+  // Every sum has the order that it has on one rank: matrices whose products would be partial sums are split
+  // by outputs instead, and what is split is gathered (nn/linear.h). For inference, without `sequence`.
+  bool exact = false;
 
   bool split() const { return size > 1; }
   bool splits_stream() const { return sequence && size > 1; }

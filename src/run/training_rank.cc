@@ -306,6 +306,9 @@ void TrainingRank::make_chunks() {
       "text is sampled during training on one pipeline stage of one chunk only, the layout has "
       "{} chunks: leave out trainer.sample_prompts",
       placed.size());
+  require<ConfigError>(options_.sample_context == 0 || tensor.size == 1,
+                       "text is sampled on one rank: tensor_model_parallel_size is {}, expected 1",
+                       tensor.size);
 }
 
 void TrainingRank::make_amax_history() {

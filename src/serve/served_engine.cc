@@ -30,9 +30,10 @@ auto with_use(const ModelOptions& options, Body body) {
 
 ServedEngine::ServedEngine(infer::OpenModel& model, const std::vector<infer::AdapterFiles>& adapters,
                            const ModelOptions& options, const infer::MakeMachine& make_machine)
-    : passes_(with_use(
-          options,
-          [&](const infer::EngineUse& use) { return infer::load_paged_decoder(model, use, adapters); })),
+    : passes_(with_use(options,
+                       [&](const infer::EngineUse& use) {
+                         return infer::load_passes(model, use, adapters, options.team);
+                       })),
       admission_(options.queue_seconds, options.queue_requests) {
   std::unique_ptr<infer::Drafter> drafter;
   if (options.prompt_lookup) drafter = std::make_unique<infer::PromptLookup>();
@@ -45,8 +46,10 @@ ServedEngine::ServedEngine(infer::OpenModel& model, const std::vector<infer::Ada
 
 std::size_t ServedEngine::measure(infer::OpenModel& model, const std::vector<infer::AdapterFiles>& adapters,
                                   const ModelOptions& options, const infer::MakeMachine& make_machine) {
-  const auto built = with_use(
-      options, [&](const infer::EngineUse& use) { return infer::paged_options(model, use, adapters); });
+  const auto built = with_use(options, [&](const infer::EngineUse& use) {
+    return options.team ? options.team->options_of(model, use, adapters)
+                        : infer::paged_options(model, use, adapters);
+  });
   std::size_t bytes = model.measure<infer::PagedDecoder>(built);
   if (options.draft) {
     infer::OpenModel draft(*options.draft, options.dtype, make_machine, std::nullopt, options.weights);

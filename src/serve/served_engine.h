@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "infer/engine/engine_loop.h"
+#include "infer/engine/rank_team.h"
 #include "infer/open_model.h"
 #include "serve/admission.h"
 #include "tensor/dtype.h"
@@ -37,6 +38,7 @@ struct ModelOptions {
   std::optional<double> cache_gigabytes;       // of keys and values
   bool prompt_lookup = false;                  // guesses of tokens from the text itself, or
   std::optional<std::filesystem::path> draft;  // of a smaller model
+  infer::RankTeam* team = nullptr;             // ranks that share the model; it outlives the engine
   bool use_generation_config = true;
   double queue_seconds = 600;  // a request that would wait longer is refused
   std::int64_t queue_requests = 4096;

@@ -116,6 +116,10 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(
   first.read_small_files(std::nullopt);
   if (apart(*opened)) {
     if (first.kind() == model::ModelKind::kBert) {
+      require<ConfigError>(
+          options.team == nullptr,
+          "{}: ranks (--tp, --ep, --pp) share models that continue a text, and this is an encoder",
+          options.path.string());
       first.open_embedder();
     } else {
       first.engine_ =

@@ -1,10 +1,7 @@
 // Ranks that a launcher without MPI starts: processes that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT tell
 // where they meet.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -14,27 +11,13 @@
 
 #include "base/file.h"
 #include "base/test_paths.h"
+#include "launched.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
 namespace {
 
 using ::testing::AllOf, ::testing::HasSubstr;
-
-// Below the ports that the system gives to connections: nobody's connection takes it before the rank listens there.
-std::string free_port() {
-  std::random_device random;
-  for (;;) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    const auto port = static_cast<std::uint16_t>(20000 + random() % 12000);
-    address.sin_port = htons(port);
-    const bool free = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    ::close(fd);
-    if (free) return std::to_string(port);
-  }
-}
 
 class LaunchedRanks : public Workplace {
  protected:
@@ -45,10 +28,6 @@ class LaunchedRanks : public Workplace {
     options.directory = place.empty() ? directory() : place;
     options.program = "/usr/bin/env";
     return std::make_unique<Program>(variables + Arguments{test::program().string()} + arguments, options);
-  }
-  static Arguments variables_of(int rank, int size, const std::string& port) {
-    return {"RANK=" + std::to_string(rank), "WORLD_SIZE=" + std::to_string(size), "MASTER_ADDR=127.0.0.1",
-            "MASTER_PORT=" + port};
   }
   std::vector<std::unique_ptr<Program>> start_all(int size, const Arguments& arguments) const {
     const std::string port = free_port();

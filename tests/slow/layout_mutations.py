@@ -57,7 +57,7 @@ MUTATIONS = [
      "options.first_head += place_.rank / ranks_ * (q.shape[1] / ranks_);", "ContextParallel.*"),
     ("gradients of experts are added over ranks that hold others", "src/nn/grouped_linear.cc", "spec.copies = parallel::Group::kExpertData;",
      "spec.copies = parallel::Group::kDataContext;", "ExpertParallel.OverReplicas"),
-    ("rows are grouped as if another member had sent them", "src/nn/expert_exchange.cc", "ops::GroupArrivals{.self = members_.self,",
+    ("rows are grouped as if another member had sent them", "src/nn/expert_exchange.cc", "ops::GroupArrivals{.self = senders().self,",
      "ops::GroupArrivals{.self = 0,", "ExpertParallel.OverReplicas"),
     ("an adapter's sum begins anew in every part of an expert's rows", "src/nn/grouped_gradient.cc", "run_part_of(cut.head_expert, 0, cut.head, true);",
      "run_part_of(cut.head_expert, 0, cut.head, false);", "ExpertBuffer.*"),

@@ -27,7 +27,8 @@ PagedModel::Options with_shared_types(PagedModel::Options options) {
 PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
                            std::optional<std::size_t> scratch_bytes)
     : options_(with_shared_types(options)),
-      chunk_(machine, options.model, options.precision, options.limits.pass_tokens, options.limits.context),
+      chunk_(machine, options.model, options.precision, options.limits.pass_tokens, options.limits.context,
+             options.share),
       adapters_(chunk_, options_.adapters, options.precision, options.limits.pass_tokens,
                 options.limits.context),
       model_(chunk_.arena(), options, [this] {
@@ -42,10 +43,11 @@ std::size_t PagedDecoder::cache_bytes() {
   return chunk_.arena().declared()[static_cast<std::size_t>(MemoryCategory::kKvCache)];
 }
 
-std::size_t bytes_per_token(const model::ModelConfig& config, DType type) {
-  const model::CacheSizes sizes = model::cache_sizes(config);
+std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share) {
+  const model::CacheSizes sizes = model::cache_sizes(config, share.tensor_place());
+  const parallel::Part layers = share.layers(config.num_layers);
   std::size_t bytes = 0;
-  for (std::int64_t l = 0; l < config.num_layers; ++l)
+  for (std::int64_t l = layers.begin; l < layers.end(); ++l)
     if (!config.linear.is_linear(l))
       bytes += static_cast<std::size_t>(sizes.heads * sizes.width * (sizes.shared ? 1 : 2)) * size_of(type);
   return bytes;
@@ -55,7 +57,8 @@ bool reads_one_text(const model::ModelConfig& config) {
   return keeps_state(config) || LengthTables(config).any();
 }
 
-PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use) {
+PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use,
+                       const RankShare& share) {
   const model::ModelConfig& config = model.config;
   PassLimits l;
   const std::int64_t positions = usable_positions(config);
@@ -68,7 +71,10 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   l.takes_back = !alone;
   if (!l.shares && l.sequences == 1) l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
   l.block_tokens = alone || !tables ? l.context : std::min(kBlockTokens, l.context);
-  const std::size_t per_token = bytes_per_token(config, type);
+  // Rank 0 has as many heads and layers as any.
+  RankShare first = share;
+  first.rank = 0;
+  const std::size_t per_token = bytes_per_token(config, type, first);
   const double block_bytes = static_cast<double>(per_token) * static_cast<double>(l.block_tokens);
   const std::int64_t context_blocks = l.blocks_of(l.context), most = context_blocks * l.sequences;
   const double bytes =
@@ -85,14 +91,16 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
 }
 
 PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
-                                  std::span<const AdapterFiles> adapters) {
+                                  std::span<const AdapterFiles> adapters, const RankShare& share) {
   model.require_kind(model::ModelKind::kGpt);
-  PagedModel::Options options{model.model(),
-                              model.precision(),
-                              pass_limits(model.model(), model.precision().compute, model.on_host(), use),
-                              model.on_host(),
-                              {},
-                              use.losses};
+  PagedModel::Options options{
+      model.model(),
+      model.precision(),
+      pass_limits(model.model(), model.precision().compute, model.on_host(), use, share),
+      model.on_host(),
+      {},
+      use.losses,
+      share};
   require<ConfigError>(adapters.empty() || !reads_one_text(model.model().config),
                        "{}: a model that reads one text at a time has one adapter",
                        model.directory().string());
@@ -124,9 +132,11 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
 std::string describe_room(PagedDecoder& decoder) {
   const PassLimits& l = decoder.limits();
   const std::int64_t tokens = l.blocks * l.block_tokens;
-  return fmt::format("keys and values: {:.2f} GB for {} tokens, {} text{} of {}; up to {} at once",
-                     static_cast<double>(decoder.cache_bytes()) / kGigabyte, tokens, tokens / l.longest(),
-                     tokens / l.longest() == 1 ? "" : "s", l.longest(), l.sequences);
+  const int ranks = decoder.options().share.ranks();
+  return fmt::format("keys and values: {:.2f} GB{} for {} tokens, {} text{} of {}; up to {} at once",
+                     static_cast<double>(decoder.cache_bytes()) / kGigabyte,
+                     ranks > 1 ? fmt::format(" on each of {} ranks", ranks) : "", tokens,
+                     tokens / l.longest(), tokens / l.longest() == 1 ? "" : "s", l.longest(), l.sequences);
 }
 
 }  // namespace stoa::infer

@@ -52,21 +52,23 @@ struct EngineUse {
   bool tokenizer = true;      // is one needed? It is read before the weights
   bool losses = false;        // PagedModel::Options::losses
 };
-// Bytes of keys and values of one token.
-std::size_t bytes_per_token(const model::ModelConfig& config, DType type);
+// Bytes of keys and values of one token on a rank.
+std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share = {});
 // ConfigError: memory for less than one block.
-// `tables`: PagedModel::Options::tables.
-PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use);
+// `tables`: PagedModel::Options::tables. `share`: of any rank; all ranks have as many blocks.
+PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use,
+                       const RankShare& share = {});
 // Whether a state or a table of one text cannot serve several: texts are read one after the other.
 bool reads_one_text(const model::ModelConfig& config);
 // How a PagedDecoder of the model is built: what OpenModel::measure() needs. ConfigError: as below.
 PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
-                                  std::span<const AdapterFiles> adapters = {});
+                                  std::span<const AdapterFiles> adapters = {}, const RankShare& share = {});
 // With adapters of the model that requests choose by their number, from 1. ConfigError: not a model that
 // continues a text, or one that reads one text at a time.
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
                                                  std::span<const AdapterFiles> adapters = {});
-// "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"
+// "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"; of several ranks, what each
+// of them holds: "keys and values: 1.00 GB on each of 2 ranks for …"
 std::string describe_room(PagedDecoder& decoder);
 
 }  // namespace stoa::infer

@@ -22,20 +22,28 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   q_begin_ = declare("q_begin", DType::kI32, {limits.sequences + 1});
   k_count_ = declare("k_count", DType::kI32, {limits.sequences});
   k_begin_ = declare("k_begin", DType::kI32, {limits.sequences * limits.blocks_of(limits.longest())});
-  logits_ = declare("logits", options.precision.vectors(), {limits.scored, options.model.padded_vocabulary});
+  const RankShare& share = options.share;
+  const parallel::TensorPlace place = share.tensor_place();
+  const std::int64_t columns =
+      nn::vocabulary_part(options.model.vocabulary, options.model.padded_vocabulary, place).rows;
+  if (share.last_stage()) logits_ = declare("logits", options.precision.vectors(), {limits.scored, columns});
+  const std::int64_t others = share.rank == 0 ? std::ssize(share.holders()) - share.last_stage() : 0;
+  if (others > 0)
+    others_ = declare("logits of others", options.precision.vectors(), {others * limits.scored, columns});
   if (options.losses) {
     labels_ = declare("labels", DType::kI32, {limits.pass_tokens});
     mask_ = declare("loss_mask", DType::kF32, {limits.pass_tokens});
     losses_ = declare("losses", options.precision.vectors(), {limits.pass_tokens});
   }
-  const model::CacheSizes sizes = model::cache_sizes(config);
+  const model::CacheSizes sizes = model::cache_sizes(config, place);
   const model::StateSizes states = model::state_sizes(config);
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
     return arena.declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
   };
   const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads, sizes.width}
                                     : Shape{limits.blocks * limits.block_tokens, sizes.heads, sizes.width};
-  for (std::int64_t l = 0; l < config.num_layers; ++l) {
+  const parallel::Part layers = share.layers(config.num_layers);
+  for (std::int64_t l = layers.begin; l < layers.end(); ++l) {
     linear_.push_back(config.linear.is_linear(l));
     const DType type = linear_.back() ? options.precision.vectors() : options.precision.compute;
     const Arena::Id first = linear_.back() ? cache("convolved", l, type, states.convolved)
@@ -49,6 +57,9 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
 
 void PagedModel::open_cache() {
   if (!cache_.layers.empty()) return;
+  // Layers of other stages have none here.
+  const std::int64_t before = options_.share.layers(options_.model.config.num_layers).begin;
+  cache_.layers.resize(static_cast<std::size_t>(before));
   for (std::size_t l = 0; l < cache_ids_.size(); ++l) {
     const TensorView first = arena_.view(cache_ids_[l].first), second = arena_.view(cache_ids_[l].second);
     nn::KvLayer& layer = cache_.layers.emplace_back();
@@ -65,6 +76,7 @@ void PagedModel::copy_block(const PassParts& parts, BlockId from, BlockId to) {
                                         .index = {},
                                         .y = blocks.slice(to, 1).reshape(flat)});
     };
+    if (!layer.keys) continue;
     copy(layer.keys);
     if (layer.values.data != layer.keys.data) copy(layer.values);
   }
@@ -144,6 +156,7 @@ std::span<const float> PagedModel::losses(const PassPlan& plan, std::span<const 
                          options_.losses ? "declared" : "not declared");
   const PassParts parts = parts_();
   run_plan(parts, plan, labels);
+  gather_losses(parts, plan.tokens);
   host_losses_.resize(labels.size());
   read_floats(parts.machine, arena_.view(losses_).slice(0, plan.tokens).reshape({1, plan.tokens}),
               plan.tokens, host_losses_);
@@ -153,6 +166,7 @@ std::span<const float> PagedModel::losses(const PassPlan& plan, std::span<const 
 std::span<const float> PagedModel::run(const PassPlan& plan) {
   const PassParts parts = parts_();
   run_plan(parts, plan, {});
+  if (options_.share.ranks() > 1) return gather_logits(parts, plan.scored);
   const TensorView logits = arena_.view(logits_);
   const std::int64_t vocabulary = limits().vocabulary;
   const auto count = static_cast<std::size_t>(plan.scored * vocabulary);
@@ -162,6 +176,56 @@ std::span<const float> PagedModel::run(const PassPlan& plan) {
   host_logits_.resize(count);
   if (plan.scored > 0) read_floats(parts.machine, logits.slice(0, plan.scored), vocabulary, host_logits_);
   return host_logits_;
+}
+
+std::span<const float> PagedModel::gather_logits(const PassParts& parts, std::int64_t rows) {
+  const RankShare& share = options_.share;
+  const std::vector<int> holders = share.holders();
+  const bool holds = std::ranges::find(holders, share.rank) != holders.end();
+  if (rows == 0 || (share.rank > 0 && !holds)) return {};
+  comm::Communicator& group = parts.parallel.along(parallel::Group::kWorld);
+  Stream& stream = *parts.machine.stream;
+  if (share.rank > 0) {
+    group.send(arena_.view(logits_).slice(0, rows), 0, stream)->wait();
+    return {};
+  }
+  std::vector<TensorView> all;
+  std::vector<std::unique_ptr<stoa::Event>> under_way;
+  for (const int holder : holders) {
+    if (holder == 0) {
+      all.push_back(arena_.view(logits_).slice(0, rows));
+      continue;
+    }
+    all.push_back(arena_.view(others_).slice(std::ssize(under_way) * rows, rows));
+    under_way.push_back(group.receive(all.back(), holder, stream));
+  }
+  for (const auto& event : under_way) event->wait();
+  if (parts.machine.device->kind() == DeviceKind::kMeta) return {};
+  const std::int64_t vocabulary = limits().vocabulary;
+  host_logits_.resize(static_cast<std::size_t>(rows * vocabulary));
+  for (std::size_t h = 0; h < all.size(); ++h) {
+    const parallel::Part ids =
+        parallel::part_of(vocabulary, static_cast<int>(all.size()), static_cast<int>(h));
+    read_tensor(parts.machine, all[h], [&](TensorView host) {
+      dispatch_float(host.dtype, [&]<class T>() {
+        for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t c = 0; c < ids.count; ++c)
+            host_logits_[static_cast<std::size_t>(i * vocabulary + ids.begin + c)] =
+                static_cast<float>(host.row<T>(i)[c]);
+      });
+    });
+  }
+  return host_logits_;
+}
+
+void PagedModel::gather_losses(const PassParts& parts, std::int64_t tokens) {
+  const RankShare& share = options_.share;
+  const int holder = share.holders().front();
+  if (holder == 0 || (share.rank != 0 && share.rank != holder)) return;
+  comm::Communicator& group = parts.parallel.along(parallel::Group::kWorld);
+  const TensorView losses = arena_.view(losses_).slice(0, tokens);
+  Stream& stream = *parts.machine.stream;
+  (share.rank == 0 ? group.receive(losses, holder, stream) : group.send(losses, 0, stream))->wait();
 }
 
 TensorView PagedModel::stage(const PassParts& parts, Arena::Id id, std::span<const std::int32_t> values) {
@@ -210,7 +274,21 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
   view.segments = s;
   Scratch::Frame frame(parts.ops.scratch);
   model::Chunk::Outputs outputs;
-  if (!labels.empty()) {
+  const RankShare& share = options_.share;
+  const auto boundary = [&] {
+    const TensorSpec spec = parts.chunk.boundary();
+    return parts.ops.scratch.allocate(spec.dtype, {view.length, spec.shape[1]});
+  };
+  TensorView from_stage;  // the stream of the stage before
+  if (!share.first_stage()) {
+    from_stage = boundary();
+    parts.parallel.along(parallel::Axis::kPipeline)
+        .receive(from_stage, share.stage() - 1, *parts.machine.stream)
+        ->wait();
+  }
+  if (!share.last_stage()) {
+    outputs.stream = boundary();
+  } else if (!labels.empty()) {
     const std::vector<float> ones(tokens.size(), 1.0f);
     view.labels = stage(parts, labels_, labels.subspan(static_cast<std::size_t>(row), tokens.size()));
     view.loss_mask = arena_.view(mask_).slice(0, view.length);
@@ -229,7 +307,7 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
                   .batch = view,
                   .cache = &cache_,
                   .adapted = adapted};
-    chunk.infer(pass, {}, outputs);
+    chunk.infer(pass, from_stage, outputs);
   };
   const int first = segments.front().adapter, last = segments.back().adapter;
   if (last == 0)
@@ -238,6 +316,10 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     infer(parts.adapters->chunk(last), parts.adapters->parameters(last));
   else
     infer(parts.chunk, parts.parameters, runs_of(parts, segments));
+  if (outputs.stream)
+    parts.parallel.along(parallel::Axis::kPipeline)
+        .send(outputs.stream, share.stage() + 1, *parts.machine.stream)
+        ->wait();
   return labels.empty() ? std::ssize(scored) : view.length;
 }
 

@@ -8,6 +8,7 @@
 #include "infer/engine/pass_plan.h"
 #include "infer/length_tables.h"
 #include "infer/pass_parts.h"
+#include "infer/rank_share.h"
 
 namespace stoa::infer {
 
@@ -23,6 +24,8 @@ class PagedModel final : public PassModel {
     // The model with each of the adapters that segments choose (PassParts::adapters).
     std::vector<model::ModelSpec> adapters = {};
     bool losses = false;  // losses() may be called
+    // With several ranks, each runs the same passes; rank 0 gets logits and losses.
+    RankShare share = {};
   };
 
   // `parts`: called in every pass; the arena is committed by then.
@@ -38,6 +41,9 @@ class PagedModel final : public PassModel {
 
  private:
   void open_cache();
+  // With several ranks: what the ranks with the head found, on rank 0.
+  std::span<const float> gather_logits(const PassParts& parts, std::int64_t rows);
+  void gather_losses(const PassParts& parts, std::int64_t tokens);
   void copy_block(const PassParts& parts, BlockId from, BlockId to);
   // Restores what a table that depends on the length of the text demands of the only sequence.
   void prepare_alone(const PassParts& parts, const PassSegment& segment);
@@ -54,6 +60,7 @@ class PagedModel final : public PassModel {
   const std::function<PassParts()> parts_;
   const LengthTables tables_;
   Arena::Id tokens_, positions_, q_begin_, k_begin_, k_count_, logits_;
+  Arena::Id others_;                                        // logits of other ranks, on rank 0 of several
   Arena::Id labels_, mask_, losses_;                        // where losses are asked for
   std::vector<bool> linear_;                                // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state

@@ -102,7 +102,7 @@ std::vector<float> text_losses(PassModel& model, std::span<const std::int32_t> i
   return out;
 }
 
-std::unique_ptr<PagedDecoder> load_for_losses(OpenModel& model, const LossUse& use) {
+EngineUse use_for_losses(OpenModel& model, const LossUse& use) {
   model.require_kind(model::ModelKind::kGpt);
   const model::ModelConfig& config = model.model().config;
   const std::int64_t virtual_tokens = config.peft.virtual_count(),
@@ -119,7 +119,11 @@ std::unique_ptr<PagedDecoder> load_for_losses(OpenModel& model, const LossUse& u
   engine.cache_bytes =
       static_cast<double>(bytes_per_token(config, model.precision().compute)) *
       static_cast<double>(text + use.pass_tokens + kTexts * (virtual_tokens + PassLimits().block_tokens));
-  return load_paged_decoder(model, engine);
+  return engine;
+}
+
+std::unique_ptr<PagedDecoder> load_for_losses(OpenModel& model, const LossUse& use) {
+  return load_paged_decoder(model, use_for_losses(model, use));
 }
 
 }  // namespace stoa::infer

@@ -28,6 +28,8 @@ struct LossUse {
   std::int64_t pass_tokens = 4096;
   bool tokenizer = true;  // is one needed? It is read before the weights
 };
+// ConfigError: not a model that continues a text.
+EngineUse use_for_losses(OpenModel& model, const LossUse& use);
 // Errors of load_paged_decoder.
 std::unique_ptr<PagedDecoder> load_for_losses(OpenModel& model, const LossUse& use);
 

@@ -1,0 +1,248 @@
+#include "infer/engine/rank_team.h"
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "infer/engine/rank_message.h"
+#include "infer/engine/team_split.h"
+
+namespace stoa::infer {
+namespace {
+
+enum class Order : std::uint8_t { kLoad, kRun, kLosses, kUnload, kEnd };
+
+RankMessage order_message(Order order, std::int64_t model = 0) {
+  RankMessage out;
+  out.put(static_cast<std::int64_t>(order));
+  out.put(model);
+  return out;
+}
+
+comm::Communicator& everyone(const TeamSeat& seat) { return seat.context->along(parallel::Group::kWorld); }
+
+RankShare share_of(const TeamShape& shape, int rank) {
+  return {shape.grid(), rank, shape.exact_sum, nullptr};
+}
+
+void send(const TeamSeat& seat, RankMessage message) {
+  message.broadcast(everyone(seat), *seat.machine.stream);
+}
+
+}  // namespace
+
+grid::RankGrid TeamShape::grid() const {
+  // Copies of what is not split stand along the data axis. With sums in the order of one rank, experts stay
+  // whole.
+  const grid::ExpertDegrees experts =
+      exact_sum ? grid::ExpertDegrees{1, tensor * expert} : grid::ExpertDegrees{tensor, expert};
+  return grid::RankGrid({tensor, 1, 1, expert, pipeline}, experts);
+}
+
+std::string TeamShape::text() const {
+  return fmt::format("--tp {} --ep {} --pp {}{}", tensor, expert, pipeline, exact_sum ? " --exact-sum" : "");
+}
+
+// A model that all ranks of a team have.
+class SharedModel final : public PassModel {
+ public:
+  SharedModel(RankTeam& team, std::int64_t number, std::unique_ptr<PagedDecoder> own)
+      : team_(team), number_(number), own_(std::move(own)), limits_(own_->limits()) {}
+  ~SharedModel() override {
+    try {
+      team_.ask([&](const TeamSeat& seat) { send(seat, order_message(Order::kUnload, number_)); });
+    } catch (const std::exception&) {
+      // The ranks have ended.
+    }
+  }
+
+  const PassLimits& limits() const override { return limits_; }
+  std::span<const float> run(const PassPlan& plan) override {
+    std::span<const float> out;
+    team_.ask([&](const TeamSeat& seat) {
+      RankMessage message = order_message(Order::kRun, number_);
+      put(message, plan);
+      send(seat, std::move(message));
+      out = own_->run(plan);
+    });
+    return out;
+  }
+  std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override {
+    std::span<const float> out;
+    team_.ask([&](const TeamSeat& seat) {
+      RankMessage message = order_message(Order::kLosses, number_);
+      put(message, plan);
+      message.put(labels);
+      send(seat, std::move(message));
+      out = own_->losses(plan, labels);
+    });
+    return out;
+  }
+  void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override {
+    own_->share_out(tasks, body);
+  }
+
+ private:
+  RankTeam& team_;
+  const std::int64_t number_;
+  const std::unique_ptr<PagedDecoder> own_;
+  const PassLimits limits_;
+};
+
+PagedModel::Options RankTeam::options_of(OpenModel& model, const EngineUse& use,
+                                         std::span<const AdapterFiles> adapters) const {
+  model.require_kind(model::ModelKind::kGpt);
+  require<ConfigError>(adapters.empty() && !model.adapter_directory(),
+                       "{}: an adapter is not shared by several ranks: merge it into the model ('stoa "
+                       "checkpoint merge'), or leave out {}",
+                       model.directory().string(), shape_.text());
+  check_team(model.model(), shape_);
+  require<ConfigError>(model.on_host(), "ranks share a model in host memory: --backend cpu, without --cuda");
+  return paged_options(model, use, adapters, share_of(shape_, 0));
+}
+
+std::unique_ptr<PassModel> RankTeam::load(OpenModel& model, const EngineUse& use,
+                                          std::span<const AdapterFiles> adapters) {
+  if (use.tokenizer) model.tokenizer();
+  PagedModel::Options options = options_of(model, use, adapters);
+  std::unique_ptr<PassModel> out;
+  ask([&](const TeamSeat& seat) {
+    const std::int64_t number = ++models_;
+    RankMessage message = order_message(Order::kLoad, number);
+    message.put(fs::absolute(model.directory()).string());
+    message.put(std::string(name_of(model.precision().compute)));
+    message.put(static_cast<std::int64_t>(model.weights()));
+    put(message, options.limits);
+    message.put(std::int64_t{options.losses});
+    send(seat, std::move(message));
+    options.share.context = seat.context;
+    auto own = model.load<PagedDecoder>(options);
+    everyone(seat).barrier();
+    out = std::make_unique<SharedModel>(*this, number, std::move(own));
+  });
+  return out;
+}
+
+void RankTeam::ask(const std::function<void(const TeamSeat&)>& work) {
+  Errand errand{work};
+  std::unique_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  require<CommError>(!ended_, "the ranks have ended");
+  errands_.push_back(&errand);
+  asked_.notify_all();
+  answered_.wait(lock, [&] { return errand.done; });
+  if (errand.error) std::rethrow_exception(errand.error);
+}
+
+RankTeam::Errand* RankTeam::next(const TeamSeat& seat) {
+  constexpr auto kSoon = std::chrono::seconds(1);
+  const auto wait = [this](auto most) {
+    std::unique_lock lock(mutex_);
+    return asked_.wait_for(lock, most, [this] { return ended_ || !errands_.empty(); });
+  };
+  // The others may wait for hours: they learn why.
+  if (!wait(kSoon))
+    seat.apart("waits for requests", [&] {
+      while (!wait(std::chrono::hours(1))) continue;
+    });
+  const std::lock_guard lock(mutex_);
+  if (errands_.empty()) return nullptr;
+  Errand* const out = errands_.front();
+  errands_.pop_front();
+  return out;
+}
+
+void RankTeam::fail_all(const std::exception_ptr& error) {
+  const std::lock_guard lock(mutex_);
+  failure_ = error;
+  for (Errand* errand : errands_) errand->error = error, errand->done = true;
+  errands_.clear();
+  answered_.notify_all();
+}
+
+void RankTeam::lead(const TeamSeat& seat) {
+  try {
+    while (Errand* const errand = next(seat)) {
+      const auto done = [&](const std::exception_ptr& error) {
+        const std::lock_guard lock(mutex_);
+        if (error) failure_ = error;
+        errand->error = error;
+        errand->done = true;
+        answered_.notify_all();
+      };
+      try {
+        errand->work(seat);
+      } catch (...) {
+        done(std::current_exception());
+        throw;
+      }
+      done(nullptr);
+    }
+    send(seat, order_message(Order::kEnd));
+  } catch (...) {
+    fail_all(std::current_exception());
+    throw;
+  }
+}
+
+void RankTeam::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  asked_.notify_all();
+}
+
+void follow(const TeamSeat& seat, const TeamShape& shape) {
+  // A model with its rank's share of the weights.
+  struct Share {
+    std::unique_ptr<OpenModel> model;
+    std::unique_ptr<PagedDecoder> decoder;
+  };
+  std::map<std::int64_t, Share> models;
+  for (;;) {
+    RankMessage message;
+    message.broadcast(everyone(seat), *seat.machine.stream);
+    const auto order = static_cast<Order>(message.number());
+    const std::int64_t number = message.number();
+    switch (order) {
+      case Order::kLoad: {
+        const fs::path directory = message.text();
+        const DType type = dtype_from_name(message.text());
+        const auto weights = static_cast<QuantisedWeights>(message.number());
+        PagedModel::Options options{};
+        options.limits = limits_of(message);
+        options.losses = message.number() != 0;
+        Share& share = models[number];
+        share.model = std::make_unique<OpenModel>(directory, type, seat.make_machine, std::nullopt, weights);
+        options.model = share.model->model();
+        options.precision = share.model->precision();
+        options.share = share_of(shape, seat.context->rank());
+        options.share.context = seat.context;
+        share.decoder = share.model->load<PagedDecoder>(options);
+        everyone(seat).barrier();
+        break;
+      }
+      case Order::kRun:
+        models.at(number).decoder->run(plan_of(message));
+        break;
+      case Order::kLosses: {
+        const PassPlan plan = plan_of(message);
+        models.at(number).decoder->losses(plan, message.list());
+        break;
+      }
+      case Order::kUnload:
+        models.erase(number);
+        break;
+      case Order::kEnd:
+        return;
+    }
+  }
+}
+
+std::unique_ptr<PassModel> load_passes(OpenModel& model, const EngineUse& use,
+                                       std::span<const AdapterFiles> adapters, RankTeam* team) {
+  if (team != nullptr) return team->load(model, use, adapters);
+  return load_paged_decoder(model, use, adapters);
+}
+
+}  // namespace stoa::infer

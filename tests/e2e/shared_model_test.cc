@@ -1,0 +1,117 @@
+// Models that several ranks share (--tp, --ep, --pp): the answers of one rank, over threads and processes,
+// and ends that are told.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <memory>
+
+#include "base/file.h"
+#include "base/test_paths.h"
+#include "launched.h"
+#include "served.h"
+
+namespace stoa::e2e {
+namespace {
+
+using ::testing::AllOf, ::testing::HasSubstr, ::testing::Not;
+
+class SharedModels : public Served {
+ protected:
+  static Arguments generate(const Arguments& more = {}) {
+    return Arguments{"generate", "chat",     "--prompt",  "the cat", "--max-tokens",
+                     "40",       "--greedy", "--threads", "1"} +
+           more;
+  }
+  // stoa as rank `rank` of `size` processes.
+  std::unique_ptr<Program> start_rank(int rank, int size, const std::string& port, const Arguments& arguments,
+                                      const fs::path& output = {}) const {
+    ProgramOptions options;
+    options.directory = directory();
+    options.program = "/usr/bin/env";
+    options.output = output;
+    return std::make_unique<Program>(
+        variables_of(rank, size, port) + Arguments{test::program().string()} + arguments, options);
+  }
+};
+
+TEST_F(SharedModels, ThreadsWriteWhatOneRankWrites) {
+  const std::string one = stoa_ok(generate()).out;
+  EXPECT_GT(one.size(), 40u);
+  for (const Arguments& ranks : {Arguments{"--tp", "2"}, Arguments{"--tp", "2", "--exact-sum"},
+                                 Arguments{"--pp", "2"}, Arguments{"--tp", "2", "--pp", "2"}})
+    EXPECT_EQ(stoa_ok(generate(ranks)).out, one) << joined(ranks);
+  write_text(path("lines.txt"), "the cat\na dog\nthe sun and the sea\n");
+  const auto many = [&](const Arguments& more) {
+    return stoa_ok(Arguments{"generate", "chat", "--prompts", "lines.txt", "--max-tokens", "12", "--seed",
+                             "7", "--threads", "1", "--json"} +
+                   more)
+        .out;
+  };
+  const auto score = [&](const Arguments& more) {
+    return stoa_ok(Arguments{"score", "chat", "lines.txt", "--threads", "1"} + more).out;
+  };
+  const auto texts = [](const std::string& lines) {
+    std::string out;
+    for (std::size_t at = 0; (at = lines.find("\"text\":", at)) != std::string::npos; ++at)
+      out += lines.substr(at, lines.find("\",", at) - at) + "\n";
+    return out;
+  };
+  EXPECT_EQ(texts(many({"--tp", "2", "--exact-sum"})), texts(many({})));
+  EXPECT_EQ(score({"--tp", "2", "--exact-sum"}), score({}));
+}
+
+TEST_F(SharedModels, ProcessesWriteWhatOneRankWrites) {
+  const std::string one = stoa_ok(generate()).out, port = free_port();
+  const auto first = start_rank(0, 2, port, generate({"--tp", "2"})),
+             second = start_rank(1, 2, port, generate({"--tp", "2"}));
+  const Outcome told = first->wait(), silent = second->wait();
+  EXPECT_EQ(told.exit_code, 0) << told.text();
+  EXPECT_EQ(told.out, one);
+  EXPECT_EQ(silent.exit_code, 0) << silent.text();
+  EXPECT_EQ(silent.out, "");
+}
+
+TEST_F(SharedModels, AServerAnswersFromAllRanks) {
+  const nlohmann::json question{{"prompt", "the cat"}, {"max_tokens", 20}, {"temperature", 0}};
+  serve();
+  const auto one = ask("/v1/completions", question)["choices"][0]["text"];
+  server().signal(SIGTERM);
+  EXPECT_EQ(server().wait().exit_code, 0);
+  serve({"--tp", "2"});
+  EXPECT_EQ(ask("/v1/completions", question)["choices"][0]["text"], one);
+  server().signal(SIGINT);
+  const Outcome end = server().wait();
+  EXPECT_EQ(end.exit_code, 0) << end.text();
+  EXPECT_THAT(end.err, Not(HasSubstr("ERROR")));
+}
+
+TEST_F(SharedModels, ARankThatIsKilledIsNamed) {
+  const std::string port = free_port();
+  const Arguments arguments{"serve", "chat", "--port", "0", "--threads", "1", "--tp", "2"};
+  write_text(path("said.txt"), "");
+  const auto first = start_rank(0, 2, port, arguments, path("said.txt")),
+             second = start_rank(1, 2, port, arguments);
+  ASSERT_TRUE(first->wait_until([&] {
+    return read_text(path("said.txt")).find("listening") != std::string::npos;
+  })) << first->wait().text()
+      << second->errors();
+  second->signal(SIGKILL);
+  const Outcome outcome = first->wait();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("ERROR rank 0@"), HasSubstr("the connection to rank 1@"),
+                                 HasSubstr("was lost: its process is gone")));
+}
+
+TEST_F(SharedModels, WhatCannotBeSharedIsRefused) {
+  const auto refused = [&](const Arguments& more, const char* words) {
+    const Outcome outcome = stoa(generate(more));
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+  };
+  refused({"--tp", "3"}, "--tp 3: the model has 2 attention heads");
+  refused({"--ep", "2"}, "--ep 2 distributes experts, and the model has none");
+  refused({"--pp", "3"}, "--pp 3: the model has 2 layers: the nearest is --pp 2");
+}
+
+}  // namespace
+}  // namespace stoa::e2e

@@ -1,0 +1,291 @@
+// Decoders over ranks: the engine on rank 0, passes on all. Logits are those of one rank to rounding, and to
+// the bit where sums keep their order.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <thread>
+
+#include "base/checksum.h"
+#include "base/philox.h"
+#include "base/test_folder.h"
+#include "comm/threads/thread_world.h"
+#include "device/host/host_device.h"
+#include "infer/engine/engine.h"
+#include "infer/engine/rank_team.h"
+#include "infer/engine/text_losses.h"
+#include "ops/cpu/cpu_backend.h"
+#include "parallel/thread_contexts.h"
+
+namespace stoa::layouts {
+namespace {
+
+using ::testing::HasSubstr;
+namespace hf = model::huggingface;
+using infer::TeamShape;
+
+constexpr std::int64_t kIds = 61;  // no multiple of the ranks
+
+const std::string kSizes =
+    R"("vocab_size": 61, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+       "num_key_value_heads": 2, "max_position_embeddings": 128)";
+
+std::string config_of(const std::string& type, const std::string& more = "") {
+  return "{\"model_type\": \"" + type + "\", " + kSizes + (more.empty() ? "" : ", " + more) + "}";
+}
+
+// A Hugging Face directory with weights by name.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const std::string& config) {
+    const hf::ModelDescription description = hf::read_config(config);
+    const model::ModelSpec spec = model::resolve_model(description.config);
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& tensor : model::canonical_tensors(spec)) {
+      const PhiloxKey key = philox_key(7, RandomPurpose::kTest, tensor.name);
+      auto& of_tensor = values[tensor.name];
+      for (std::int64_t i = 0; i < tensor.shape.elements(); ++i)
+        of_tensor.push_back(
+            static_cast<float>(philox_word(key, static_cast<std::uint64_t>(i)) % 2001) / 4000.0f - 0.25f);
+    }
+    ckpt::ShardedWriter writer(folder_.path(), ckpt::kModelStem,
+                               infer::model_entries(spec, *description.family, DType::kF32),
+                               ckpt::WriteMode::kInPlace);
+    infer::write_model(writer, spec, *description.family, DType::kF32, [&](const std::string& name) {
+      auto& memory = values.at(name);
+      return TensorView(memory.data(), DType::kF32, {std::ssize(memory)});
+    });
+    writer.commit();
+    write_text(folder_.path() / "config.json", config);
+  }
+  const fs::path& path() const { return folder_.path(); }
+
+ private:
+  TestFolder folder_;
+};
+
+infer::Machine rank_machine() {
+  infer::Machine machine;
+  machine.pool = std::make_unique<WorkerPool>(1);
+  machine.device = std::make_unique<HostDevice>();
+  machine.backend =
+      std::make_unique<ops::cpu::CpuBackend>(*machine.pool, ops::cpu::best_instruction_set(), true);
+  machine.stream = machine.device->create_stream();
+  return machine;
+}
+
+// Runs `command` next to rank 0 of a team of threads.
+void with_team(
+    const TeamShape& shape, const std::function<void(infer::RankTeam&)>& command,
+    const std::function<infer::MakeMachine(int)>& machine_of = [](int) {
+      return infer::MakeMachine(rank_machine);
+    }) {
+  comm::ThreadWorld world(shape.ranks());
+  auto contexts = parallel::make_contexts(world, shape.grid());
+  infer::RankTeam team(shape);
+  world.run([&](int rank) {
+    infer::Machine messages = rank_machine();
+    const infer::TeamSeat seat{
+        std::make_shared<const parallel::ParallelContext>(
+            std::move(contexts[static_cast<std::size_t>(rank)])),
+        messages, machine_of(rank),
+        [&](const std::string& text, const std::function<void()>& body) { world.apart(rank, text, body); }};
+    if (rank > 0) return infer::follow(seat, shape);
+    std::exception_ptr error;
+    std::thread own([&] {
+      try {
+        command(team);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      team.end();
+    });
+    try {
+      team.lead(seat);
+    } catch (...) {
+      own.join();
+      throw;
+    }
+    own.join();
+    if (error) std::rethrow_exception(error);
+  });
+}
+
+// Keeps the logits of every token that a pass gives.
+class KeptLogits final : public infer::PassModel {
+ public:
+  explicit KeptLogits(infer::PassModel& model) : model_(model) {}
+  const infer::PassLimits& limits() const override { return model_.limits(); }
+  std::span<const float> run(const infer::PassPlan& plan) override {
+    const auto logits = model_.run(plan);
+    std::size_t row = 0;
+    for (const infer::PassSegment& s : plan.segments)
+      for (std::int64_t i = std::ssize(s.tokens) - s.scored; i < std::ssize(s.tokens); ++i, ++row) {
+        const auto values = logits.subspan(row * kIds, kIds);
+        rows[{s.sequence, s.begin + i}] = {values.begin(), values.end()};
+      }
+    return logits;
+  }
+  void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
+    model_.share_out(n, body);
+  }
+  std::map<std::pair<infer::SequenceId, std::int64_t>, std::vector<float>> rows;
+
+ private:
+  infer::PassModel& model_;
+};
+
+struct EngineAnswers {
+  std::vector<float> logits;  // of all tokens, in the order of texts and positions
+  std::vector<float> losses;
+
+  std::uint64_t hash() const {
+    return checksum({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
+  }
+};
+
+const infer::EngineUse kUse{
+    .context = 96, .sequences = 6, .pass_tokens = 40, .scored = 64, .tokenizer = false, .losses = true};
+
+EngineAnswers answers_of(infer::PassModel& passes) {
+  KeptLogits kept(passes);
+  infer::Engine engine(kept);
+  for (std::size_t i = 0; i < 6; ++i) {
+    infer::Request request;
+    for (std::size_t t = 0; t < 5 + i * 9; ++t)
+      request.prompt.push_back(static_cast<std::int32_t>((t < 17 ? t * 5 : t * i + 3) % kIds));
+    request.max_tokens = 12;
+    request.sampling.greedy = true;
+    request.prompt_logprobs = 0;
+    request.choices = i == 2 ? 2 : 1;  // which share blocks
+    engine.submit(request, [](const infer::Event&) { return true; });
+  }
+  while (engine.step()) continue;
+  EngineAnswers out;
+  for (const auto& [place, row] : kept.rows) out.logits.insert(out.logits.end(), row.begin(), row.end());
+  std::vector<std::int32_t> text;
+  for (std::int32_t i = 0; i < 70; ++i) text.push_back(i * i % static_cast<std::int32_t>(kIds));
+  out.losses = infer::text_losses(passes, text);
+  return out;
+}
+
+struct Weights {
+  DType type = DType::kF32;
+  infer::QuantisedWeights form = infer::QuantisedWeights::kDecoded;
+};
+
+EngineAnswers on_one_rank(const fs::path& path, const Weights& weights = {}) {
+  infer::OpenModel model(path, weights.type, rank_machine, std::nullopt, weights.form);
+  return answers_of(*infer::load_paged_decoder(model, kUse));
+}
+
+EngineAnswers on_ranks(const fs::path& path, const TeamShape& shape, const Weights& weights = {}) {
+  EngineAnswers out;
+  with_team(shape, [&](infer::RankTeam& team) {
+    infer::OpenModel model(path, weights.type, rank_machine, std::nullopt, weights.form);
+    out = answers_of(*team.load(model, kUse));
+  });
+  return out;
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return most;
+}
+
+void expect_same(const std::string& config, const std::vector<TeamShape>& shapes) {
+  const ModelFolder folder(config);
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    const EngineAnswers one = on_one_rank(folder.path(), {type});
+    ASSERT_GT(one.logits.size(), 100u * kIds);
+    for (TeamShape shape : shapes) {
+      SCOPED_TRACE(fmt::format("{}, {}", shape.text(), name_of(type)));
+      if (type == DType::kF32) {
+        const EngineAnswers split = on_ranks(folder.path(), shape, {type});
+        EXPECT_LT(largest_difference(one.logits, split.logits), 1e-6);
+        EXPECT_LT(largest_difference(one.losses, split.losses), 1e-5);
+        // Sums were split: what follows is no accident.
+        EXPECT_TRUE(shape.tensor == 1 || one.hash() != split.hash());
+      }
+      shape.exact_sum = true;
+      const EngineAnswers exact = on_ranks(folder.path(), shape, {type});
+      EXPECT_EQ(one.hash(), exact.hash());
+      EXPECT_EQ(one.losses, exact.losses);
+    }
+  }
+}
+
+TEST(Inference, TensorParallelRanksAnswerAsOne) {
+  expect_same(config_of("llama"), {{2, 1}, {4, 1}});  // with four ranks, two share a head of keys
+}
+
+TEST(Inference, BiasesNormsOfHeadsTiedWeightsAndCapsAreShared) {
+  expect_same(config_of("qwen2", R"("tie_word_embeddings": true)"), {{2, 1}});
+  expect_same(config_of("qwen3", R"("head_dim": 32)"), {{2, 1}});
+  expect_same(config_of("gemma2", R"("head_dim": 32, "sliding_window": 9)"), {{2, 1}});
+  expect_same(config_of("olmo2"), {{2, 1}});
+}
+
+TEST(Inference, ExpertsAreDistributed) {
+  const std::string mixtral = config_of("mixtral", R"("num_local_experts": 4)");
+  expect_same(mixtral, {{1, 2}, {2, 1}, {2, 2}, {1, 4}});
+}
+
+TEST(Inference, StagesHaveConsecutiveLayers) {
+  expect_same(config_of("llama"), {{1, 1, 2}, {2, 1, 2}});
+  expect_same(config_of("qwen2", R"("tie_word_embeddings": true)"), {{1, 1, 2}});
+  expect_same(config_of("mixtral", R"("num_local_experts": 4)"), {{1, 2, 2}});
+}
+
+TEST(Inference, HeadsThatRanksDoNotDivideAreSharedUnevenly) {
+  const ModelFolder folder(config_of("llama"));
+  const EngineAnswers one = on_one_rank(folder.path());
+  EXPECT_LT(largest_difference(one.logits, on_ranks(folder.path(), {3, 1}).logits), 1e-6);
+  EXPECT_THAT(
+      [&] {
+        on_ranks(folder.path(), {3, 1, 1, true});
+      },
+      ::testing::ThrowsMessage<ConfigError>(HasSubstr("the nearest is --tp 2 or 4")));
+}
+
+TEST(Inference, WhatCannotBeSharedIsRefusedWithTheNearestNumbers) {
+  const auto refused = [](const std::string& config, const TeamShape& shape, const char* words) {
+    const ModelFolder folder(config);
+    EXPECT_THAT([&] { on_ranks(folder.path(), shape); },
+                ::testing::ThrowsMessage<ConfigError>(HasSubstr(words)));
+  };
+  refused(config_of("llama"), {5, 1}, "--tp 5: the model has 4 attention heads");
+  refused(config_of("llama"), {5, 1}, "the nearest is --tp 4");
+  refused(config_of("llama"), {1, 2}, "--ep 2 distributes experts, and the model has none");
+  refused(config_of("mixtral", R"("num_local_experts": 4)"), {1, 3},
+          "the model's 4 experts do not divide among 3 ranks: the nearest is 2 or 4");
+}
+
+TEST(Inference, AnErrorOfARankEndsAllWithItsName) {
+  const ModelFolder folder(config_of("llama"));
+  std::string told;
+  EXPECT_THROW(with_team(
+                   {2, 1},
+                   [&](infer::RankTeam& team) {
+                     infer::OpenModel model(folder.path(), DType::kF32, rank_machine);
+                     try {
+                       (void)team.load(model, kUse);
+                     } catch (const Error& error) {
+                       told = error.what();
+                       throw;
+                     }
+                   },
+                   [](int rank) -> infer::MakeMachine {
+                     if (rank == 0) return rank_machine;
+                     return []() -> infer::Machine { fail<DeviceError>("this machine is on fire"); };
+                   }),
+               DeviceError);
+  EXPECT_THAT(told, HasSubstr("rank 1 failed: this machine is on fire"));
+}
+
+}  // namespace
+}  // namespace stoa::layouts
