@@ -17,6 +17,7 @@
 #include "infer/engine/text_losses.h"
 #include "ops/cpu/cpu_backend.h"
 #include "parallel/thread_contexts.h"
+#include "run/export_gguf.h"
 
 namespace stoa::layouts {
 namespace {
@@ -38,7 +39,7 @@ std::string config_of(const std::string& type, const std::string& more = "") {
 // A Hugging Face directory with weights by name.
 class ModelFolder {
  public:
-  explicit ModelFolder(const std::string& config) {
+  explicit ModelFolder(const std::string& config, float scale = 1) {
     const hf::ModelDescription description = hf::read_config(config);
     const model::ModelSpec spec = model::resolve_model(description.config);
     std::map<std::string, std::vector<float>> values;
@@ -47,7 +48,8 @@ class ModelFolder {
       auto& of_tensor = values[tensor.name];
       for (std::int64_t i = 0; i < tensor.shape.elements(); ++i)
         of_tensor.push_back(
-            static_cast<float>(philox_word(key, static_cast<std::uint64_t>(i)) % 2001) / 4000.0f - 0.25f);
+            (static_cast<float>(philox_word(key, static_cast<std::uint64_t>(i)) % 2001) / 4000.0f - 0.25f) *
+            scale);
     }
     ckpt::ShardedWriter writer(folder_.path(), ckpt::kModelStem,
                                infer::model_entries(spec, *description.family, DType::kF32),
@@ -233,6 +235,63 @@ TEST(Inference, BiasesNormsOfHeadsTiedWeightsAndCapsAreShared) {
 TEST(Inference, ExpertsAreDistributed) {
   const std::string mixtral = config_of("mixtral", R"("num_local_experts": 4)");
   expect_same(mixtral, {{1, 2}, {2, 1}, {2, 2}, {1, 4}});
+}
+
+TEST(Inference, PositionsAndLatentsAreThoseOfOneRank) {
+  const std::string names = R"("vocab_size": 61, "n_layer": 2, "n_head": 4)";
+  expect_same("{\"model_type\": \"gpt2\", " + names + R"(, "n_embd": 64, "n_positions": 128})",
+              {{2}, {1, 1, 2}});
+  expect_same("{\"model_type\": \"bloom\", " + names + R"(, "hidden_size": 64, "seq_length": 128})", {{2}});
+  // Tables that depend on the length of the text: one text at a time, whose keys are made again.
+  expect_same(R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 64, "intermediate_size": 96,
+                  "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 48,
+                  "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}})",
+              {{2}, {1, 1, 2}});
+  expect_same(config_of("deepseek_v3", R"("n_routed_experts": 8, "num_experts_per_tok": 2,
+      "moe_intermediate_size": 8, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 1, "kv_lora_rank": 8,
+      "qk_nope_head_dim": 6, "v_head_dim": 5, "q_lora_rank": 6, "qk_rope_head_dim": 4)"),
+              {{2}, {2, 2}, {1, 1, 2}});
+}
+
+TEST(Inference, BiasesOfExpertsAndSinksAreShared) {
+  expect_same(config_of("gpt_oss", R"("num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16,
+      "sliding_window": 8)"),
+              {{2}, {1, 2}, {2, 2}});
+}
+
+// Matrices stay as the file stores them: rows are split freely, columns between blocks.
+TEST(Inference, QuantisedFilesAreSharedAsTheyAreStored) {
+  const std::string sizes =
+      R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 256, "intermediate_size": 1024,
+          "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128)";
+  struct File {
+    const char *format, *more;
+    bool whole;  // whether two ranks cut no block
+  };
+  for (const File& file : {File{"q8_0", "}", true}, File{"q4_0", R"(, "tie_word_embeddings": true})", true},
+                           File{"q6_k", "}", false}}) {
+    SCOPED_TRACE(file.format);
+    const ModelFolder folder(sizes + file.more, 0.2F);
+    const TestFolder out;
+    const fs::path path = out.path() / "model.gguf";
+    (void)run::export_gguf(ckpt::find_checkpoint(folder.path()), file.format, path);
+    const Weights stored{DType::kF32, infer::QuantisedWeights::kStored};
+    const EngineAnswers one = on_one_rank(path, stored);
+    for (const int ranks : {2, 4}) {
+      EXPECT_LT(largest_difference(one.logits, on_ranks(path, {ranks}, stored).logits),
+                file.whole ? 2e-3 : 2e-2);
+      EXPECT_EQ(one.hash(), on_ranks(path, {ranks, 1, 1, true}, stored).hash());
+    }
+    const auto bytes = [&](const TeamShape& shape) {
+      infer::OpenModel model(path, stored.type, rank_machine, std::nullopt, stored.form);
+      return static_cast<double>(
+          model.measure<infer::PagedDecoder>(infer::RankTeam(shape).options_of(model, kUse, {})));
+    };
+    // A rank's part is a half but for norms, tables and buffers, and blocks that two ranks would cut.
+    const double all = bytes({1});
+    EXPECT_LT(bytes({2}), 0.75 * all);
+    EXPECT_LT(bytes({2, 1, 1, true}), 0.75 * all);
+  }
 }
 
 TEST(Inference, StagesHaveConsecutiveLayers) {
