@@ -78,7 +78,9 @@ void OutputLayer::declare_rows(ParamList& params, bool tied, bool apart) {
 void OutputLayer::declare_tied_copy(ParamList& params) {
   ParamSpec spec = matrix("embedding.tokens.weight");
   spec.grad_partial_over.push_back(parallel::Group::kEmbedding);
+  params.hold_as_stored(spec);
   weight_ = params.add(std::move(spec));
+  stored_ = params.spec(weight_.value).stored;
   declare_bias(params);
   low_rank_.declare(params, linear_options());
   declare_rows(params, false, true);

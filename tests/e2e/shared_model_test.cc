@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <memory>
 
 #include "base/file.h"
@@ -100,6 +101,40 @@ TEST_F(SharedModels, ARankThatIsKilledIsNamed) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("ERROR rank 0@"), HasSubstr("the connection to rank 1@"),
                                  HasSubstr("was lost: its process is gone")));
+}
+
+TEST_F(SharedModels, AnErrorOfARankIsToldWithItsName) {
+  const std::string file = "chat/model.safetensors";
+  std::string weights = read_text(path(file));
+  weights.replace(weights.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));  // a number that is none
+  write_text(path(file), weights);
+  fs::remove(path("chat/stoa-checksums.json"));
+  for (const char* ranks : {"--tp", "--pp"}) {
+    const Outcome outcome = stoa(generate({ranks, "2"}));
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_THAT(outcome.err, AllOf(::testing::ContainsRegex("ERROR rank [01] failed: .*tensor '"),
+                                   HasSubstr("not a number")));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(SharedModels, ProcessesOfMpiWriteWhatOneRankWrites) {
+  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun";
+  const std::string one = stoa_ok(generate()).out;
+  const auto on_two = [&](const Arguments& ranks) {
+    return Program(Arguments{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun",
+                             "--oversubscribe", "--bind-to", "none", "-n", "2", test::program().string()} +
+                       generate(ranks),
+                   {directory(), {}, std::chrono::seconds(600), "/usr/bin/env"})
+        .wait();
+  };
+  const Outcome same = on_two({"--tp", "2", "--exact-sum"});
+  EXPECT_EQ(same.exit_code, 0) << same.text();
+  EXPECT_EQ(same.out, one);
+  const Outcome refused = on_two({"--tp", "2", "--pp", "2"});
+  EXPECT_NE(refused.exit_code, 0) << refused.text();
+  EXPECT_THAT(refused.err,
+              HasSubstr("--tp 2 --ep 1 --pp 2 make 4 ranks, but the launcher started 2 processes"));
 }
 
 TEST_F(SharedModels, WhatCannotBeSharedIsRefused) {
