@@ -200,6 +200,7 @@ void add_score_command(CLI::App& app, Context& context) {
       "echo 'To be' | stoa score runs/shakespeare");
   command->alias("logprobs");
   arguments->model.add_to(*command);
+  arguments->model.weights.add_to(*command);
   arguments->team.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");
   command->add_flag("--ids", arguments->ids, "Lines are token ids");

@@ -21,7 +21,7 @@ class Gguf : public Workplace {
   }
   std::string scores(const std::string& model) const {
     write_text(path("ids.txt"), "1 5 9 33 2 200 7\n7 7 7\n");
-    return stoa_ok({"score", model, "ids.txt", "--ids", "--dtype", "fp32"}).out;
+    return stoa_ok({"score", model, "ids.txt", "--ids", "--dtype", "fp32", "--decoded-weights"}).out;
   }
 };
 
@@ -73,7 +73,9 @@ TEST_F(Gguf, IsAModelForEveryCommand) {
   tune.resize(tune.size() - 2);
   EXPECT_THAT(stoa_ok(tune).text(), HasSubstr("RESUMED"));
   EXPECT_NE(scores("adapted"), expected);
-  EXPECT_EQ(stoa_ok({"score", "m.gguf", "--adapter", "adapted", "ids.txt", "--ids", "--dtype", "fp32"}).out,
+  EXPECT_EQ(stoa_ok({"score", "m.gguf", "--adapter", "adapted", "ids.txt", "--ids", "--dtype", "fp32",
+                     "--decoded-weights"})
+                .out,
             scores("adapted"));
   const Outcome merged = stoa({"checkpoint", "merge", "adapted", "--output", "merged"});
   EXPECT_EQ(merged.exit_code, 1);
@@ -118,6 +120,8 @@ TEST_F(Gguf, IsMultipliedWithAsItIs) {
     EXPECT_LT(divergence({"--dtype", "bf16"}), 1e-3);
     EXPECT_NE(divergence({"--backend", "reference"}), 0);
     stoa_ok({"generate", file, "--prompt", "the", "--max-tokens", "8", "--greedy", "--backend", "check"});
+    EXPECT_NE(stoa_ok({"score", file, "text.txt"}).out,
+              stoa_ok({"score", file, "text.txt", "--decoded-weights"}).out);
   }
   stoa_ok({"train", "q8_0.gguf", "model.data.data_prefix=data", "trainer.max_steps=2",
            "model.encoder_seq_length=32", "model.global_batch_size=4", "model.micro_batch_size=4",

@@ -138,7 +138,7 @@ def main():
         """A model exported in one of the shorter types: what both programs answer with the file."""
         stoa("checkpoint", "export", model, "--to", "gguf", "--format", form, "--output", path)
         (folder / "compared.txt").write_text(" ".join(map(str, ids)) + "\n")
-        ours = np.array(json.loads(stoa("score", path, folder / "compared.txt", "--ids", "--dtype", "fp32"))["logprobs"][1:])
+        ours = np.array(json.loads(stoa("score", path, folder / "compared.txt", "--ids", "--dtype", "fp32", "--decoded-weights"))["logprobs"][1:])
         distance = np.abs(ours - of_llama_cpp(path, ids))
         report(name, form + ", mean", distance.mean(), mean)
         report(name, form + ", most", distance.max(), most)
@@ -165,7 +165,7 @@ def main():
             path = folder / (name + ".gguf")
             shutil.copytree(folder / "tokenizer", folder / name, dirs_exist_ok=True)
             stoa("checkpoint", "export", folder / name, "--to", "gguf", "--format", "f32", "--output", path)
-            ours, file = (json.loads(stoa("score", model, folder / "ids.txt", "--ids", "--dtype", "fp32"))["logprobs"][1:]
+            ours, file = (json.loads(stoa("score", model, folder / "ids.txt", "--ids", "--dtype", "fp32", "--decoded-weights"))["logprobs"][1:]
                           for model in (folder / name, path))
             report(name, "file beside directory", np.abs(np.array(ours) - file).max(), 0)
             table = name in ("gemma3", "gpt2") or MODELS[name][2]
