@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/cache_arguments.h"
 #include "cli/command.h"
 #include "cli/config_source.h"
 #include "cli/machine_factory.h"
@@ -14,6 +15,7 @@
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
+#include "infer/cache_type.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/single_text.h"
 #include "infer/host_window.h"
@@ -26,6 +28,7 @@ namespace {
 
 struct BenchDecodeArguments {
   ConfigArguments config;
+  CacheArguments cache;
   MachineOptions machine;
   std::int64_t prompt = 32, tokens = 64;
   int rounds = 9;
@@ -86,12 +89,16 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
   infer::Machine machine = make_machine(arguments.machine);
   const DType type = planned.precision.compute;
   const bool host = machine.device->kind() == DeviceKind::kHost;
+  const DType kept = infer::cache_type(type, arguments.cache.type(), false, host);
   const infer::PagedModel::Options options{
       planned.model,
       {type, type},
-      infer::pass_limits(planned.model, type, host,
+      infer::pass_limits(planned.model, kept, host,
                          {.context = length, .sequences = 1, .pass_tokens = arguments.prompt, .scored = 1}),
-      host};
+      host,
+      {},
+      false,
+      kept};
   const auto rank = fresh_rank(machine, options);
   const bool cpu = arguments.machine.backend == "cpu";
   Buffer memory;
@@ -112,9 +119,10 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
   }
   context.console.finish_live();
   nlohmann::ordered_json result{
-      {"config", arguments.config.source()}, {"machine", machine.description},
-      {"type", std::string(name_of(type))},  {"prompt", arguments.prompt},
-      {"tokens", arguments.tokens},          {"tokens_per_second", median_of(rates)}};
+      {"config", arguments.config.source()},  {"machine", machine.description},
+      {"type", std::string(name_of(type))},   {"kv_type", std::string(infer::cache_type_name(kept))},
+      {"prompt", arguments.prompt},           {"tokens", arguments.tokens},
+      {"tokens_per_second", median_of(rates)}};
   if (cpu) result["read_gigabytes_per_second"] = median_of(reads);
   result["rounds"] = {{"tokens_per_second", rates}};
   if (cpu) result["rounds"]["read_gigabytes_per_second"] = reads;
@@ -143,6 +151,7 @@ void add_bench_decode(CLI::App& bench, Context& context) {
   command->add_option("--rounds", arguments->rounds, "Number of answers; the median is reported")
       ->capture_default_str()
       ->check(between(1, 1e6));
+  arguments->cache.add_to(*command);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")
       ->check(thread_count());
   command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");

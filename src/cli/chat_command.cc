@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "cli/cache_arguments.h"
 #include "cli/command.h"
 #include "cli/constraint_arguments.h"
 #include "cli/interrupt.h"
@@ -26,6 +27,7 @@ using Json = nlohmann::ordered_json;
 
 struct ChatArguments {
   ModelArguments model;
+  CacheArguments cache;
   SamplingArguments sampling;
   ConstraintArguments constraint;
   SpeculationArguments speculation;
@@ -86,7 +88,9 @@ void chat(const ChatArguments& a, Context& context, infer::RankTeam* team) {
   InterruptCounter interrupts;
   infer::OpenModel model = a.model.open();
   const auto decoder = infer::load_passes(
-      model, {.context = a.context, .sequences = 1, .scored = a.speculation.scored(1)}, {}, team);
+      model,
+      {.context = a.context, .sequences = 1, .scored = a.speculation.scored(1), .cache = a.cache.type()}, {},
+      team);
   infer::Engine engine(*decoder, a.speculation.open(a.model, model, decoder->limits()));
   const auto merged = a.sampling.merged(model.generation_directory(), model.special());
   merged.say(context.console);
@@ -161,6 +165,7 @@ void add_chat_command(CLI::App& app, Context& context) {
                                    "Example: stoa chat runs/shakespeare");
   a->model.add_to(*c);
   a->model.weights.add_to(*c);
+  a->cache.add_to(*c);
   c->add_option("--system", a->options.system, "System message that begins every conversation");
   c->add_option("--chat-template", a->template_file, "Jinja file (default: the model's own)");
   c->add_option("--variable", a->variables,

@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/cache_arguments.h"
 #include "cli/calibration_tokens.h"
 #include "cli/command.h"
 #include "cli/model_argument.h"
@@ -25,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 struct PerplexityArguments {
   ModelArguments model;
+  CacheArguments cache;
   TextArguments form;
   std::string text;
   std::optional<std::int64_t> window, stride;
@@ -74,8 +76,11 @@ eval::Divergence divergence(const PerplexityArguments& a, const data::TextFile& 
   decoded.dtype = "fp32";
   infer::OpenModel original = decoded.open(), model = a.model.open();
   const std::vector<std::int32_t> ids = calibration_tokens(original, text, a.divergence_tokens + 1);
-  const infer::EngineUse use{.context = kLongest, .sequences = 1, .pass_tokens = 1, .scored = 1};
-  const auto first = infer::load_paged_decoder(original, use), second = infer::load_paged_decoder(model, use);
+  infer::EngineUse use{.context = kLongest, .sequences = 1, .pass_tokens = 1, .scored = 1};
+  use.cache = DType::kF32;
+  const auto first = infer::load_paged_decoder(original, use);
+  use.cache = a.cache.type();
+  const auto second = infer::load_paged_decoder(model, use);
   const auto room = [](const infer::PassModel& m) {
     return m.limits().longest() - m.limits().virtual_tokens;
   };
@@ -97,9 +102,10 @@ void perplexity(const PerplexityArguments& a, Context& context) {
                     "B");
   const auto begin = Clock::now();
   infer::OpenModel model = a.model.open();
+  a.cache.require_use(model);
   const model::ModelKind kind = model.kind();
   const eval::ModelPerplexity measured =
-      eval::model_perplexity(model, text, {a.window, a.stride, a.pass_tokens, a.plain},
+      eval::model_perplexity(model, text, {a.window, a.stride, a.pass_tokens, a.plain, a.cache.type()},
                              [&](double bytes) { progress.update(bytes); });
   progress.finish();
   std::optional<eval::Divergence> apart;
@@ -151,6 +157,7 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
       "eval perplexity runs/shakespeare --text held-out.txt");
   a->model.add_to(*c);
   a->model.weights.add_to(*c);
+  a->cache.add_to(*c);
   c->add_option("--text", a->text, ".txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--window", a->window,
                 "Window size in tokens (default: the model's positions); not for encoder-decoders")

@@ -13,6 +13,7 @@
 #include "base/timing.h"
 #include "cli/api_key.h"
 #include "cli/app.h"
+#include "cli/cache_arguments.h"
 #include "cli/command.h"
 #include "cli/eval_task_options.h"
 #include "cli/model_argument.h"
@@ -33,6 +34,7 @@ using eval::Json;
 
 struct EvalArguments {
   ModelArguments model;
+  CacheArguments cache;
   RankOptions ranks;
   std::string api, tokenizer, api_key_file;
   std::int64_t api_requests = 8;
@@ -115,6 +117,7 @@ eval::EvaluationOptions evaluation_options(const EvalArguments& a, const std::ve
   options.bootstrap_draws = a.bootstrap;
   options.threads = available_cores();
   options.scoring.max_length = a.max_length;
+  options.scoring.cache = a.cache.type();
   if (a.add_bos != "auto") options.scoring.add_bos = truth_of(a.add_bos, "--add_bos_token");
   options.making.data = a.places.data_folders();
   options.making.words = shipped_file("eval") / "ruler";
@@ -129,6 +132,8 @@ eval::EvaluationOptions evaluation_options(const EvalArguments& a, const std::ve
                                     {"--api-chat", a.api_chat},
                                     {"--api-key-file", !a.api_key_file.empty()}})
     require<ConfigError>(!given || !a.api.empty(), "{} is for --api", name);
+  require<ConfigError>(a.api.empty() || !a.cache.type(),
+                       "--kv-dtype is for models in files: a server (--api) chooses its own");
   require<ConfigError>(!a.log_samples || !a.output.empty(), "--log_samples needs --output_path");
   if (!a.contamination.empty()) options.contamination = eval::read_contamination(a.contamination);
   if (!a.output.empty()) options.journal = eval::results_folder(a.output, a.model.model);
@@ -288,6 +293,7 @@ void add_eval_run(CLI::App& eval, Context& context) {
                                     "~/eval-data --output_path results");
   a->model.add_to(*c);
   a->model.weights.add_to(*c);
+  a->cache.add_to(*c);
   c->add_option("--tasks", a->tasks, "Tasks, groups, tags or YAML files, separated by commas")->required();
   c->add_option(
       "--api", a->api,

@@ -9,6 +9,7 @@
 #include "cli/answer_output.h"
 #include "cli/answer_prompts.h"
 #include "cli/answer_sources.h"
+#include "cli/cache_arguments.h"
 #include "cli/command.h"
 #include "cli/constraint_arguments.h"
 #include "cli/model_argument.h"
@@ -28,6 +29,7 @@ using Json = nlohmann::ordered_json;
 
 struct GenerateArguments {
   ModelArguments model;
+  CacheArguments cache;
   SamplingArguments sampling;
   ConstraintArguments constraint;
   SpeculationArguments speculation;
@@ -108,6 +110,7 @@ void generate(const GenerateArguments& arguments, Context& context, infer::RankT
                        "--tp, --ep and --pp are for models that continue a text");
   require<ConfigError>(kind == model::ModelKind::kGpt || arguments.constraint.given().empty(),
                        "{} is for models that continue a text", arguments.constraint.given());
+  arguments.cache.require_use(model);
   const bool many = !arguments.prompts.empty();
   if (kind == model::ModelKind::kT5) {
     require<ConfigError>(!arguments.echo, "--echo is for models that continue a text");
@@ -132,6 +135,7 @@ void generate(const GenerateArguments& arguments, Context& context, infer::RankT
     if (!arguments.json) merged.say(context.console);
     AnswerList answers = list_of(arguments, model, merged, context);
     infer::EngineUse use;
+    use.cache = arguments.cache.type();
     if (arguments.cache_gigabytes) use.cache_bytes = *arguments.cache_gigabytes * 1e9;
     const auto decoder = infer::load_passes(model, use, {}, team);
     // Else answers would end where the memory does, and depend on it.
@@ -142,8 +146,9 @@ void generate(const GenerateArguments& arguments, Context& context, infer::RankT
     infer::Engine engine(*decoder, arguments.speculation.open(arguments.model, model, decoder->limits()));
     return answer_prompts(engine, model.tokenizer(), arguments.prompts, merged.options, answers);
   }
-  const auto decoder =
-      infer::load_passes(model, {.sequences = 1, .scored = arguments.speculation.scored(1)}, {}, team);
+  const auto decoder = infer::load_passes(
+      model, {.sequences = 1, .scored = arguments.speculation.scored(1), .cache = arguments.cache.type()}, {},
+      team);
   auto merged = arguments.sampling.merged(model.generation_directory(), model.special());
   merged.options.constraint = arguments.constraint.compile(model);
   AnswerOutput output(arguments.json);
@@ -166,6 +171,7 @@ void add_generate_command(CLI::App& app, Context& context) {
                                          "or' --max-tokens 100");
   arguments->model.add_to(*command);
   arguments->model.weights.add_to(*command);
+  arguments->cache.add_to(*command);
   const CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "The text to continue");
   const CLI::Option* prompts =
       command

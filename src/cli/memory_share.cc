@@ -42,10 +42,11 @@ std::optional<MemoryShare> measure_memory_share(infer::PagedDecoder& decoder, op
   const Buffer memory = machine.device->allocate(static_cast<std::size_t>(kMemoryBytes));
   machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);
   MemoryShare out;
-  out.token_bytes =
-      weight_bytes(decoder) +
-      static_cast<double>(prompt) * static_cast<double>(infer::bytes_per_token(
-                                        decoder.options().model.config, decoder.options().precision.compute));
+  const infer::PagedModel::Options& options = decoder.options();
+  out.token_bytes = weight_bytes(decoder) +
+                    static_cast<double>(prompt) *
+                        static_cast<double>(infer::bytes_per_token(
+                            options.model.config, options.cache.value_or(options.precision.compute)));
   const TensorView all(memory.data(), DType::kF32, {kMemoryBytes / std::int64_t{sizeof(float)}});
   infer::SingleText text(decoder);
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(prompt));

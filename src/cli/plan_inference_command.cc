@@ -6,6 +6,7 @@
 
 #include "base/console.h"
 #include "base/file.h"
+#include "cli/cache_arguments.h"
 #include "cli/command.h"
 #include "cli/config_source.h"
 #include "cli/number_checks.h"
@@ -20,6 +21,7 @@ namespace {
 
 struct InferenceArguments {
   ConfigArguments config;
+  CacheArguments cache;
   std::string cluster, csv;
   std::vector<std::string> types{"bf16"};
   plan::InferenceRequest request;
@@ -40,6 +42,7 @@ void inference(InferenceArguments a, Context& context) {
   r.model = plan::shape_of(spec.config, spec.vocabulary);
   r.types.clear();
   for (const auto& type : a.types) r.types.push_back(choice<plan::InferenceType>(type, "--dtype"));
+  if (const auto kept = a.cache.type()) r.cache = plan::cache_type_of(*kept);
   if (a.most_latency_ms) r.most_latency = *a.most_latency_ms / 1e3;
   const double memory = a.memory_gb.value_or(cluster.device.memory_gb);
   require<UsageError>(memory > a.reserve_gb, "{} GB of a device, of which {} are reserved: nothing is left",
@@ -78,10 +81,10 @@ void add_plan_inference_command(CLI::App& plan, Context& context) {
   command->add_option("--pp", r.pipeline, "Pipeline sizes")->delimiter(',')->check(CLI::Range(1, 1024));
   command
       ->add_option("--dtype", a->types,
-                   "Type of weights and cache: bf16, fp16, fp32, fp8; of weights: int8, and those of GGUF "
-                   "files: q8_0, "
-                   "q6_k, q5_k, q5_1, q5_0, q4_k, q4_1, q4_0")
+                   "Type of weights: bf16, fp16, fp32, fp8, int8, and those of GGUF files: q8_0, q6_k, q5_k, "
+                   "q5_1, q5_0, q4_k, q4_1, q4_0")
       ->delimiter(',');
+  a->cache.add_to(*command);
   command->add_option("--max-latency", a->most_latency_ms, "Milliseconds per answer")
       ->check(between(1e-6, 1e12));
   command->add_option("--memory-gb", a->memory_gb, "GB per device (default: the cluster's)")

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/cache_arguments.h"
 #include "cli/command.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
@@ -24,6 +25,7 @@ namespace {
 struct ScoreArguments {
   ModelArguments model;
   TeamArguments team;
+  CacheArguments cache;
   std::string file;
   bool ids = false, reward = false, follows = false;
 };
@@ -111,8 +113,8 @@ void score_masked(infer::OpenModel& model, bool as_ids, InputLines& in) {
 }
 
 // A line may have as many tokens as a gigabyte of keys and values holds, and some thousands at least.
-std::int64_t most_tokens(infer::OpenModel& model) {
-  const std::size_t bytes = infer::bytes_per_token(model.model().config, model.precision().compute);
+std::int64_t most_tokens(infer::OpenModel& model, std::optional<DType> cache) {
+  const std::size_t bytes = infer::bytes_per_token(model.model().config, infer::cache_type(model, cache));
   return std::max<std::int64_t>(4096,
                                 1'000'000'000 / static_cast<std::int64_t>(std::max<std::size_t>(1, bytes)));
 }
@@ -149,9 +151,12 @@ void score_follows(infer::OpenModel& model, bool as_ids, InputLines& in) {
   }
 }
 
-void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in, infer::RankTeam* team) {
+void score_texts(infer::OpenModel& model, bool as_ids, std::optional<DType> cache, InputLines& in,
+                 infer::RankTeam* team) {
+  if (!as_ids) model.tokenizer();  // a missing one is reported before the machine is made
   const infer::EngineUse use = infer::use_for_losses(
-      model, {.text_tokens = most_tokens(model), .pass_tokens = 4096, .tokenizer = !as_ids});
+      model,
+      {.text_tokens = most_tokens(model, cache), .pass_tokens = 4096, .tokenizer = !as_ids, .cache = cache});
   const auto rank = infer::load_passes(model, use, {}, team);
   const std::int64_t longest = infer::longest_text(rank->limits());
   std::int64_t number = 0;
@@ -173,6 +178,7 @@ void score(const ScoreArguments& arguments, Context& context, infer::RankTeam* t
   require<ConfigError>(
       team == nullptr || (model.kind() == model::ModelKind::kGpt && !arguments.reward && !arguments.follows),
       "--tp, --ep and --pp are for the log-probabilities of models that continue a text");
+  arguments.cache.require_use(model);
   if (arguments.reward)
     return score_rewards(model, in,
                          arguments.file.empty() || arguments.file == "-" ? "standard input" : arguments.file,
@@ -180,7 +186,7 @@ void score(const ScoreArguments& arguments, Context& context, infer::RankTeam* t
   if (arguments.follows) return score_follows(model, arguments.ids, in);
   switch (model.kind()) {
     case model::ModelKind::kGpt:
-      return score_texts(model, arguments.ids, in, team);
+      return score_texts(model, arguments.ids, arguments.cache.type(), in, team);
     case model::ModelKind::kBert:
       return score_masked(model, arguments.ids, in);
     case model::ModelKind::kT5:
@@ -202,6 +208,7 @@ void add_score_command(CLI::App& app, Context& context) {
   arguments->model.add_to(*command);
   arguments->model.weights.add_to(*command);
   arguments->team.add_to(*command);
+  arguments->cache.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");
   command->add_flag("--ids", arguments->ids, "Lines are token ids");
   command->add_flag(
@@ -214,7 +221,8 @@ void add_score_command(CLI::App& app, Context& context) {
           "Lines are records as those of tuning (chats, preference pairs, texts), MODEL gives each text "
           "a score ('stoa finetune --objective reward' or regression)")
       ->excludes("--ids")
-      ->excludes("--follows");
+      ->excludes("--follows")
+      ->excludes("--kv-dtype");
   command->callback([arguments, &context] {
     arguments->model.machine.rows_apart =
         true;  // a line's figures do not depend on how it is cut into passes

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/app.h"
+#include "cli/cache_arguments.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
@@ -20,6 +21,7 @@ struct ServeArguments {
   ComputeArguments machine;
   WeightArguments weights;
   TeamArguments team;
+  CacheArguments cache;
   std::string key_file, access_log, follow, draft;
   bool prompt_lookup = false;
   std::int64_t max_context = 0, body_megabytes = 32;
@@ -53,6 +55,7 @@ serve::ModelOptions model_options(const ServeArguments& a, const std::string& ar
   out.weights = a.weights.form;
   if (a.max_context > 0) out.max_context = a.max_context;
   if (a.cache_gigabytes > 0) out.cache_gigabytes = a.cache_gigabytes;
+  out.cache = a.cache.type();
   out.prompt_lookup = a.prompt_lookup;
   out.team = team;
   if (!a.draft.empty()) out.draft = a.draft;
@@ -140,6 +143,7 @@ void add_serve_command(CLI::App& app, Context& context) {
                 "Memory for the keys and values of all answers under way (default: 1, or of one context if "
                 "that is more)")
       ->check(between(1e-6, 1e6));
+  a->cache.add_to(*c);
   CLI::Option* lookup = c->add_flag(
       "--prompt-lookup", a->prompt_lookup,
       "Guess the next tokens from what followed the same words before, and check several in a pass: "

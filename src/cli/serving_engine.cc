@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cli/cache_arguments.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
@@ -13,6 +14,7 @@ namespace {
 
 struct BenchEngineArguments {
   ModelArguments model;
+  CacheArguments cache;
   std::int64_t max_context = 0;
   double cache_gigabytes = 0;
   int rounds = 5;
@@ -23,6 +25,7 @@ void bench_engine(const BenchEngineArguments& a) {
   infer::EngineUse use;
   if (a.max_context > 0) use.context = a.max_context;
   if (a.cache_gigabytes > 0) use.cache_bytes = a.cache_gigabytes * 1e9;
+  use.cache = a.cache.type();
   const EngineSpeed speed = measure_engine(
       a.model.model, a.model.machine,
       [&](infer::MakeMachine make_machine) { return a.model.open(std::move(make_machine)); }, use, a.rounds);
@@ -66,6 +69,7 @@ void add_bench_engine(CLI::App& bench, Context&) {
   c->add_option("--kv-memory-gb", a->cache_gigabytes,
                 "Memory for keys and values (default: 1, or of one context if that is more)")
       ->check(between(1e-6, 1e6));
+  a->cache.add_to(*c);
   c->add_option("--rounds", a->rounds, "Passes of each kind, of which the median counts")
       ->capture_default_str()
       ->check(between(1, 1000));

@@ -4,6 +4,7 @@
 
 #include "base/console.h"
 #include "base/file.h"
+#include "cli/cache_arguments.h"
 #include "cli/config_source.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
@@ -24,6 +25,7 @@ using Json = nlohmann::ordered_json;
 
 struct PlanServeArguments {
   ConfigArguments config;
+  CacheArguments cache;
   std::string measured, cluster, type = "bf16", limits = "ttft=1s,tpot=200ms", lengths;
   serve::RequestLength length{512, 128};
   serve::MachinesQuestion question;
@@ -44,7 +46,8 @@ EngineSpeed predicted_speed(const PlanServeArguments& a, Context& context) {
   plan::InferencePoint point;
   point.tp = a.tensor;
   point.weights = choice<plan::InferenceType>(a.type, "--dtype");
-  point.cache = plan::cache_type_of(point.weights);
+  const auto kept = a.cache.type();
+  point.cache = kept ? plan::cache_type_of(*kept) : plan::cache_type_of(point.weights);
   const plan::ServingParts parts(shape, point, cluster);
   EngineSpeed out;
   out.model = a.config.source();
@@ -77,7 +80,9 @@ EngineSpeed measured_here(const PlanServeArguments& a, Context& context) {
     return infer::OpenModel(a.config.config, std::nullopt, std::move(make_machine), std::nullopt,
                             infer::QuantisedWeights::kStored);
   };
-  return measure_engine(a.config.config, {}, open, {}, 5);
+  infer::EngineUse use;
+  use.cache = a.cache.type();
+  return measure_engine(a.config.config, {}, open, use, 5);
 }
 
 EngineSpeed speed_of(const PlanServeArguments& a, Context& context) {
@@ -212,6 +217,8 @@ void add_plan_serve_command(CLI::App& plan, Context& context) {
       ->check(between(1, 1e6));
   c->add_option("--dtype", a->type, "With --cluster: type of the weights, as of 'stoa plan inference'")
       ->capture_default_str();
+  a->cache.add_to(*c);
+  c->get_option("--kv-dtype")->excludes(measured);
   c->add_option("--tp", a->tensor, "With --cluster: devices of a machine, which share each layer")
       ->capture_default_str()
       ->check(between(1, 1024));

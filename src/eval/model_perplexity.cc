@@ -38,8 +38,8 @@ ModelPerplexity of_decoder(infer::OpenModel& model, const data::TextFile& text, 
   ModelPerplexity out;
   choose_window(out, reading, infer::usable_positions(config) - virtual_tokens,
                 config.max_positions() - virtual_tokens);
-  const auto rank =
-      infer::load_for_losses(model, {.text_tokens = out.window, .pass_tokens = reading.pass_tokens});
+  const auto rank = infer::load_for_losses(
+      model, {.text_tokens = out.window, .pass_tokens = reading.pass_tokens, .cache = reading.cache});
   const token::Tokenizer& tokenizer = model.tokenizer();
   PerplexityOptions options;
   options.window = out.window;

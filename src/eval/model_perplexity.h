@@ -17,6 +17,7 @@ struct ReadingOptions {
   std::optional<std::int64_t> stride;  // that the window moves by; none: half of it
   std::int64_t pass_tokens = 4096;     // of the windows of one pass (decoders)
   bool plain = false;                  // special tokens in the text are encoded as text
+  std::optional<DType> cache = {};     // infer::EngineUse::cache, of decoders
 };
 
 struct ModelPerplexity {

@@ -71,14 +71,15 @@ class OpenModel {
     return rank_bytes<Rank>(machine(), options);
   }
 
+  // Types of matrices that ranks hold as they are; null: none. Before load().
+  std::shared_ptr<const nn::StoredTypes> stored_types();
+
  private:
   OpenModel(const ckpt::FoundCheckpoint& found, std::optional<DType> dtype, MakeMachine make_machine,
             QuantisedWeights weights);
   Machine& machine();
   // `shared`: with other ranks.
   void read_weights(optim::ParameterStore& parameters, bool shared);
-  // Types of matrices that ranks hold as they are; null: none.
-  std::shared_ptr<const nn::StoredTypes> stored_types();
 
   fs::path directory_;
   std::optional<fs::path> adapter_directory_;

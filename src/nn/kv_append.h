@@ -2,15 +2,18 @@
 #pragma once
 
 #include "nn/pass.h"
+#include "ops/cache_rows.h"
 #include "ops/elementwise.h"
 
 namespace stoa::nn {
 
-// rows [T, heads, d] -> rows pass.cache->slots[i] of `cache` [capacity, heads, d] or [blocks, rows, heads,
-// d]; neighbours at once.
+// rows [T, heads, d] -> rows pass.cache->slots[i] of `cache` (KvLayer); without blocks, neighbours at once.
 inline void append(Pass& pass, const TensorView& rows, TensorView cache) {
   if (cache.shape.rank() == 4)
-    cache = cache.reshape({cache.shape[0] * cache.shape[1], cache.shape[2], cache.shape[3]});
+    return ops::run(pass.ops, ops::ScatterRows{.x = rows,
+                                               .index = pass.cache->rows,
+                                               .y = cache.reshape({cache.shape[0] * cache.shape[1],
+                                                                   cache.shape[2], cache.shape[3]})});
   const std::vector<std::int32_t>& slots = pass.cache->slots;
   const auto flat = [&](const TensorView& x, std::size_t begin, std::size_t count) {
     const auto n = static_cast<std::int64_t>(count);

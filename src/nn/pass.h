@@ -62,7 +62,8 @@ struct BatchView {
   std::vector<ops::AttentionSegments> context_segments;
 };
 
-// Keys and values of one layer during generation: [capacity tokens, heads, d]. Latent attention has one
+// Keys and values of one layer during generation: [capacity tokens, heads, d], or in blocks, perhaps in a
+// type of their own (ops/cache_rows.h): [blocks, rows, heads, cached_width(d)]. Latent attention has one
 // "head" of [latent | rotated key] for both, under either name.
 struct KvLayer {
   TensorView keys, values;
@@ -75,6 +76,7 @@ struct KvLayer {
 struct KvCache {
   std::vector<KvLayer> layers;  // by global layer number
   std::vector<std::int32_t> slots;
+  TensorView rows;  // int32, the same on the device, where keys and values are in blocks
   // For cross-attention, by global layer number: keys, then values of every token of the sources, [T, 2,
   // heads, d]. A pass with sources writes them, one without sources reads them.
   std::vector<TensorView> sources;

@@ -4,6 +4,7 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/attention_sink.h"
+#include "ops/cache_rows.h"
 #include "ops/divergence.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
@@ -37,8 +38,8 @@ namespace stoa::ops {
   use(GatedDeltaBackward) use(ActivationForward) use(ActivationBackward) use(EmbeddingForward) \
   use(EmbeddingBackward) use(CrossEntropy) use(CrossEntropyPart) use(CrossEntropyMerge) use(SumLosses) \
   use(DivergencePart) use(DivergenceSums) use(DivergenceMerge) use(KeptPart) use(KeptMerge) \
-  use(Cast) use(ResidualAdd) use(DropoutBackward) use(AddTo) use(Combine) use(CopyRows) use(FillZero) \
-  use(ScaleMatrix) use(ScaleMatrixBackward) use(RowDots) use(InverseRoot) use(RouterForward) \
+  use(Cast) use(ResidualAdd) use(DropoutBackward) use(AddTo) use(Combine) use(CopyRows) use(ScatterRows) \
+  use(FillZero) use(ScaleMatrix) use(ScaleMatrixBackward) use(RowDots) use(InverseRoot) use(RouterForward) \
   use(CountAssignments) use(PlaceChoices) use(LimitExperts) use(RouterBackward) use(GroupByExpert) \
   use(GroupArrivals) use(GatherRows) use(SumRows) use(ScaleRows) use(ScaleRowsBackward) \
   use(GroupedLinearForward) use(GroupedLinearBackwardInput) use(GroupedLinearBackwardWeight) \

@@ -63,9 +63,12 @@ struct AttentionForward {
   static constexpr const char* kName = "attention forward";
   AttentionOptions options;
   AttentionSegments segments;
-  TensorView q;    // [Tq, H, d]; rows may be strided (a fused qkv matrix)
-  TensorView k;    // [Tk, G, d]; or [blocks, R, G, d] in inference: key j of segment i is then row j % R of
-  TensorView v;    // as k; block k_begin[i][j / R], and the output of a query depends on its text alone
+  TensorView q;  // [Tq, H, d]; rows may be strided (a fused qkv matrix)
+  // [Tk, G, d]. Or in inference blocks of a cache in a type of its own (ops/cache_rows.h), [blocks, R, G,
+  // cached_width(d)]: key j of segment i is then row j % R of block k_begin[i][j / R], and the output of a
+  // query depends on its text alone.
+  TensorView k;
+  TensorView v;    // as k
   TensorView o;    // [Tq, H, d]
   TensorView lse;  // [Tq, H] accumulation type: log of the sum of exponentials; none in inference
   // [offsets, H] accumulation type, or none; rows may be strided. Offsets beyond the table take its first or

@@ -26,6 +26,19 @@ void check_latent_widths(const Checker& c, const TensorView& kv, const TensorVie
          k.text(), kv.text(), r);
 }
 
+// What a cache may keep of numbers of a type: no wider type, for nothing is won by it.
+TypeSet cached_types(DType type) {
+  return type == DType::kF64 ? TypeSet(type) : TypeSet(type) | DType::kBF16 | DType::kF16 | DType::kU8;
+}
+
+// A cache of heads of d numbers of a type.
+void check_cache(const Checker& c, const char* name, const TensorView& cache, const char* symbols,
+                 const Shape& shape, DType type, std::int64_t d) {
+  c.tensor(name, cache, cached_types(type), symbols, shape);
+  c.that(cache.dtype != DType::kU8 || d > 1, "{} is {}: 8-bit rows are of heads of at least 2 numbers", name,
+         cache.text());
+}
+
 // Keys in blocks: for inference alone.
 template <class Op>
 void check_blocks(const Checker& c, const Op& op) {
@@ -47,13 +60,13 @@ void check_common(const Checker& c, const Op& op) {
   const std::int64_t heads = op.q.shape[1], d = op.q.shape[2];
   const bool in_blocks = op.k.shape.rank() == 4;
   if (in_blocks)
-    c.tensor("k", op.k, type, "[blocks, rows, G, d]", {-1, -1, -1, d});
+    check_cache(c, "k", op.k, "[blocks, rows, G, width]", {-1, -1, -1, cached_width(op.k.dtype, d)}, type, d);
   else
     c.tensor("k", op.k, type, "[Tk, G, d]", {-1, -1, d}, kRows);
   const std::int64_t groups = op.k.shape[in_blocks ? 2 : 1];
   c.that(groups > 0 && heads > 0 && heads % groups == 0,
          "q has {} heads and k has {}: expected a multiple of the number of key heads", heads, groups);
-  c.tensor("v", op.v, type, "shape of k", op.k.shape, kRows);
+  c.tensor("v", op.v, op.k.dtype, "shape of k", op.k.shape, kRows);
   c.tensor("o", op.o, type, "shape of q", op.q.shape, kRows);
 
   c.that(s.count >= 0, "there are {} segments, expected 0 or more", s.count);
@@ -168,6 +181,15 @@ void check(const LatentHeadsBackward& op) {
   c.tensor("dkv", op.dkv, type, "[T, H, n + m]", {tokens, heads, -1});
   c.tensor("drope", op.drope, type, "[T, r]", {tokens, -1}, kRows);
   check_latent_widths(c, op.dkv, op.drope, op.dk);
+}
+
+void check(const ScatterRows& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, G, d]", {-1, -1, -1}, kRows);
+  const std::int64_t d = op.x.shape[2];
+  c.tensor("index", op.index, DType::kI32, "[T]", {op.x.shape[0]});
+  check_cache(c, "y", op.y, "[N, G, width]", {-1, op.x.shape[1], cached_width(op.y.dtype, d)}, op.x.dtype, d);
+  c.apart("x", op.x, "y", op.y);
 }
 
 void check(const Rotary& op) {

@@ -9,6 +9,7 @@
 
 #include "base/console.h"
 #include "base/error.h"
+#include "ops/cache_rows.h"
 #include "plan/csv.h"
 #include "plan/workload.h"
 #include "quant/block_format.h"
@@ -57,9 +58,14 @@ class InferenceLayers {
   double state_bytes(double sequences) const {  // of linear attention in the mean layer, in fp32
     return m_.linear_share() * sequences * real(m_.linear_values * m_.linear_key_size) * 4 / real(p_.tp);
   }
+  // Bytes that a key or a value of this size takes.
+  double head_bytes(std::int64_t size) const {
+    const bool codes = p_.cache == InferenceType::kInt8;
+    return codes ? real(ops::cached_width(DType::kU8, size)) : real(size) * bytes_of(p_.cache);
+  }
   double softmax_cache_bytes(double tokens) const {
-    if (m_.latent_rank > 0) return tokens * real(m_.latent_rank + m_.rotated) * bytes_of(p_.cache);
-    return 2 * tokens * real(m_.kv_heads * m_.head_size) / real(p_.tp) * bytes_of(p_.cache);
+    if (m_.latent_rank > 0) return tokens * head_bytes(m_.latent_rank + m_.rotated);
+    return 2 * tokens * real(m_.kv_heads) * head_bytes(m_.head_size) / real(p_.tp);
   }
   double prompt(double sequences, double length) const {
     const double tokens = sequences * length;
@@ -218,7 +224,29 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
 }
 
 InferenceType cache_type_of(InferenceType weights) {
-  return weights == InferenceType::kInt8 ? InferenceType::kBf16 : weights;
+  switch (weights) {
+    case InferenceType::kFp32:
+    case InferenceType::kBf16:
+    case InferenceType::kFp8:
+      return weights;
+    case InferenceType::kInt8:
+      return InferenceType::kBf16;
+    default:  // fp16, and those of GGUF files
+      return InferenceType::kFp16;
+  }
+}
+
+InferenceType cache_type_of(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return InferenceType::kFp32;
+    case DType::kF16:
+      return InferenceType::kFp16;
+    case DType::kU8:
+      return InferenceType::kInt8;
+    default:
+      return InferenceType::kBf16;
+  }
 }
 
 struct ServingParts::State {
@@ -275,7 +303,8 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
       for (const std::int64_t pp : pipeline)
         for (const std::int64_t batch : r.batches)
           result.grid.push_back(predict_inference(
-              r.model, r.input, r.output, {tp, pp, batch, type, cache_type_of(type)}, cluster, r.memory, k));
+              r.model, r.input, r.output, {tp, pp, batch, type, r.cache.value_or(cache_type_of(type))},
+              cluster, r.memory, k));
   require<ConfigError>(!result.grid.empty(),
                        "the grid is empty: give batches, and degrees that divide {} heads", r.model.heads);
   std::vector<InferenceAnswer> fitting;

@@ -13,6 +13,7 @@
 #include "config/value.h"
 #include "plan/cluster.h"
 #include "plan/workload.h"
+#include "tensor/dtype.h"
 
 namespace stoa::plan {
 
@@ -51,8 +52,10 @@ struct InferencePoint {
   InferenceType weights = InferenceType::kBf16, cache = InferenceType::kBf16;
 };
 
-// The type of keys and values next to weights of this type.
+// The type of keys and values next to weights of this type, as the engine chooses it.
 InferenceType cache_type_of(InferenceType weights);
+// That of the engine's option (infer/cache_type.h).
+InferenceType cache_type_of(DType type);
 
 // The parts of the time that a server's pass takes, and of its memory, by the same formulas: prompts and
 // answers share passes there. One stage; windows of attention are not counted.
@@ -94,6 +97,7 @@ struct InferenceRequest {
   std::vector<std::int64_t> tensor, pipeline,
       batches;  // grids; empty degrees: all that divide, within two nodes
   std::vector<InferenceType> types{InferenceType::kBf16};
+  std::optional<InferenceType> cache;  // none: cache_type_of()
   double memory = 0;                   // bytes of a device
   std::optional<double> most_latency;  // seconds
 };

@@ -107,6 +107,19 @@ TEST(Inference, CountsTheScalesOfQuantisedFiles) {
   EXPECT_DOUBLE_EQ(bytes(InferenceType::kQ6_K), weights * 210 / 256);
 }
 
+TEST(Inference, CountsKeysAndValuesInTheirOwnType) {
+  const auto bytes = [](InferenceType weights, InferenceType cache) {
+    return predict_inference(decoder_of(24, 4096, 32), 60, 20, {1, 1, 1, weights, cache}, dgx_a100(), 80e9)
+        .cache_bytes;
+  };
+  const double numbers = bytes(InferenceType::kQ4_K, InferenceType::kFp16) / 2;
+  EXPECT_DOUBLE_EQ(bytes(InferenceType::kQ4_K, InferenceType::kFp32), 4 * numbers);
+  EXPECT_DOUBLE_EQ(bytes(InferenceType::kQ4_K, InferenceType::kInt8), numbers * 34 / 32);
+  EXPECT_EQ(cache_type_of(InferenceType::kQ4_K), InferenceType::kFp16);
+  EXPECT_EQ(cache_type_of(InferenceType::kFp32), InferenceType::kFp32);
+  EXPECT_EQ(cache_type_of(DType::kU8), InferenceType::kInt8);
+}
+
 TEST(Inference, RefusesDegreesThatDoNotDivide) {
   EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 60, 20, {3, 1, 1}, dgx_a100(), 80e9), ConfigError);
   EXPECT_THROW(predict_inference(decoder_of(24, 4096, 32), 60, 20, {1, 25, 1}, dgx_a100(), 80e9),

@@ -1,6 +1,7 @@
 #include "serve/served_engine.h"
 
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -16,11 +17,12 @@ template <class Body>
 auto with_use(const ModelOptions& options, Body body) {
   infer::EngineUse use;
   use.context = options.max_context;
+  use.cache = options.cache;
   if (options.cache_gigabytes) use.cache_bytes = *options.cache_gigabytes * 1e9;
   try {
     return body(use);
   } catch (const ConfigError& error) {
-    if (options.cache_gigabytes)
+    if (options.cache_gigabytes && !std::string_view(error.what()).starts_with("--kv-dtype"))
       fail<ConfigError>("--kv-memory-gb {:g}: {}", *options.cache_gigabytes, error.what());
     throw;
   }

@@ -36,6 +36,7 @@ struct ModelOptions {
   infer::QuantisedWeights weights = infer::QuantisedWeights::kDecoded;
   std::optional<std::int64_t> max_context;     // tokens
   std::optional<double> cache_gigabytes;       // of keys and values
+  std::optional<DType> cache;                  // their type; none: chosen by the model
   bool prompt_lookup = false;                  // guesses of tokens from the text itself, or
   std::optional<std::filesystem::path> draft;  // of a smaller model
   infer::RankTeam* team = nullptr;             // ranks that share the model; it outlives the engine

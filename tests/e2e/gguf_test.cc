@@ -139,6 +139,62 @@ TEST_F(Gguf, IsMultipliedWithAsItIs) {
               HasSubstr("--decoded-weights"));
 }
 
+TEST_F(Gguf, KeysAndValuesHaveATypeOfTheirOwn) {
+  stoa_ok({"checkpoint", "export", "run", "--to", "gguf", "--format", "q8_0", "--output", "m.gguf"});
+  const auto divergence = [&](const Arguments& more) {
+    return json_of(Arguments{"eval", "perplexity", "m.gguf", "--text", "text.txt", "--window", "32", "--json",
+                             "--divergence", "64", "--decoded-weights"} +
+                   more)["kl_divergence"]
+        .get<double>();
+  };
+  const double exact = divergence({}), half = divergence({"--kv-dtype", "fp16"}),
+               codes = divergence({"--kv-dtype", "int8"});
+  EXPECT_LT(std::abs(exact), 1e-12);
+  EXPECT_EQ(exact, divergence({"--kv-dtype", "fp32"}));
+  EXPECT_GT(half, std::abs(exact));
+  EXPECT_LT(half, 1e-7);
+  EXPECT_GT(codes, half);
+  EXPECT_LT(codes, 1e-4);
+  // What the file holds stays as it is: so, by default, does the type that other programs have.
+  const auto losses = [&](const Arguments& more) {
+    return json_of(Arguments{"eval", "perplexity", "m.gguf", "--text", "text.txt", "--json"} + more)["loss"]
+        .get<double>();
+  };
+  EXPECT_EQ(losses({}), losses({"--kv-dtype", "fp16"}));
+  EXPECT_NE(losses({}), losses({"--kv-dtype", "fp32"}));
+
+  // An answer does not depend on what else is answered, whatever the type.
+  write_text(path("prompts.txt"), "the\nthe stone\nby the river the stone\n");
+  for (const char* type : {"fp32", "bf16", "fp16", "int8"}) {
+    const Arguments options{"--kv-dtype", type, "--max-tokens", "20", "--greedy"};
+    std::string alone;
+    for (const char* prompt : {"the", "the stone", "by the river the stone"})
+      alone += stoa_ok(Arguments{"generate", "m.gguf", "--prompt", prompt} + options).out;
+    EXPECT_EQ(stoa_ok(Arguments{"generate", "m.gguf", "--prompts", "prompts.txt"} + options).out, alone)
+        << type;
+    stoa_ok(Arguments{"generate", "m.gguf", "--prompt", "the", "--backend", "check"} + options);
+  }
+  // The same memory has room for more.
+  const auto blocks = [&](const char* type) {
+    return json_of({"bench", "engine", "run", "--dtype", "fp32", "--kv-memory-gb", "0.0005", "--kv-dtype",
+                    type, "--rounds", "1", "--json"})["limits"]["blocks"]
+        .get<int>();
+  };
+  const int whole = blocks("fp32");
+  EXPECT_NEAR(blocks("bf16"), 2 * whole, 1);
+  EXPECT_GT(blocks("int8"), 3 * whole);
+
+  const auto refused = [&](const Arguments& command, const std::string& message) {
+    const Outcome outcome = stoa(command);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  };
+  const Arguments generate{"generate", "m.gguf", "--prompt", "the"};
+  refused(generate + Arguments{"--kv-dtype", "q4_0"}, "nearest to it is int8");
+  refused(generate + Arguments{"--kv-dtype", "fp32", "--dtype", "bf16"}, "give --kv-dtype bf16");
+  refused({"serve", "m.gguf", "--port", "0", "--kv-dtype", "8"}, "auto, fp32, bf16, fp16 or int8");
+}
+
 TEST_F(Gguf, IsRefusedInOneMessage) {
   stoa_ok({"checkpoint", "export", "run", "--to", "gguf", "--format", "q8_0", "--output", "m.gguf"});
   const std::string good = read_text(path("m.gguf"));

@@ -9,12 +9,14 @@
 #include "eval/requests/encode.h"
 #include "eval/requests/request.h"
 #include "infer/generate.h"
+#include "tensor/dtype.h"
 
 namespace stoa::eval {
 
 struct ScoringOptions {
   std::optional<std::int64_t> max_length;  // tokens of the window; none: the model's positions
   std::optional<bool> add_bos;
+  std::optional<DType> cache = {};  // infer::EngineUse::cache, of a model in files
 };
 
 // One text of a request: tokens of a prompt to be continued, or tokens and which one follows each of them.

@@ -39,6 +39,7 @@ Scorer::Scorer(infer::OpenModel& model, std::vector<Request> requests,
     use.context = std::max(
         *use.context, std::ssize(text.tokens) + (text.generate ? requests_.generation(text).max_tokens : 0));
   use.sequences = kSequences;
+  use.cache = options.cache;
   decoder_ = infer::load_paged_decoder(model_, use);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "infer/cache_type.h"
 
 namespace stoa::eval {
 namespace {
@@ -20,6 +21,7 @@ std::string request_key(const Request& request, const infer::GenerateOptions* ge
       fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", static_cast<int>(request.kind), request.context.size(),
                   request.context, request.continuation, scoring.max_length.value_or(0),
                   scoring.add_bos ? static_cast<int>(*scoring.add_bos) : -1);
+  if (scoring.cache) text += fmt::format("{}\n", infer::cache_type_name(*scoring.cache));
   if (generation) {
     const auto& s = generation->sampling;
     text +=

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "infer/cache_type.h"
+#include "ops/cache_rows.h"
 
 namespace stoa::infer {
 namespace {
@@ -43,13 +45,20 @@ std::size_t PagedDecoder::cache_bytes() {
   return chunk_.arena().declared()[static_cast<std::size_t>(MemoryCategory::kKvCache)];
 }
 
+DType cache_type(OpenModel& model, std::optional<DType> asked) {
+  const bool host = model.on_host();
+  return cache_type(model.precision().compute, asked, model.stored_types() != nullptr, host);
+}
+
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share) {
   const model::CacheSizes sizes = model::cache_sizes(config, share.tensor_place());
   const parallel::Part layers = share.layers(config.num_layers);
   std::size_t bytes = 0;
   for (std::int64_t l = layers.begin; l < layers.end(); ++l)
     if (!config.linear.is_linear(l))
-      bytes += static_cast<std::size_t>(sizes.heads * sizes.width * (sizes.shared ? 1 : 2)) * size_of(type);
+      bytes += static_cast<std::size_t>(sizes.heads * ops::cached_width(type, sizes.width) *
+                                        (sizes.shared ? 1 : 2)) *
+               size_of(type);
   return bytes;
 }
 
@@ -93,22 +102,25 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
 PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters, const RankShare& share) {
   model.require_kind(model::ModelKind::kGpt);
-  PagedModel::Options options{
-      model.model(),
-      model.precision(),
-      pass_limits(model.model(), model.precision().compute, model.on_host(), use, share),
-      model.on_host(),
-      {},
-      use.losses,
-      share};
+  for (const AdapterFiles& files : adapters) {
+    const model::PeftConfig& peft = files.model().config.peft;
+    if (peft.is_lora() && peft.lora.use_dora) model.decode_weights();
+  }
+  const DType kept = cache_type(model, use.cache);
+  PagedModel::Options options{model.model(),
+                              model.precision(),
+                              pass_limits(model.model(), kept, model.on_host(), use, share),
+                              model.on_host(),
+                              {},
+                              use.losses,
+                              kept,
+                              share};
   require<ConfigError>(adapters.empty() || !reads_one_text(model.model().config),
                        "{}: a model that reads one text at a time has one adapter",
                        model.directory().string());
   const std::int64_t positions = usable_positions(model.model().config);
   for (const AdapterFiles& files : adapters) {
     options.adapters.push_back(files.model());
-    const model::PeftConfig& peft = files.model().config.peft;
-    if (peft.is_lora() && peft.lora.use_dora) model.decode_weights();
     const std::int64_t tokens = files.model().config.peft.virtual_count();
     options.limits.adapters.push_back(tokens);
     // A text of use.context tokens has room behind the virtual ones.
@@ -132,8 +144,10 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
 std::string describe_room(PagedDecoder& decoder) {
   const PassLimits& l = decoder.limits();
   const std::int64_t tokens = l.blocks * l.block_tokens;
-  const int ranks = decoder.options().share.ranks();
-  return fmt::format("keys and values: {:.2f} GB{} for {} tokens, {} text{} of {}; up to {} at once",
+  const PagedModel::Options& o = decoder.options();
+  const int ranks = o.share.ranks();
+  return fmt::format("keys and values in {}: {:.2f} GB{} for {} tokens, {} text{} of {}; up to {} at once",
+                     cache_type_name(o.cache.value_or(o.precision.compute)),
                      static_cast<double>(decoder.cache_bytes()) / kGigabyte,
                      ranks > 1 ? fmt::format(" on each of {} ranks", ranks) : "", tokens,
                      tokens / l.longest(), tokens / l.longest() == 1 ? "" : "s", l.longest(), l.sequences);

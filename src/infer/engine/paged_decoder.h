@@ -51,11 +51,15 @@ struct EngineUse {
   std::int64_t scored = 128;  // tokens of a pass whose logits may be asked for; at least one per sequence
   bool tokenizer = true;      // is one needed? It is read before the weights
   bool losses = false;        // PagedModel::Options::losses
+  std::optional<DType> cache = {};  // of keys and values (infer/cache_type.h); none: chosen by the model
 };
-// Bytes of keys and values of one token on a rank.
+// The type of a model's keys and values. Makes its machine. ConfigError as of infer/cache_type.h.
+DType cache_type(OpenModel& model, std::optional<DType> asked);
+// Bytes of keys and values of one token on a rank, which are kept in this type.
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share = {});
 // ConfigError: memory for less than one block.
-// `tables`: PagedModel::Options::tables. `share`: of any rank; all ranks have as many blocks.
+// `type`: of keys and values; `tables`: PagedModel::Options::tables; `share`: of any rank, all have as many
+// blocks.
 PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use,
                        const RankShare& share = {});
 // Whether a state or a table of one text cannot serve several: texts are read one after the other.
@@ -67,8 +71,8 @@ PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
 // continues a text, or one that reads one text at a time.
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
                                                  std::span<const AdapterFiles> adapters = {});
-// "keys and values: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"; of several ranks, what each
-// of them holds: "keys and values: 1.00 GB on each of 2 ranks for …"
+// "keys and values in fp16: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"; of several ranks,
+// what each of them holds: "keys and values in fp16: 1.00 GB on each of 2 ranks for …"
 std::string describe_room(PagedDecoder& decoder);
 
 }  // namespace stoa::infer

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "device/host/host_device.h"
+#include "infer/cache_type.h"
 #include "infer/engine/engine.h"
 #include "infer/engine/single_text.h"
 #include "infer/engine/text_losses.h"
@@ -50,9 +51,10 @@ void fill_weights(optim::ParameterStore& parameters) {
   }
 }
 
-std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine, bool losses = false) {
+std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine, bool losses = false,
+                                            std::optional<DType> cache = {}) {
   PagedModel::Options options{
-      model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true, {}, losses};
+      model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true, {}, losses, cache};
   PassLimits& l = options.limits;
   l.blocks = 48;
   l.context = kContext;
@@ -130,6 +132,54 @@ TEST(PagedDecoder, AnswersAsOneTextAlone) {
       next = {scores.front().first};
     }
   }
+}
+
+// Where keys and values are kept in a narrower type, logits are off by what that type rounds away.
+TEST(PagedDecoder, NarrowKeysAndValuesGiveNearLogits) {
+  Machine machine = cpu_machine();
+  std::vector<std::int32_t> tokens(90);
+  for (std::size_t t = 0; t < tokens.size(); ++t) tokens[t] = static_cast<std::int32_t>(t * t % kTokens);
+  const auto logits_in = [&](std::optional<DType> cache) {
+    const auto decoder = paged_decoder(machine, false, cache);
+    const model::ModelConfig& config = decoder->options().model.config;
+    EXPECT_EQ(decoder->cache_bytes(), 48 * 16 * bytes_per_token(config, cache.value_or(DType::kF32)));
+    SingleText text(*decoder);
+    std::vector<float> out;
+    for (const std::int32_t token : tokens) {
+      const auto logits = text.feed({&token, 1});
+      out.insert(out.end(), logits.begin(), logits.end());
+    }
+    return out;
+  };
+  const std::vector<float> exact = logits_in({});
+  EXPECT_EQ(logits_in(DType::kF32), exact);
+  double square = 0;
+  for (const float x : exact) square += static_cast<double>(x) * static_cast<double>(x);
+  // Relative to the logits: a few times the rounding of a key or a value.
+  for (const auto& [cache, bound] :
+       {std::pair{DType::kF16, 0.002}, std::pair{DType::kBF16, 0.016}, std::pair{DType::kU8, 0.02}}) {
+    const std::vector<float> kept = logits_in(cache);
+    double error = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      error += std::pow(static_cast<double>(kept[i]) - static_cast<double>(exact[i]), 2);
+    EXPECT_LT(std::sqrt(error / square), bound) << cache_type_name(cache);
+    EXPECT_GT(error, 0) << cache_type_name(cache) << " is not used";
+  }
+}
+
+TEST(PagedDecoder, NarrowKeysAndValuesLeaveRoomForMore) {
+  const model::ModelSpec model = model::resolve_model(tiny_llama());
+  const auto bytes = [&](DType type) { return bytes_per_token(model.config, type); };
+  EXPECT_EQ(bytes(DType::kF32), 2u * 2 * 2 * 16 * 4);  // layers, keys and values, heads of 16
+  EXPECT_EQ(bytes(DType::kF16), bytes(DType::kF32) / 2);
+  EXPECT_EQ(bytes(DType::kU8), 2u * 2 * 2 * (16 + 2));
+  const auto blocks = [&](DType type) {
+    return pass_limits(model, type, true, {.cache_bytes = 16.0 * 9 * 2 * 2 * 2 * 16 * 4, .sequences = 100})
+        .blocks;
+  };
+  EXPECT_EQ(blocks(DType::kF32), 9);
+  EXPECT_EQ(blocks(DType::kBF16), 18);
+  EXPECT_EQ(blocks(DType::kU8), 32);
 }
 
 // To the last bit those of each text alone, whatever shares its passes; and what the logits say.

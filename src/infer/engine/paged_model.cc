@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "infer/cache_type.h"
 #include "infer/engine/adapter_set.h"
 #include "infer/host_window.h"
 #include "nn/adapted_rows.h"
+#include "ops/cache_rows.h"
 
 namespace stoa::infer {
 
@@ -35,17 +37,22 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
     mask_ = declare("loss_mask", DType::kF32, {limits.pass_tokens});
     losses_ = declare("losses", options.precision.vectors(), {limits.pass_tokens});
   }
+  const DType kept = options.cache.value_or(options.precision.compute);
+  require<InternalError>(options.tables || kept == options.precision.compute,
+                         "keys and values in {} need tables of blocks", cache_type_name(kept));
+  if (options.tables) slots_ = declare("slots", DType::kI32, {limits.pass_tokens});
   const model::CacheSizes sizes = model::cache_sizes(config, place);
   const model::StateSizes states = model::state_sizes(config);
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
     return arena.declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
   };
-  const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads, sizes.width}
+  const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads,
+                                            ops::cached_width(kept, sizes.width)}
                                     : Shape{limits.blocks * limits.block_tokens, sizes.heads, sizes.width};
   const parallel::Part layers = share.layers(config.num_layers);
   for (std::int64_t l = layers.begin; l < layers.end(); ++l) {
     linear_.push_back(config.linear.is_linear(l));
-    const DType type = linear_.back() ? options.precision.vectors() : options.precision.compute;
+    const DType type = linear_.back() ? options.precision.vectors() : kept;
     const Arena::Id first = linear_.back() ? cache("convolved", l, type, states.convolved)
                                            : cache(sizes.shared ? "latents" : "keys", l, type, rows);
     const Arena::Id second = linear_.back() ? cache("state", l, type, states.state)
@@ -68,9 +75,21 @@ void PagedModel::open_cache() {
   }
 }
 
+namespace {
+
+// Blocks of bytes as what CopyRows copies.
+TensorView as_words(const TensorView& blocks) {
+  const std::int64_t bytes = blocks.shape.inner();
+  return bytes % 4 == 0 ? TensorView(blocks.data, DType::kI32, {blocks.rows(), bytes / 4})
+                        : TensorView(blocks.data, DType::kF16, {blocks.rows(), bytes / 2});
+}
+
+}  // namespace
+
 void PagedModel::copy_block(const PassParts& parts, BlockId from, BlockId to) {
   for (const nn::KvLayer& layer : cache_.layers) {
-    const auto copy = [&](const TensorView& blocks) {
+    const auto copy = [&](TensorView blocks) {
+      if (blocks.dtype == DType::kU8) blocks = as_words(blocks);
       const Shape flat{1, blocks.shape.inner()};
       ops::run(parts.ops, ops::CopyRows{.x = blocks.slice(from, 1).reshape(flat),
                                         .index = {},
@@ -266,6 +285,7 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
   s.k_begin = stage(parts, k_begin_, options_.tables ? blocks : k_begin);
   if (options_.tables) s.k_begin = s.k_begin.reshape({s.count, static_cast<std::int64_t>(columns)});
   s.k_count = stage(parts, k_count_, k_count);
+  if (options_.tables) cache_.rows = stage(parts, slots_, cache_.slots);
   nn::BatchView view;
   view.rows = 1;
   view.length = std::ssize(tokens);

@@ -24,6 +24,8 @@ class PagedModel final : public PassModel {
     // The model with each of the adapters that segments choose (PassParts::adapters).
     std::vector<model::ModelSpec> adapters = {};
     bool losses = false;  // losses() may be called
+    // The type of keys and values (infer/cache_type.h); none: that of the computation. With tables alone.
+    std::optional<DType> cache = {};
     // With several ranks, each runs the same passes; rank 0 gets logits and losses.
     RankShare share = {};
   };
@@ -61,6 +63,7 @@ class PagedModel final : public PassModel {
   const LengthTables tables_;
   Arena::Id tokens_, positions_, q_begin_, k_begin_, k_count_, logits_;
   Arena::Id others_;                                        // logits of other ranks, on rank 0 of several
+  Arena::Id slots_;                                         // with tables
   Arena::Id labels_, mask_, losses_;                        // where losses are asked for
   std::vector<bool> linear_;                                // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state

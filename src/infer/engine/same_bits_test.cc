@@ -8,6 +8,7 @@
 
 #include "constraint/test_support.h"
 #include "device/host/host_device.h"
+#include "infer/cache_type.h"
 #include "infer/engine/draft_model.h"
 #include "infer/engine/engine.h"
 #include "infer/engine/paged_decoder.h"
@@ -17,7 +18,7 @@
 namespace stoa::infer {
 namespace {
 
-enum BitsKind { kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored };
+enum BitsKind { kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored, kBitsWide };
 
 model::ModelConfig bits_config(BitsKind kind) {
   model::ModelConfig c;
@@ -41,6 +42,10 @@ model::ModelConfig bits_config(BitsKind kind) {
     c.hidden_size = 64;
     c.num_attention_heads = 4;
     c.ffn_hidden_size = 256;
+  }
+  if (kind == kBitsWide) {  // heads of 32: tiles of AMX
+    c.hidden_size = 64;
+    c.num_query_groups = c.num_attention_heads = 2;
   }
   if (kind == kBitsWindowed) {
     c.window_size = 21;
@@ -88,6 +93,7 @@ struct Way {
   std::int64_t sequences = 32, pass_tokens = 512, blocks = 400;
   int threads = 1;
   bool alone = false, twice = false, preempts = false, speculated = false;
+  std::optional<DType> cache = {};  // of keys and values
 };
 
 // Changes every third guess of another.
@@ -166,6 +172,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
   Machine machine = machine_with_rows_apart(way.threads);
   PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
   if (kind == kBitsStored) options.model.stored = stored_types(options.model);
+  options.cache = way.cache;
   options.limits = {.block_tokens = 16,
                     .blocks = way.blocks,
                     .context = 256,
@@ -226,28 +233,42 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
   return out;
 }
 
-TEST(SameBits, LogitsDoNotDependOnWhatElseIsInThePass) {
-  for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored})
-    for (const DType type : {DType::kF32, DType::kBF16}) {
-      const Logits alone = logits_of(kind, type, {.name = "alone", .alone = true});
-      ASSERT_GT(alone.size(), 32u * 12u);
-      for (const Way& way : {Way{.name = "batch"}, Way{.name = "two threads", .threads = 2},
-                             Way{.name = "chunks of 1", .pass_tokens = 1},
-                             Way{.name = "chunks of 64", .pass_tokens = 64, .threads = 2},
-                             Way{.name = "preempted", .blocks = 18, .preempts = true},
-                             Way{.name = "cached prefix", .twice = true},
-                             Way{.name = "speculated", .sequences = 4, .speculated = true}}) {
-        const Logits other = logits_of(kind, type, way);
-        std::size_t different = 0;
-        for (const auto& [key, row] : other) {
-          const auto it = alone.find(key);
-          ASSERT_NE(it, alone.end()) << way.name;
-          different += it->second != row;
-        }
-        EXPECT_EQ(different, 0u) << way.name << ", kind " << kind << " " << name_of(type) << " of "
-                                 << other.size();
-      }
+// Compares all ways with texts that are read alone; `cache`: the type of keys and values.
+void expect_same_bits(BitsKind kind, DType type, std::optional<DType> cache) {
+  const Logits alone = logits_of(kind, type, {.name = "alone", .alone = true, .cache = cache});
+  ASSERT_GT(alone.size(), 32u * 12u);
+  for (Way way :
+       {Way{.name = "batch"}, Way{.name = "two threads", .threads = 2},
+        Way{.name = "chunks of 1", .pass_tokens = 1},
+        Way{.name = "chunks of 64", .pass_tokens = 64, .threads = 2},
+        Way{.name = "preempted", .blocks = 18, .preempts = true}, Way{.name = "cached prefix", .twice = true},
+        Way{.name = "speculated", .sequences = 4, .speculated = true}}) {
+    way.cache = cache;
+    const Logits other = logits_of(kind, type, way);
+    std::size_t different = 0;
+    for (const auto& [key, row] : other) {
+      const auto it = alone.find(key);
+      ASSERT_NE(it, alone.end()) << way.name;
+      different += it->second != row;
     }
+    EXPECT_EQ(different, 0u) << way.name << ", kind " << kind << " " << name_of(type) << " of "
+                             << other.size() << ", keys and values in "
+                             << cache_type_name(cache.value_or(type));
+  }
+}
+
+TEST(SameBits, LogitsDoNotDependOnWhatElseIsInThePass) {
+  for (const BitsKind kind :
+       {kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored, kBitsWide})
+    for (const DType type : {DType::kF32, DType::kBF16}) expect_same_bits(kind, type, {});
+}
+
+TEST(SameBits, WhateverTheTypeOfKeysAndValues) {
+  for (const DType cache : {DType::kBF16, DType::kF16, DType::kU8}) {
+    for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsLatent, kBitsStored})
+      expect_same_bits(kind, DType::kF32, cache);
+    if (cache != DType::kBF16) expect_same_bits(kBitsWide, DType::kBF16, cache);
+  }
 }
 
 // Adapters of every kind that the family has.

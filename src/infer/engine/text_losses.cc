@@ -115,9 +115,11 @@ EngineUse use_for_losses(OpenModel& model, const LossUse& use) {
   engine.scored = 1;
   engine.losses = true;
   engine.tokenizer = use.tokenizer;
+  engine.cache = use.cache;
+  if (use.tokenizer) model.tokenizer();  // before cache_type() makes the machine
   // A text is forgotten as soon as it is read: the pool holds the longest and those of a pass.
   engine.cache_bytes =
-      static_cast<double>(bytes_per_token(config, model.precision().compute)) *
+      static_cast<double>(bytes_per_token(config, cache_type(model, use.cache))) *
       static_cast<double>(text + use.pass_tokens + kTexts * (virtual_tokens + PassLimits().block_tokens));
   return engine;
 }

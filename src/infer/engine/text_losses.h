@@ -26,7 +26,8 @@ std::vector<float> text_losses(PassModel& model, std::span<const std::int32_t> i
 struct LossUse {
   std::optional<std::int64_t> text_tokens = {};  // longest text; none: the model's positions
   std::int64_t pass_tokens = 4096;
-  bool tokenizer = true;  // is one needed? It is read before the weights
+  bool tokenizer = true;            // is one needed? It is read before the weights
+  std::optional<DType> cache = {};  // EngineUse::cache
 };
 // ConfigError: not a model that continues a text.
 EngineUse use_for_losses(OpenModel& model, const LossUse& use);

@@ -35,7 +35,9 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 Rows head_rows(const TensorView& tensor) {
   const int rank = tensor.shape.rank();
   const std::int64_t columns = tensor.shape[rank - 2] * tensor.shape[rank - 1];
-  return {tensor.data, element_of(tensor.dtype), rank == 4 ? columns : tensor.stride0, 1, columns};
+  const bool cache = rank == 4;  // of any type (PagedHeads::cache)
+  return {tensor.data, cache ? Element::kF32 : element_of(tensor.dtype), cache ? columns : tensor.stride0, 1,
+          columns};
 }
 
 template <class Op>
@@ -186,7 +188,8 @@ struct PagedCut {
 };
 std::size_t paged_share(const AttentionForward& op, const AttentionPagedKernels& kernels) {
   const PagedCut cut(op);
-  return aligned(kernels.bytes(element_of(op.q.dtype), cut.per_group * cut.queries, op.q.shape[2]));
+  return aligned(kernels.bytes(element_of(op.q.dtype), cache_form_of(op.k.dtype), cut.per_group * cut.queries,
+                               op.q.shape[2]));
 }
 
 // Outputs do not depend on the cut, so it may look at the number of workers.
@@ -214,6 +217,8 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     const std::int64_t begin = (piece - first[i]) * cut.queries;
     const PagedHeads heads{blocks_of(op, i),
                            op.k.shape[1],
+                           cache_form_of(op.k.dtype),
+                           op.k.shape[3],
                            group * cut.per_group + part * cut.per_group / parts,
                            group * cut.per_group + (part + 1) * cut.per_group / parts,
                            begin,

@@ -7,6 +7,7 @@
 // products or the tensors have another type.
 #pragma once
 
+#include "ops/cpu/cache_form.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/matrix_args.h"
 
@@ -68,6 +69,8 @@ struct AttentionBackwardKernels {
 struct PagedHeads {
   const std::int32_t* blocks = nullptr;  // of the segment
   std::int64_t block_rows = 0;
+  CacheForm cache = CacheForm::kF32;          // of keys and values; their Rows::type says nothing
+  std::int64_t width = 0;                     // elements of a head's row of keys
   std::int64_t first_head = 0, end_head = 0;  // of one key head
   std::int64_t begin = 0, end = 0;            // queries of the segment
 };
@@ -77,7 +80,8 @@ struct AttentionPagedKernels {
   // keys lie. `memory`: bytes() of its rows.
   void (*forward)(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
                   void* memory);
-  std::size_t (*bytes)(Element type, std::int64_t rows, std::int64_t d);
+  // `type`: of queries; `cache`: of keys and values.
+  std::size_t (*bytes)(Element type, CacheForm cache, std::int64_t rows, std::int64_t d);
 };
 
 STOA_FOR_EACH_ISA(const AttentionForwardKernels& attention_forward_kernels())

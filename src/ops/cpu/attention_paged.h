@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/cpu/attention_tiles.h"
+#include "ops/cpu/cache_vectors.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 
@@ -11,6 +12,12 @@ struct PagedKeys {
   const Storage *k[kBlock], *v[kBlock];
   std::int64_t count;
 };
+
+// Asks for a row of a key head ahead of its use.
+STOA_INLINE void fetch_bytes(const void* row, std::int64_t bytes) {
+  const auto* p = static_cast<const char*>(row);
+  for (const auto* end = p + bytes; p < end; p += 64) __builtin_prefetch(p);
+}
 
 // Turns a row's scores of a block into weights; keys outside [first, end) of the block get none. `power`: the
 // exponential.

@@ -28,40 +28,71 @@ struct PagedMemory {
 // Steps along a head: floats converted from E, or pairs of bf16 with exact products.
 template <class E>
 struct PagedFloats {
-  using Type = E;
+  using Query = typename E::Storage;
+  using Keys = CachedFloats<E>;
+  static constexpr bool kCopiesQueries = false;
   static constexpr int kStep = kLanes;
-  STOA_INLINE F get(const typename E::Storage* p, Full) { return E::get(p, Full{}); }
-  STOA_INLINE F get(const typename E::Storage* p, First f) { return E::get(p, f); }
+  template <class Part>
+  STOA_INLINE F query(const Query* p, Part part) {
+    return E::get(p, part);
+  }
+  template <class Part>
+  STOA_INLINE F key(const Query* row, std::int64_t i, std::int64_t, Part part) {
+    return E::get(row + i, part);
+  }
   STOA_INLINE F product(F a, F b, F c) { return fma(a, b, c); }
 };
 #if STOA_ISA_LEVEL >= 3
 struct PagedPairs {
-  using Type = BF16;
+  using Query = std::uint16_t;
+  using Keys = CachedFloats<BF16>;
+  static constexpr bool kCopiesQueries = false;
   static constexpr int kStep = 2 * kLanes;
-  STOA_INLINE F get(const std::uint16_t* p, Full) { return reinterpret_cast<F>(_mm512_loadu_epi16(p)); }
-  STOA_INLINE F get(const std::uint16_t* p, First f) {
+  STOA_INLINE F query(const std::uint16_t* p, Full) { return reinterpret_cast<F>(_mm512_loadu_epi16(p)); }
+  STOA_INLINE F query(const std::uint16_t* p, First f) {
     return reinterpret_cast<F>(_mm512_maskz_loadu_epi16((1u << f.count) - 1u, p));
+  }
+  template <class Part>
+  STOA_INLINE F key(const std::uint16_t* row, std::int64_t i, std::int64_t, Part part) {
+    return query(row + i, part);
   }
   STOA_INLINE F product(F a, F b, F c) { return Pairs::product(a, b, c); }
 };
 #endif
+// Keys in a form of their own, by queries that are copied as floats.
+template <class Keys_>
+struct PagedMixed {
+  using Query = float;
+  using Keys = Keys_;
+  static constexpr bool kCopiesQueries = true;
+  static constexpr int kStep = kLanes;
+  template <class Part>
+  STOA_INLINE F query(const float* p, Part part) {
+    return F32::get(p, part);
+  }
+  template <class Part>
+  STOA_INLINE F key(const typename Keys::Storage* row, std::int64_t i, std::int64_t d, Part part) {
+    return Keys::get(row, i, d, part);
+  }
+  STOA_INLINE F product(F a, F b, F c) { return fma(a, b, c); }
+};
 
 // Products of kRows rows of queries with all keys of a block: scores[r][j] = scale q[r] . k[j].
 template <class P, int kRows>
-STOA_INLINE void paged_scores(const typename P::Type::Storage* const* q,
-                              const PagedKeys<typename P::Type::Storage>& keys,
-                              const PagedKeys<typename P::Type::Storage>* next, std::int64_t d, float scale,
-                              float* scores) {
+STOA_INLINE void paged_scores(const typename P::Query* const* q,
+                              const PagedKeys<typename P::Keys::Storage>& keys,
+                              const PagedKeys<typename P::Keys::Storage>* next, std::int64_t row_bytes,
+                              std::int64_t d, float scale, float* scores) {
   constexpr int kAtOnce = 8 / kRows;
   for (std::int64_t j = 0; j < keys.count; j += kAtOnce) {
-    const typename P::Type::Storage* k[kAtOnce];
+    const typename P::Keys::Storage* k[kAtOnce];
 #pragma GCC unroll 8
     for (int t = 0; t < kAtOnce; ++t) {
       const std::int64_t at = j + t < keys.count ? j + t : keys.count - 1;
       k[t] = keys.k[at];
       if (next) {
-        fetch_row<typename P::Type>(keys.v[at], d);
-        if (at < next->count) fetch_row<typename P::Type>(next->k[at], d);
+        fetch_bytes(keys.v[at], row_bytes);
+        if (at < next->count) fetch_bytes(next->k[at], row_bytes);
       }
     }
     F eight[8];
@@ -70,10 +101,10 @@ STOA_INLINE void paged_scores(const typename P::Type::Storage* const* q,
     const auto step = [&](std::int64_t i, auto part) __attribute__((always_inline)) {
       F key[kAtOnce];
 #pragma GCC unroll 8
-      for (int t = 0; t < kAtOnce; ++t) key[t] = P::get(k[t] + i, part);
+      for (int t = 0; t < kAtOnce; ++t) key[t] = P::key(k[t], i, d, part);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
-        const F query = P::get(q[r] + i, part);
+        const F query = P::query(q[r] + i, part);
 #pragma GCC unroll 8
         for (int t = 0; t < kAtOnce; ++t)
           eight[r * kAtOnce + t] = P::product(query, key[t], eight[r * kAtOnce + t]);
@@ -91,8 +122,8 @@ STOA_INLINE void paged_scores(const typename P::Type::Storage* const* q,
 }
 
 // output[r] = output[r] * alpha[r] + sum over keys of weight * value, for kRows rows.
-template <class E, int kRows>
-STOA_INLINE void paged_output(const PagedKeys<typename E::Storage>& keys, const float* weights,
+template <class Keys, int kRows>
+STOA_INLINE void paged_output(const PagedKeys<typename Keys::Storage>& keys, const float* weights,
                               const float* alpha, std::int64_t d, float* output) {
   const std::int64_t dp = padded(d);
   const auto columns = [&](std::int64_t column, auto vectors, auto part) __attribute__((always_inline)) {
@@ -106,7 +137,7 @@ STOA_INLINE void paged_output(const PagedKeys<typename E::Storage>& keys, const 
     for (std::int64_t j = 0; j < keys.count; ++j) {
       F value[kVectors];
 #pragma GCC unroll 4
-      for (int u = 0; u < kVectors; ++u) value[u] = E::get(keys.v[j] + column + u * kLanes, part);
+      for (int u = 0; u < kVectors; ++u) value[u] = Keys::get(keys.v[j], column + u * kLanes, d, part);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const F weight = splat(weights[r * kBlock + j]);
@@ -136,52 +167,127 @@ STOA_INLINE void for_row_groups(std::int64_t rows, Body body) {
   if (rows - r == 1) return body(r, Constant<1>{});
 }
 
+// The same for all rows of a task.
+template <class P>
+STOA_INLINE void scores_of_rows(const typename P::Query* const* q,
+                                const PagedKeys<typename P::Keys::Storage>& keys,
+                                const PagedKeys<typename P::Keys::Storage>* next, std::int64_t rows,
+                                std::int64_t row_bytes, std::int64_t d, float scale, float* scores) {
+  for_row_groups(
+      rows, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
+        paged_scores<P, count.value>(q + r, keys, r == 0 ? next : nullptr, row_bytes, d, scale,
+                                     scores + r * kBlock);
+      });
+}
+template <class Keys>
+STOA_INLINE void add_rows(const PagedKeys<typename Keys::Storage>& keys, const float* weights,
+                          const float* alpha, std::int64_t rows, std::int64_t d, float* output) {
+  for_row_groups(
+      rows, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
+        paged_output<Keys, count.value>(keys, weights + r * kBlock, alpha + r, d, output + r * padded(d));
+      });
+}
+
+// Where keys and values were converted: compiled once, whatever they were before.
+[[gnu::noinline]] void scores_of_floats(const float* const* q, const PagedKeys<float>& keys,
+                                        std::int64_t rows, std::int64_t d, float scale, float* scores) {
+  scores_of_rows<PagedFloats<F32>>(q, keys, nullptr, rows, 0, d, scale, scores);
+}
+[[gnu::noinline]] void add_floats(const PagedKeys<float>& keys, const float* weights, const float* alpha,
+                                  std::int64_t rows, std::int64_t d, float* output) {
+  add_rows<CachedFloats<F32>>(keys, weights, alpha, rows, d, output);
+}
+
 // Products of a few rows at a time from registers.
 template <class P>
 class PagedRegisterProducts {
  public:
-  using Type = typename P::Type;
-  using Storage = typename Type::Storage;
+  using Keys = typename P::Keys;
+  using Storage = typename Keys::Storage;
+  using Query = typename P::Query;
 
-  static std::int64_t floats(std::int64_t rows, std::int64_t) {
-    return rows * static_cast<std::int64_t>(sizeof(const Storage*) / sizeof(float));
-  }
+  static std::int64_t floats(std::int64_t rows, std::int64_t d) { return Memory(rows, d).end; }
   static std::int64_t output_rows(std::int64_t rows) { return rows; }
 
-  PagedRegisterProducts(const AttentionArgs& args, const PagedHeads&, std::int64_t rows, float* memory)
-      : rows_(rows), d_(args.d), scale_(args.scale), queries_(reinterpret_cast<const Storage**>(memory)) {}
+  PagedRegisterProducts(const AttentionArgs& args, const PagedHeads& heads, std::int64_t rows, float* memory)
+      : rows_(rows),
+        d_(args.d),
+        row_bytes_(heads.width * static_cast<std::int64_t>(sizeof(Storage))),
+        scale_(args.scale),
+        at_(rows, args.d),
+        memory_(memory),
+        queries_(reinterpret_cast<const Query**>(memory)) {}
 
   template <class RowOf>
-  [[gnu::always_inline]] void pack_queries(RowOf row_of) {
-    for (std::int64_t r = 0; r < rows_; ++r) queries_[r] = row_of(r);
+  [[gnu::always_inline]] void pack_queries(Element type, RowOf row_of) {
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const void* row = row_of(r);
+      if constexpr (P::kCopiesQueries) {
+        float* to = memory_ + at_.queries + r * padded(d_);
+        for_vectors(d_,
+                    [&](std::int64_t i, auto part) { F32::put(to + i, get_any(type, row, i, part), part); });
+        queries_[r] = to;
+      } else {
+        queries_[r] = static_cast<const Query*>(row);
+      }
+    }
   }
   [[gnu::always_inline]] void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next,
                                      float* scores) {
-    for_row_groups(
-        rows_, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
-          paged_scores<P, count.value>(queries_ + r, keys, r == 0 ? &next : nullptr, d_, scale_,
-                                       scores + r * kBlock);
-        });
+    if constexpr (P::kCopiesQueries)
+      if (rows_ > kPagedRows) {
+        for (std::int64_t j = 0; j < next.count; ++j) fetch_bytes(next.k[j], row_bytes_);
+        return scores_of_floats(queries_, copied(keys), rows_, d_, scale_, scores);
+      }
+    scores_of_rows<P>(queries_, keys, &next, rows_, row_bytes_, d_, scale_, scores);
   }
   [[gnu::always_inline]] void add_values(const PagedKeys<Storage>& keys, const float* weights,
                                          const float* alpha, float* output) {
-    for_row_groups(
-        rows_, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
-          paged_output<Type, count.value>(keys, weights + r * kBlock, alpha + r, d_, output + r * padded(d_));
-        });
+    if constexpr (P::kCopiesQueries)
+      if (rows_ > kPagedRows) return add_floats(copies_, weights, alpha, rows_, d_, output);
+    add_rows<Keys>(keys, weights, alpha, rows_, d_, output);
   }
   STOA_INLINE F power(F x) { return exp(x); }
 
  private:
-  std::int64_t rows_, d_;
+  struct Memory {
+    std::int64_t queries, keys, values, end;
+    Memory(std::int64_t rows, std::int64_t d) {
+      queries = round_up(rows * static_cast<std::int64_t>(sizeof(const Query*) / sizeof(float)), kLanes);
+      keys = queries + (P::kCopiesQueries ? rows * padded(d) : 0);
+      const std::int64_t copied = P::kCopiesQueries && rows > kPagedRows ? kBlock * padded(d) : 0;
+      values = keys + copied;
+      end = values + copied;
+    }
+  };
+
+  // The block's keys and values as floats: for many rows they are converted once, with the same result.
+  [[gnu::always_inline]] const PagedKeys<float>& copied(const PagedKeys<Storage>& keys) {
+    const std::int64_t dp = padded(d_);
+    float *k = memory_ + at_.keys, *v = memory_ + at_.values;
+    for (std::int64_t j = 0; j < keys.count; ++j, k += dp, v += dp) {
+      for_vectors(d_, [&](std::int64_t i, auto part) {
+        F32::put(k + i, Keys::get(keys.k[j], i, d_, part), part);
+        F32::put(v + i, Keys::get(keys.v[j], i, d_, part), part);
+      });
+      copies_.k[j] = k;
+      copies_.v[j] = v;
+    }
+    copies_.count = keys.count;
+    return copies_;
+  }
+
+  std::int64_t rows_, d_, row_bytes_;
   float scale_;
-  const Storage** queries_;  // rows of queries
+  Memory at_;
+  float* memory_;
+  const Query** queries_;    // rows of queries
+  PagedKeys<float> copies_;  // of keys and values, where there are many rows
 };
 
 template <class Products>
 void paged_task(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
                 float* memory) {
-  using E = typename Products::Type;
   using Storage = typename Products::Storage;
   const std::int64_t d = args.d, dp = padded(d), per_query = heads.end_head - heads.first_head,
                      rows = per_query * (heads.end - heads.begin);
@@ -197,10 +303,12 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
   const auto query_of = [&](std::int64_t row) { return heads.begin + row / per_query; };
   const auto head_of = [&](std::int64_t row) { return heads.first_head + row % per_query; };
   Products products(args, heads, rows, memory + at.products);
-  products.pack_queries([&](std::int64_t row) {
-    return static_cast<const Storage*>(args.q.data) + (segment.q_row + query_of(row)) * args.q.stride +
-           head_of(row) * d;
-  });
+  const std::int64_t size = args.q.type == Element::kF32 ? 4 : 2;
+  const auto place = [&](const Rows& x, std::int64_t row) {  // of a row in queries or in the output
+    return static_cast<char*>(x.data) +
+           ((segment.q_row + query_of(row)) * x.stride + head_of(row) * d) * size;
+  };
+  products.pack_queries(args.q.type, [&](std::int64_t row) -> const void* { return place(args.q, row); });
   const Visible see{args, segment};
   const std::int64_t last_key = see.last(heads.end - 1);
   const auto find = [&](std::int64_t k0, PagedKeys<Storage>& keys) {
@@ -209,8 +317,8 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
       const std::int64_t key = k0 + j;
       const std::int64_t row =
           heads.blocks[key / heads.block_rows] * heads.block_rows + key % heads.block_rows;
-      keys.k[j] = static_cast<const Storage*>(args.k.data) + row * args.k.stride + group * d;
-      keys.v[j] = static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * d;
+      keys.k[j] = static_cast<const Storage*>(args.k.data) + row * args.k.stride + group * heads.width;
+      keys.v[j] = static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * heads.width;
     }
   };
   PagedKeys<Storage> here, next;
@@ -233,12 +341,12 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
   for (std::int64_t r = 0; r < rows; ++r) {
     const float norm = reduce_add(load(sum + r * kLanes));
     const float inverse = norm > 0 || norm != norm ? 1.0f / norm : 0.0f;
-    const std::int64_t row = segment.q_row + query_of(r);
-    auto* o = static_cast<Storage*>(args.o.data) + row * args.o.stride + head_of(r) * d;
-    for_vectors(d,
-                [&](std::int64_t i, auto part) { E::put(o + i, load(output + r * dp + i) * inverse, part); });
+    for_vectors(d, [&](std::int64_t i, auto part) {
+      put_any(args.o.type, place(args.o, r), i, load(output + r * dp + i) * inverse, part);
+    });
     if (args.lse)
-      args.lse[row * args.heads + head_of(r)] = norm > 0 ? top[r] + __builtin_logf(norm) : -kInfinity;
+      args.lse[(segment.q_row + query_of(r)) * args.heads + head_of(r)] =
+          norm > 0 ? top[r] + __builtin_logf(norm) : -kInfinity;
   }
 }
 
@@ -246,13 +354,25 @@ template <class T>
 struct PagedKind {
   using Products = T;
 };
-// body(PagedKind of the products for a type)
+// body(PagedKind of the products for a type of queries and a form of keys, fp32 with fp32 alone)
 template <class Body>
-STOA_INLINE void with_products(Element type, Body body) {
+STOA_INLINE void with_products(Element type, CacheForm cache, Body body) {
+  switch (cache) {
+    case CacheForm::kF32:
+      return body(PagedKind<PagedRegisterProducts<PagedFloats<F32>>>{});
+    case CacheForm::kBF16:
 #if STOA_ISA_LEVEL >= 3
-  if (type == Element::kBF16) return body(PagedKind<PagedRegisterProducts<PagedPairs>>{});
+      if (type == Element::kBF16) return body(PagedKind<PagedRegisterProducts<PagedPairs>>{});
+#else
+      if (type == Element::kBF16) return body(PagedKind<PagedRegisterProducts<PagedFloats<BF16>>>{});
 #endif
-  with_type(type, [&](auto tag) { body(PagedKind<PagedRegisterProducts<PagedFloats<decltype(tag)>>>{}); });
+      return body(PagedKind<PagedRegisterProducts<PagedMixed<CachedFloats<BF16>>>>{});
+    case CacheForm::kF16:
+      if (type == Element::kF16) return body(PagedKind<PagedRegisterProducts<PagedFloats<F16>>>{});
+      return body(PagedKind<PagedRegisterProducts<PagedMixed<CachedFloats<F16>>>>{});
+    case CacheForm::kCodes:
+      return body(PagedKind<PagedRegisterProducts<PagedMixed<CachedCodes>>>{});
+  }
 }
 
 template <class Products>
@@ -262,28 +382,47 @@ std::size_t bytes_of(std::int64_t rows, std::int64_t d) {
 
 void forward(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
              void* memory) {
-  with_products(args.q.type, [&](auto kind) {
+  with_products(args.q.type, heads.cache, [&](auto kind) {
     paged_task<typename decltype(kind)::Products>(args, segment, heads, static_cast<float*>(memory));
   });
 }
 
-std::size_t bytes(Element type, std::int64_t rows, std::int64_t d) {
+std::size_t bytes(Element type, CacheForm cache, std::int64_t rows, std::int64_t d) {
   std::size_t out = 0;
-  with_products(type, [&](auto kind) { out = bytes_of<typename decltype(kind)::Products>(rows, d); });
+  with_products(type, cache, [&](auto kind) { out = bytes_of<typename decltype(kind)::Products>(rows, d); });
   return out;
 }
 
 #if STOA_ISA_LEVEL >= 3
+// The same on tiles.
+template <class Body>
+STOA_INLINE void with_tiles(CacheForm cache, Body body) {
+  switch (cache) {
+    case CacheForm::kF32:  // goes with queries in fp32
+    case CacheForm::kBF16:
+      return body(PagedKind<PagedTileProducts<CachedFloats<BF16>, true>>{});
+    case CacheForm::kF16:
+      return body(PagedKind<PagedTileProducts<CachedFloats<F16>, false>>{});
+    case CacheForm::kCodes:
+      return body(PagedKind<PagedTileProducts<CachedCodes, false>>{});
+  }
+}
+
 void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
                       void* memory) {
   if (!fits_tiles(args.q.type, args.d)) return forward(args, segment, heads, memory);
   enter_tiles();
-  paged_task<PagedTileProducts>(args, segment, heads, static_cast<float*>(memory));
+  with_tiles(heads.cache, [&](auto kind) {
+    paged_task<typename decltype(kind)::Products>(args, segment, heads, static_cast<float*>(memory));
+  });
   leave_tiles();
 }
 
-std::size_t bytes_on_tiles(Element type, std::int64_t rows, std::int64_t d) {
-  return fits_tiles(type, d) ? bytes_of<PagedTileProducts>(rows, d) : bytes(type, rows, d);
+std::size_t bytes_on_tiles(Element type, CacheForm cache, std::int64_t rows, std::int64_t d) {
+  if (!fits_tiles(type, d)) return bytes(type, cache, rows, d);
+  std::size_t out = 0;
+  with_tiles(cache, [&](auto kind) { out = bytes_of<typename decltype(kind)::Products>(rows, d); });
+  return out;
 }
 #endif
 

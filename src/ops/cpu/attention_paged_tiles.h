@@ -1,6 +1,6 @@
 // Products of attention over keys and values in blocks on tiles of AMX, for attention_paged_kernels.cc. Keys
-// are read where they lie, sixteen to a tile; queries are packed once, values pair by pair. Weights become
-// bf16.
+// in bf16 are read where they lie, sixteen to a tile; those of another form are rounded to bf16 first.
+// Queries are packed once, values pair by pair. Weights become bf16.
 #pragma once
 
 #include "ops/cpu/attention_paged.h"
@@ -8,12 +8,14 @@
 #if STOA_ISA_LEVEL >= 3
 namespace stoa::ops::cpu::STOA_ISA {
 
+// Keys: CachedFloats or CachedCodes; kPairs: they are bf16.
+template <class Keys_, bool kPairs>
 class PagedTileProducts {
   static constexpr std::int64_t kColumns = 32;  // queries of a packed panel
 
  public:
-  using Type = BF16;
-  using Storage = std::uint16_t;
+  using Keys = Keys_;
+  using Storage = typename Keys::Storage;
 
   // Memory in floats, and the rows of output that tiles write.
   static std::int64_t floats(std::int64_t rows, std::int64_t d) { return Memory(rows, d).end; }
@@ -22,8 +24,9 @@ class PagedTileProducts {
   PagedTileProducts(const AttentionArgs& args, const PagedHeads& heads, std::int64_t rows, float* memory)
       : rows_(rows),
         d_(args.d),
+        row_bytes_(heads.width * static_cast<std::int64_t>(sizeof(Storage))),
         scale_(args.scale),
-        whole_tiles_(heads.block_rows % 16 == 0 && args.k.stride % 2 == 0),
+        whole_tiles_(kPairs && heads.block_rows % 16 == 0 && args.k.stride % 2 == 0),
         key_words_(args.k.stride / 2),
         at_(rows, args.d),
         memory_(memory) {
@@ -32,11 +35,13 @@ class PagedTileProducts {
 
   // Words of the queries: panels of [d / 2][kColumns].
   template <class RowOf>
-  [[gnu::always_inline]] void pack_queries(RowOf row_of) {
+  [[gnu::always_inline]] void pack_queries(Element, RowOf row_of) {
     for (std::int64_t r = 0; r < round_up(rows_, 16); r += 16)
       for (std::int64_t i = 0; i < words(); i += 16) {
         F tile[kLanes];
-        for (int j = 0; j < kLanes; ++j) tile[j] = r + j < rows_ ? Pairs::words(row_of(r + j), i, d_) : F{};
+        for (int j = 0; j < kLanes; ++j)
+          tile[j] =
+              r + j < rows_ ? Pairs::words(static_cast<const std::uint16_t*>(row_of(r + j)), i, d_) : F{};
         transpose(tile);
         float* to = queries(r / kColumns) + r % kColumns;
         for (int j = 0; j < kLanes; ++j) store(to + (i + j) * kColumns, tile[j]);
@@ -46,8 +51,8 @@ class PagedTileProducts {
   // scores[r][j] = scale q[r] . k[j]; of keys beyond the last they are any values.
   void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next, float* scores) {
     for (std::int64_t j = 0; j < keys.count; ++j) {
-      fetch_row<Type>(keys.v[j], d_);
-      if (j < next.count) fetch_row<Type>(next.k[j], d_);
+      fetch_bytes(keys.v[j], row_bytes_);
+      if (j < next.count) fetch_bytes(next.k[j], row_bytes_);
     }
     if (!whole_tiles_) copy_keys(keys);
     for (std::int64_t r = 0; r < rows_; r += kColumns) {
@@ -82,8 +87,16 @@ class PagedTileProducts {
     float* const values = memory_ + at_.values;
     for (std::int64_t j = 0; j < keys.count; j += 2) {
       const bool pair = j + 1 < keys.count;
-      pack_pairs<Pairs>(keys.v[j], pair ? keys.v[j + 1] - keys.v[j] : 0, pair ? 2 : 1, d_,
-                        values + j / 2 * dp);
+      if constexpr (kPairs) {
+        pack_pairs<Pairs>(keys.v[j], pair ? keys.v[j + 1] - keys.v[j] : 0, pair ? 2 : 1, d_,
+                          values + j / 2 * dp);
+      } else {
+        for (std::int64_t i = 0; i < d_; i += kLanes) {
+          U word = __builtin_convertvector(rounded(keys.v[j], i), U);
+          if (pair) word |= __builtin_convertvector(rounded(keys.v[j + 1], i), U) << 16;
+          store(values + j / 2 * dp + i, reinterpret_cast<F>(word));
+        }
+      }
     }
     const std::int64_t packed = (keys.count + 1) / 2;
     std::memset(values + packed * dp, 0,
@@ -114,13 +127,20 @@ class PagedTileProducts {
   float* products(std::int64_t key) const { return memory_ + at_.products + key * kColumns; }
   float* weights() const { return memory_ + at_.weights; }
 
-  // For blocks whose rows are not whole tiles.
+  // Columns i .. i + kLanes of a row.
+  [[gnu::always_inline]] H rounded(const Storage* row, std::int64_t i) const {
+    return to_bf16(Keys::get(row, i, d_, Full{}));
+  }
+  // For keys that are not rows of whole tiles.
   void copy_keys(const PagedKeys<Storage>& keys) const {
     for (std::int64_t j = 0; j < round_up(keys.count, 16); ++j) {
       float* to = memory_ + at_.keys + j * words();
-      if (j < keys.count)
-        pack_rows<Pairs>(keys.k[j], 0, 1, d_, to);
-      else
+      if (j < keys.count) {
+        if constexpr (kPairs)
+          pack_rows<Pairs>(keys.k[j], 0, 1, d_, to);
+        else
+          for (std::int64_t i = 0; i < d_; i += kLanes) store_half(to + i / 2, rounded(keys.k[j], i));
+      } else
         std::memset(to, 0, static_cast<std::size_t>(words()) * sizeof(float));
     }
   }
@@ -132,7 +152,7 @@ class PagedTileProducts {
     for (int j = 0; j < kLanes && row + j < rows_; ++j) store(scores + (row + j) * kBlock + key, tile[j]);
   }
 
-  std::int64_t rows_, d_;
+  std::int64_t rows_, d_, row_bytes_;
   float scale_;
   bool whole_tiles_;  // sixteen keys from a multiple of 16 are rows at one distance
   std::int64_t key_words_;

@@ -77,6 +77,8 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const AddTo& op, Resources resources) override;
   void execute(const Combine& op, Resources resources) override;
   void execute(const CopyRows& op, Resources resources) override;
+  // cache_rows.cc
+  void execute(const ScatterRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   // scale_matrix.cc
   void execute(const ScaleMatrix& op, Resources resources) override;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/worker_pool.h"
+#include "ops/cpu/cache_form.h"
 #include "ops/cpu/matrix_args.h"
 #include "ops/norm.h"
 
@@ -31,6 +32,19 @@ inline Element element_of(DType type) {
     default:
       fail<InternalError>("the CPU kernels take fp32, bf16 and fp16, got {}", name_of(type));
   }
+}
+
+inline CacheForm cache_form_of(DType type) {
+  if (type == DType::kU8) return CacheForm::kCodes;
+  switch (element_of(type)) {
+    case Element::kF32:
+      return CacheForm::kF32;
+    case Element::kBF16:
+      return CacheForm::kBF16;
+    case Element::kF16:
+      return CacheForm::kF16;
+  }
+  fail<InternalError>("no form of a cache for {}", name_of(type));
 }
 
 inline Rows rows_of(const TensorView& tensor) {

@@ -30,6 +30,8 @@ class CudaBackend final : public Backend {
   void execute(const PackedLinearBackwardInput& op, Resources resources) override;
   std::size_t workspace_bytes(const PackedLinearForward& op) const override;
   std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
+  void execute(const ScatterRows& op, Resources resources) override;
+  std::size_t workspace_bytes(const ScatterRows& op) const override;
   void execute(const QuantisedLinear& op, Resources resources) override;
   void execute(const QuantisedRows& op, Resources resources) override;
   std::size_t workspace_bytes(const QuantisedLinear& op) const override;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/reference/cache_rows.h"
 #include "ops/reference/reference_backend.h"
 #include "ops/reference/values.h"
 
@@ -117,7 +118,7 @@ void add_scaled(double* y, double a, const double* x, std::int64_t n) {
 
 void ReferenceBackend::execute(const AttentionForward& op, Resources) {
   const Geometry g(op);
-  const Values q = load(op.q), k = load(op.k), v = load(op.v);
+  const Values q = load(op.q), k = load_cached(op.k, g.d), v = load_cached(op.v, g.d);
   Values o(q.size()), p;
   Values lse(static_cast<std::size_t>(op.q.shape[0] * g.heads), -std::numeric_limits<double>::infinity());
   g.for_each_query([&](std::int64_t row, std::int64_t h, std::int64_t first, std::int64_t keys,

@@ -60,6 +60,7 @@ class ReferenceBackend : public Backend {
   void execute(const AddTo& op, Resources resources) override;
   void execute(const Combine& op, Resources resources) override;
   void execute(const CopyRows& op, Resources resources) override;
+  void execute(const ScatterRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   void execute(const ScaleMatrix& op, Resources resources) override;
   void execute(const ScaleMatrixBackward& op, Resources resources) override;

@@ -1,0 +1,88 @@
+#include "ops/cpu/cache_rows_kernels.h"
+
+#include "ops/cache_codes.h"
+#include "ops/cpu/simd_math.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+namespace {
+
+typedef std::int8_t Codes __attribute__((vector_size(kLanes)));
+
+// A head's row in the type E.
+template <class E>
+STOA_INLINE void put_rounded(Element type, const void* x, std::int64_t count, void* to) {
+  for_vectors(count, [&](std::int64_t i, auto part) {
+    E::put(static_cast<typename E::Storage*>(to) + i, get_any(type, x, i, part), part);
+  });
+}
+
+// At most kCacheColumns numbers, 0 behind them, as codes; returns the bits of their scale.
+STOA_INLINE std::uint16_t encode_neighbours(const float* x, std::int64_t count, std::int8_t* to) {
+  // As integers, magnitudes have their order, and NaN is above all.
+  I largest{};
+  for (int i = 0; i < kCacheColumns; i += kLanes) {
+    const I magnitude = reinterpret_cast<I>(reinterpret_cast<U>(load(x + i)) & 0x7fffffffu);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  std::int32_t top = 0;
+  for (int i = 0; i < kLanes; ++i) top = largest[i] > top ? largest[i] : top;
+  const H scale = to_bf16_exactly(splat(__builtin_bit_cast(float, top) / kLargestCacheCode));
+  const float unit = from_bf16(scale)[0];
+  const float inverse = unit >= kLeastCacheScale && unit <= __FLT_MAX__ ? 1 / unit : 0.0f;
+  std::int8_t codes[kCacheColumns];
+  for (int i = 0; i < kCacheColumns; i += kLanes) {
+    const F code = round_to_integer(load(x + i) * inverse);
+    const F within = min(max(code, splat(-kLargestCacheCode)), splat(kLargestCacheCode));
+    const Codes bytes = __builtin_convertvector(__builtin_convertvector(within, I), Codes);
+    std::memcpy(codes + i, &bytes, sizeof(bytes));
+  }
+  std::memcpy(to, codes, static_cast<std::size_t>(count));
+  return scale[0];
+}
+
+STOA_INLINE void put_codes(Element type, const void* x, std::int64_t d, std::int8_t* to) {
+  std::int8_t* scale = to + d;
+  for (std::int64_t begin = 0; begin < d; begin += kCacheColumns, scale += 2) {
+    const std::int64_t count = d - begin < kCacheColumns ? d - begin : kCacheColumns;
+    float numbers[kCacheColumns] = {};
+    for_vectors(count, [&](std::int64_t i, auto part) {
+      F32::put(numbers + i, get_any(type, x, begin + i, part), part);
+    });
+    const std::uint16_t unit = encode_neighbours(numbers, count, to + begin);
+    std::memcpy(scale, &unit, sizeof(unit));
+  }
+}
+
+void scatter(const ScatterJob& job, std::int64_t begin, std::int64_t end) {
+  const std::int64_t size = job.type == Element::kF32 ? 4 : 2, count = job.heads * job.d,
+                     kept = job.heads * job.width;
+  for (std::int64_t r = begin; r < end; ++r) {
+    const char* x = static_cast<const char*>(job.x) + r * job.stride * size;
+    const std::int64_t at = job.index[r] * kept;
+    switch (job.form) {
+      case CacheForm::kF32:
+        put_rounded<F32>(job.type, x, count, static_cast<float*>(job.y) + at);
+        break;
+      case CacheForm::kBF16:
+        put_rounded<BF16>(job.type, x, count, static_cast<std::uint16_t*>(job.y) + at);
+        break;
+      case CacheForm::kF16:
+        put_rounded<F16>(job.type, x, count, static_cast<std::uint16_t*>(job.y) + at);
+        break;
+      case CacheForm::kCodes:
+        for (std::int64_t h = 0; h < job.heads; ++h)
+          put_codes(job.type, x + h * job.d * size, job.d,
+                    static_cast<std::int8_t*>(job.y) + at + h * job.width);
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+const CacheRowsKernels& cache_rows_kernels() {
+  static constexpr CacheRowsKernels kTable{scatter};
+  return kTable;
+}
+
+}  // namespace stoa::ops::cpu::STOA_ISA
