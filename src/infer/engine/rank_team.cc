@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "infer/cache_type.h"
 #include "infer/engine/rank_message.h"
 #include "infer/engine/team_split.h"
 
@@ -115,7 +114,7 @@ std::unique_ptr<PassModel> RankTeam::load(OpenModel& model, const EngineUse& use
     message.put(std::string(name_of(model.precision().compute)));
     message.put(static_cast<std::int64_t>(model.weights()));
     put(message, options.limits);
-    message.put(std::string(cache_type_name(options.cache.value_or(options.precision.compute))));
+    message.put(static_cast<std::int64_t>(options.cache.value_or(options.precision.compute)));
     message.put(std::int64_t{options.losses});
     send(seat, std::move(message));
     options.share.context = seat.context;
@@ -213,7 +212,7 @@ void follow(const TeamSeat& seat, const TeamShape& shape) {
         const auto weights = static_cast<QuantisedWeights>(message.number());
         PagedModel::Options options{};
         options.limits = limits_of(message);
-        options.cache = cache_type_from_name(message.text());
+        options.cache = static_cast<DType>(message.number());
         options.losses = message.number() != 0;
         Share& share = models[number];
         share.model = std::make_unique<OpenModel>(directory, type, seat.make_machine, std::nullopt, weights);
