@@ -355,12 +355,13 @@ CacheSizes cache_sizes(const ModelConfig& c, const parallel::TensorPlace& place)
   return {parallel::head_part(c.num_attention_heads, c.query_groups(), place).groups.count, c.head_size()};
 }
 
-StateSizes state_sizes(const ModelConfig& c) {
+StateSizes state_sizes(const ModelConfig& c, const parallel::TensorPlace& place) {
   const LinearAttentionConfig& l = c.linear;
-  const std::int64_t keys = l.linear_num_key_heads * l.linear_key_head_dim,
-                     values = l.linear_num_value_heads * l.linear_value_head_dim;
+  const std::int64_t key_heads = parallel::part_of(l.linear_num_key_heads, place.size, place.rank).count,
+                     value_heads = l.linear_num_value_heads / l.linear_num_key_heads * key_heads,
+                     keys = key_heads * l.linear_key_head_dim, values = value_heads * l.linear_value_head_dim;
   return {{1, l.linear_conv_kernel_dim - 1, 2 * keys + values},
-          {1, l.linear_num_value_heads, l.linear_key_head_dim, l.linear_value_head_dim}};
+          {1, value_heads, l.linear_key_head_dim, l.linear_value_head_dim}};
 }
 
 nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t layers) {

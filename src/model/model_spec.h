@@ -61,11 +61,11 @@ struct CacheSizes {
 };
 CacheSizes cache_sizes(const ModelConfig& config, const parallel::TensorPlace& place = {});
 
-// What a layer of linear attention keeps of a text, in the accumulation type.
+// What a layer of linear attention keeps of a text on such a rank, in the accumulation type.
 struct StateSizes {
   Shape convolved, state;  // nn::KvLayer, of one text
 };
-StateSizes state_sizes(const ModelConfig& config);
+StateSizes state_sizes(const ModelConfig& config, const parallel::TensorPlace& place = {});
 nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64_t layers);
 
 // Name and shape of every tensor of the model as files hold it, and of its adapters: unfused, unpadded, tied

@@ -253,6 +253,20 @@ TEST(Inference, PositionsAndLatentsAreThoseOfOneRank) {
               {{2}, {2, 2}, {1, 1, 2}});
 }
 
+TEST(Inference, StatesOfLinearAttentionAreShared) {
+  const std::string hybrid = config_of(
+      "qwen3_next", R"("layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 2,
+      "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4,
+      "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "head_dim": 16,
+      "shared_expert_intermediate_size": 16)");
+  expect_same(hybrid, {{2}, {2, 2}, {1, 1, 2}});
+  const ModelFolder folder(hybrid);
+  EXPECT_THAT(
+      [&] { on_ranks(folder.path(), {4}); },
+      ::testing::ThrowsMessage<ConfigError>(HasSubstr(
+          "4 attention heads with 2 heads of keys (2 in layers of linear attention), a hidden size of")));
+}
+
 TEST(Inference, BiasesOfExpertsAndSinksAreShared) {
   expect_same(config_of("gpt_oss", R"("num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16,
       "sliding_window": 8)"),

@@ -29,10 +29,13 @@ constexpr int kKinds = 2;     // collectives, transfers
 constexpr int kEveryone = ProcessWorld::kGroups;
 constexpr int kProbes = 4000;  // polls before a waiting rank yields its core, if every rank has one
 constexpr auto kPatience = std::chrono::milliseconds(20);  // of yielding before it sleeps between polls
+constexpr auto kLong =
+    std::chrono::seconds(1);  // of waiting before polls become rare: nothing is urgent then
 constexpr auto kGrace = std::chrono::seconds(5);
 constexpr auto kGoing = std::chrono::seconds(1);  // for sending a failure's notices
 constexpr auto kTurn = std::chrono::milliseconds(30), kLastTurn = std::chrono::milliseconds(3000);
-constexpr auto kPollInterval = std::chrono::milliseconds(2);  // between polls for questions while a rank works
+constexpr auto kPollInterval =
+    std::chrono::milliseconds(2);  // between polls for questions while a rank works
 
 }  // namespace
 
@@ -287,7 +290,7 @@ void ProcessWorld::wait(const ProcessOperation& operation) {
       tired = Clock::now() + timeout_;
     }
     if (now > begin + kPatience)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      std::this_thread::sleep_for(std::chrono::microseconds(now > begin + kLong ? 500 : 50));
     else
       ::sched_yield();
   }

@@ -23,13 +23,14 @@ bool only_adds_to_linear_layers(const model::ModelSpec& spec, const model::Chunk
 }  // namespace
 
 AdapterSet::AdapterSet(LoadedChunk& base, const std::vector<model::ModelSpec>& adapted,
-                       const nn::Precision& precision, std::int64_t tokens, std::int64_t positions) {
+                       const nn::Precision& precision, std::int64_t tokens, std::int64_t positions,
+                       const RankShare& share) {
   std::map<std::string, int> of_base;
   const std::vector<nn::ParamSpec>& shared = base.parameters().specs();
   for (std::size_t i = 0; i < shared.size(); ++i) of_base.emplace(shared[i].name, static_cast<int>(i));
   for (const model::ModelSpec& spec : adapted) {
     Adapter& a = *adapters_.emplace_back(std::make_unique<Adapter>());
-    a.chunk = whole_chunk(spec, precision, tokens, positions);
+    a.chunk = whole_chunk(spec, precision, tokens, positions, share);
     const std::vector<nn::ParamSpec>& all = a.chunk->params().specs();
     std::ranges::copy_if(all, std::back_inserter(a.specs), &nn::ParamSpec::trained);
     a.own = std::make_unique<optim::ParameterStore>(base.arena(), a.specs, precision);

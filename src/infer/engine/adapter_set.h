@@ -12,6 +12,7 @@
 #include "device/arena.h"
 #include "infer/constants.h"
 #include "infer/machine.h"
+#include "infer/rank_share.h"
 #include "model/chunk.h"
 #include "nn/adapted_rows.h"
 #include "nn/param.h"
@@ -23,10 +24,10 @@ class LoadedChunk;
 
 class AdapterSet {
  public:
-  // Declares what `adapted`, the model of `base` with each adapter, have besides it. `tokens`, `positions`:
-  // as of the base.
+  // Declares what `adapted`, the model of `base` with each adapter, have besides it. `tokens`, `positions`,
+  // `share`: as of the base.
   AdapterSet(LoadedChunk& base, const std::vector<model::ModelSpec>& adapted, const nn::Precision& precision,
-             std::int64_t tokens, std::int64_t positions);
+             std::int64_t tokens, std::int64_t positions, const RankShare& share = {});
   ~AdapterSet();
   // After the arena was committed.
   void bind(Machine& machine, Arena& arena, std::int64_t positions);

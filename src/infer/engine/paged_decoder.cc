@@ -32,7 +32,7 @@ PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
       chunk_(machine, options.model, options.precision, options.limits.pass_tokens, options.limits.context,
              options.share),
       adapters_(chunk_, options_.adapters, options.precision, options.limits.pass_tokens,
-                options.limits.context),
+                options.limits.context, options.share),
       model_(chunk_.arena(), options, [this] {
         return PassParts{chunk_.machine(),    chunk_.ops(),        chunk_.parallel(), chunk_.chunk(),
                          chunk_.parameters(), &chunk_.constants(), &adapters_};
@@ -134,7 +134,11 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
                                                  std::span<const AdapterFiles> adapters) {
   model.require_kind(model::ModelKind::kGpt);
   if (use.tokenizer) model.tokenizer();  // before paged_options() makes the machine
-  const PagedModel::Options options = paged_options(model, use, adapters);
+  return load_share(model, paged_options(model, use, adapters), adapters);
+}
+
+std::unique_ptr<PagedDecoder> load_share(OpenModel& model, const PagedModel::Options& options,
+                                         std::span<const AdapterFiles> adapters) {
   auto decoder = model.load<PagedDecoder>(options);
   for (std::size_t i = 0; i < adapters.size(); ++i)
     model.read_adapter(adapters[i], decoder->adapters().own(static_cast<int>(i) + 1));

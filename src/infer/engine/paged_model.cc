@@ -42,7 +42,7 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
                          "keys and values in {} need tables of blocks", cache_type_name(kept));
   if (options.tables) slots_ = declare("slots", DType::kI32, {limits.pass_tokens});
   const model::CacheSizes sizes = model::cache_sizes(config, place);
-  const model::StateSizes states = model::state_sizes(config);
+  const model::StateSizes states = model::state_sizes(config, place);
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
     return arena.declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
   };

@@ -73,10 +73,12 @@ void RankMessage::broadcast(comm::Communicator& group, Stream& stream) {
 }
 
 void put(RankMessage& message, const PassLimits& l) {
-  for (const std::int64_t number : {l.block_tokens, l.blocks, l.context, l.pass_tokens, l.sequences, l.scored,
-                                    l.vocabulary, std::int64_t{l.shares}, std::int64_t{l.takes_back},
-                                    static_cast<std::int64_t>(l.left_behind), l.virtual_tokens})
+  for (const std::int64_t number :
+       {l.block_tokens, l.blocks, l.context, l.pass_tokens, l.sequences, l.scored, l.vocabulary,
+        std::int64_t{l.shares}, std::int64_t{l.takes_back}, static_cast<std::int64_t>(l.left_behind),
+        l.virtual_tokens, static_cast<std::int64_t>(l.adapters.size())})
     message.put(number);
+  for (const std::int64_t tokens : l.adapters) message.put(tokens);
 }
 
 PassLimits limits_of(RankMessage& message) {
@@ -88,6 +90,8 @@ PassLimits limits_of(RankMessage& message) {
   l.takes_back = message.number() != 0;
   l.left_behind = static_cast<LeftBehind>(message.number());
   l.virtual_tokens = message.number();
+  l.adapters.resize(static_cast<std::size_t>(message.number()));
+  for (std::int64_t& tokens : l.adapters) tokens = message.number();
   return l;
 }
 
@@ -97,7 +101,8 @@ void put(RankMessage& message, const PassPlan& plan) {
   message.put(copies);
   message.put(std::ssize(plan.segments));
   for (const PassSegment& s : plan.segments) {
-    for (const std::int64_t number : {s.sequence, s.begin, s.length, s.scored, std::int64_t{s.last}})
+    for (const std::int64_t number :
+         {s.sequence, std::int64_t{s.adapter}, s.begin, s.length, s.scored, std::int64_t{s.last}})
       message.put(number);
     message.put(s.tokens);
     message.put(s.blocks);
@@ -110,7 +115,9 @@ PassPlan plan_of(RankMessage& message) {
   for (std::size_t i = 0; i + 1 < copies.size(); i += 2) plan.copies.emplace_back(copies[i], copies[i + 1]);
   plan.segments.resize(static_cast<std::size_t>(message.number()));
   for (PassSegment& s : plan.segments) {
-    for (std::int64_t* number : {&s.sequence, &s.begin, &s.length, &s.scored}) *number = message.number();
+    s.sequence = message.number();
+    s.adapter = static_cast<int>(message.number());
+    for (std::int64_t* number : {&s.begin, &s.length, &s.scored}) *number = message.number();
     s.last = message.number() != 0;
     s.tokens = message.list();
     s.blocks = message.list();

@@ -113,12 +113,15 @@ std::unique_ptr<PassModel> RankTeam::load(OpenModel& model, const EngineUse& use
     message.put(fs::absolute(model.directory()).string());
     message.put(std::string(name_of(model.precision().compute)));
     message.put(static_cast<std::int64_t>(model.weights()));
+    message.put(model.adapter_directory() ? fs::absolute(*model.adapter_directory()).string()
+                                          : std::string());
     put(message, options.limits);
     message.put(static_cast<std::int64_t>(options.cache.value_or(options.precision.compute)));
     message.put(std::int64_t{options.losses});
+    for (const AdapterFiles& files : adapters) message.put(fs::absolute(files.directory()).string());
     send(seat, std::move(message));
     options.share.context = seat.context;
-    auto own = model.load<PagedDecoder>(options);
+    auto own = load_share(model, options, adapters);
     everyone(seat).barrier();
     out = std::make_unique<SharedModel>(*this, number, std::move(own));
   });
@@ -210,17 +213,25 @@ void follow(const TeamSeat& seat, const TeamShape& shape) {
         const fs::path directory = message.text();
         const DType type = dtype_from_name(message.text());
         const auto weights = static_cast<QuantisedWeights>(message.number());
+        const std::string adapter = message.text();
         PagedModel::Options options{};
         options.limits = limits_of(message);
         options.cache = static_cast<DType>(message.number());
         options.losses = message.number() != 0;
         Share& share = models[number];
-        share.model = std::make_unique<OpenModel>(directory, type, seat.make_machine, std::nullopt, weights);
+        share.model = std::make_unique<OpenModel>(
+            directory, type, seat.make_machine,
+            adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter), weights);
+        std::vector<AdapterFiles> adapters;
+        for (std::size_t a = 0; a < options.limits.adapters.size(); ++a) {
+          adapters.push_back(share.model->open_adapter(message.text()));
+          options.adapters.push_back(adapters.back().model());
+        }
         options.model = share.model->model();
         options.precision = share.model->precision();
         options.share = share_of(shape, seat.context->rank());
         options.share.context = seat.context;
-        share.decoder = share.model->load<PagedDecoder>(options);
+        share.decoder = load_share(*share.model, options, adapters);
         everyone(seat).barrier();
         break;
       }

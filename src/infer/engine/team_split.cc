@@ -20,13 +20,15 @@ void check_team(const model::ModelSpec& model, const TeamShape& shape) {
   const model::ModelConfig& c = model.config;
   const std::int64_t heads = c.num_attention_heads, groups = c.query_groups(),
                      experts = c.moe.num_moe_experts.value_or(0);
+  // Heads of keys of linear attention.
+  std::int64_t linear_heads = 0;
   for (std::int64_t l = 0; l < c.num_layers; ++l)
-    require<ConfigError>(shape.ranks() == 1 || !c.linear.is_linear(l),
-                         "layer {} is of linear attention, whose state is not shared by ranks: leave out {}",
-                         l, shape.text());
+    if (c.linear.is_linear(l)) linear_heads = c.linear.linear_num_key_heads;
   // Whole heads, whole columns, ids; with sums in the order of one rank, equally many on each rank.
   const auto fits = [&](std::int64_t ranks) {
     if (ranks > heads || ranks > c.ffn_size() || ranks > model.vocabulary) return false;
+    if (linear_heads > 0 && (ranks > linear_heads || (shape.exact_sum && linear_heads % ranks != 0)))
+      return false;
     if (!shape.exact_sum) return true;
     const bool groups_fit =
         ranks <= groups ? groups % ranks == 0 : ranks % groups == 0 && heads / groups % (ranks / groups) == 0;
@@ -34,10 +36,12 @@ void check_team(const model::ModelSpec& model, const TeamShape& shape) {
   };
   require<ConfigError>(
       fits(shape.tensor),
-      "--tp {}{}: the model has {} attention heads with {} heads of keys, a hidden size of {} and {} columns "
+      "--tp {}{}: the model has {} attention heads with {} heads of keys{}, a hidden size of {} and {} "
+      "columns "
       "of its feed-forward layers{}: the nearest is --tp {}",
-      shape.tensor, shape.exact_sum ? " --exact-sum" : "", heads, groups, c.hidden_size, c.ffn_size(),
-      shape.exact_sum ? ", which the ranks must divide evenly" : "",
+      shape.tensor, shape.exact_sum ? " --exact-sum" : "", heads, groups,
+      linear_heads > 0 ? fmt::format(" ({} in layers of linear attention)", linear_heads) : "", c.hidden_size,
+      c.ffn_size(), shape.exact_sum ? ", which the ranks must divide evenly" : "",
       nearest_ranks(shape.tensor, heads, fits));
   require<ConfigError>(shape.pipeline <= c.num_layers,
                        "--pp {}: the model has {} layers: the nearest is --pp {}", shape.pipeline,
