@@ -176,7 +176,7 @@ TEST_F(Gguf, KeysAndValuesHaveATypeOfTheirOwn) {
   }
   // The same memory has room for more.
   const auto blocks = [&](const char* type) {
-    return json_of({"bench", "engine", "run", "--dtype", "fp32", "--kv-memory-gb", "0.0005", "--kv-dtype",
+    return json_of({"bench", "engine", "run", "--dtype", "fp32", "--kv-memory-gb", "0.0001", "--kv-dtype",
                     type, "--rounds", "1", "--json"})["limits"]["blocks"]
         .get<int>();
   };
