@@ -104,7 +104,7 @@ Machine& OpenModel::machine() {
 
 AdapterFiles OpenModel::open_adapter(const fs::path& path) const {
   require<ConfigError>(!adapter_directory_, "'{}' is an adapter already: give the model that '{}' belongs to",
-                       adapter_directory_->string(), path.string());
+                       adapter_directory_.value_or(fs::path()).string(), path.string());
   return AdapterFiles(ckpt::find_adapter(path, directory_), model_, model_type_);
 }
 

@@ -150,7 +150,7 @@ struct EngineAnswers {
 const infer::EngineUse kUse{
     .context = 96, .sequences = 6, .pass_tokens = 40, .scored = 64, .tokenizer = false, .losses = true};
 
-EngineAnswers answers_of(infer::PassModel& passes) {
+EngineAnswers answers_of(infer::PassModel& passes, int adapters = 0) {
   KeptLogits kept(passes);
   infer::Engine engine(kept);
   for (std::size_t i = 0; i < 6; ++i) {
@@ -160,6 +160,7 @@ EngineAnswers answers_of(infer::PassModel& passes) {
     request.max_tokens = 12;
     request.sampling.greedy = true;
     request.prompt_logprobs = 0;
+    request.adapter = static_cast<int>(i) % (adapters + 1);
     request.choices = i == 2 ? 2 : 1;  // which share blocks
     engine.submit(request, [](const infer::Event&) { return true; });
   }
@@ -265,6 +266,62 @@ TEST(Inference, StatesOfLinearAttentionAreShared) {
       [&] { on_ranks(folder.path(), {4}); },
       ::testing::ThrowsMessage<ConfigError>(HasSubstr(
           "4 attention heads with 2 heads of keys (2 in layers of linear attention), a hidden size of")));
+}
+
+// A directory of PEFT with branches of the layers that are split by outputs and by inputs.
+void write_lora(const fs::path& directory) {
+  write_text(
+      directory / "adapter_config.json",
+      R"({"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "o_proj", "down_proj"]})");
+  std::vector<ckpt::TensorEntry> entries;
+  for (const char* layer : {"0", "1"})
+    for (const auto& [module, inputs] :
+         {std::pair{"mlp.down_proj", 96}, {"self_attn.o_proj", 64}, {"self_attn.q_proj", 64}})
+      for (const bool first : {true, false}) {
+        ckpt::TensorEntry& entry = entries.emplace_back();
+        entry.name = fmt::format("base_model.model.model.layers.{}.{}.lora_{}.weight", layer, module,
+                                 first ? "A" : "B");
+        entry.type = ckpt::StorageType::kF32;
+        entry.shape = first ? std::vector<std::int64_t>{4, inputs} : std::vector<std::int64_t>{64, 4};
+      }
+  ckpt::ShardedWriter writer(directory, "adapter_model", entries, ckpt::WriteMode::kInPlace);
+  for (const ckpt::TensorEntry& entry : entries) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < entry.elements(); ++i)
+      values.push_back(static_cast<float>(i * 5 % 11 - 5) * 0.02F);
+    writer.write_bytes(entry.name, std::as_bytes(std::span(values)));
+  }
+  writer.commit();
+}
+
+TEST(Inference, AdaptersAreShared) {
+  const ModelFolder folder(config_of("llama"));
+  const TestFolder lora;
+  write_lora(lora.path());
+  const auto answer = [&](infer::OpenModel& model, infer::RankTeam* team) {
+    std::vector<infer::AdapterFiles> files;
+    if (!model.adapter_directory()) files.push_back(model.open_adapter(lora.path()));
+    const auto passes = infer::load_passes(model, kUse, files, team);
+    return answers_of(*passes, static_cast<int>(files.size()));
+  };
+  const EngineAnswers plain = on_one_rank(folder.path());
+  // As the model's own, and as one that requests choose.
+  for (const auto& own : {std::optional<fs::path>(lora.path()), std::optional<fs::path>()}) {
+    const auto open = [&] { return infer::OpenModel(folder.path(), DType::kF32, rank_machine, own); };
+    infer::OpenModel alone = open();
+    const EngineAnswers one = answer(alone, nullptr);
+    EXPECT_NE(one.hash(), plain.hash());
+    for (const TeamShape& shape : {TeamShape{2}, TeamShape{2, 1, 1, true}, TeamShape{1, 1, 2}}) {
+      SCOPED_TRACE(shape.text());
+      EngineAnswers shared;
+      with_team(shape, [&](infer::RankTeam& team) {
+        infer::OpenModel model = open();
+        shared = answer(model, &team);
+      });
+      EXPECT_LT(largest_difference(one.logits, shared.logits), 1e-6);
+      EXPECT_EQ(one.hash() == shared.hash(), shape.exact_sum || shape.tensor == 1);
+    }
+  }
 }
 
 TEST(Inference, BiasesOfExpertsAndSinksAreShared) {

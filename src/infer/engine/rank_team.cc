@@ -93,10 +93,15 @@ class SharedModel final : public PassModel {
 PagedModel::Options RankTeam::options_of(OpenModel& model, const EngineUse& use,
                                          std::span<const AdapterFiles> adapters) const {
   model.require_kind(model::ModelKind::kGpt);
-  require<ConfigError>(adapters.empty() && !model.adapter_directory(),
-                       "{}: an adapter is not shared by several ranks: merge it into the model ('stoa "
-                       "checkpoint merge'), or leave out {}",
-                       model.directory().string(), shape_.text());
+  std::vector<const model::ModelConfig*> adapted;
+  if (model.adapter_directory()) adapted.push_back(&model.model().config);
+  for (const AdapterFiles& files : adapters) adapted.push_back(&files.model().config);
+  for (const model::ModelConfig* config : adapted)
+    require<ConfigError>(
+        config->peft.is_lora() && !config->moe.num_moe_experts,
+        "{}: ranks share low-rank adapters, of models without experts: merge another adapter "
+        "into the model ('stoa checkpoint merge'), or leave out {}",
+        model.directory().string(), shape_.text());
   check_team(model.model(), shape_);
   require<ConfigError>(model.on_host(), "ranks share a model in host memory: --backend cpu, without --cuda");
   return paged_options(model, use, adapters, share_of(shape_, 0));
