@@ -86,6 +86,40 @@ TEST_F(SharedModels, AServerAnswersFromAllRanks) {
   EXPECT_THAT(end.err, Not(HasSubstr("ERROR")));
 }
 
+TEST_F(SharedModels, AdaptersAreShared) {
+  std::string pairs;
+  for (int i = 0; i < 8; ++i) pairs += "{\"prompt\": \"the cat\", \"completion\": \"is in the river\"}\n";
+  write_text(path("pairs.jsonl"), pairs);
+  const Arguments tune{"finetune", "chat", "--data", "pairs.jsonl", "--template", "alpaca"};
+  stoa_ok(tune + Arguments{"--method", "lora", "--epochs", "3", "--output", "pirate"});
+  write_text(path("lines.txt"), "the cat is in the sun\na dog and the sea\n");
+  const Arguments score{"score", "chat", "lines.txt", "--threads", "1"};
+  const std::string plain = stoa_ok(score).out;
+  const Arguments adapted = score + Arguments{"--adapter", "pirate"};
+  const std::string alone = stoa_ok(adapted).out;
+  EXPECT_NE(alone, plain);
+  EXPECT_EQ(stoa_ok(adapted + Arguments{"--tp", "2", "--exact-sum"}).out, alone);
+  EXPECT_EQ(stoa_ok(adapted + Arguments{"--pp", "2"}).out, alone);
+  const auto served = [&](const Arguments& ranks) {
+    serve(Arguments{"--adapter", "pirate=pirate"} + ranks);
+    std::string out;
+    for (const char* name : {"chat", "pirate"})
+      out += ask("/v1/completions", {{"model", name},
+                                     {"prompt", "the cat"},
+                                     {"max_tokens", 20},
+                                     {"temperature", 0},
+                                     {"logprobs", 1}})["choices"][0]["logprobs"]["token_logprobs"]
+                 .dump() +
+             "\n";
+    server().signal(SIGTERM);
+    EXPECT_EQ(server().wait().exit_code, 0);
+    return out;
+  };
+  const std::string one = served({});
+  EXPECT_EQ(served({"--tp", "2", "--exact-sum"}), one);
+  EXPECT_EQ(served({"--pp", "2"}), one);
+}
+
 TEST_F(SharedModels, ARankThatIsKilledIsNamed) {
   const std::string port = free_port();
   const Arguments arguments{"serve", "chat", "--port", "0", "--threads", "1", "--tp", "2"};
