@@ -120,8 +120,9 @@ TEST_F(Gguf, IsMultipliedWithAsItIs) {
     EXPECT_LT(divergence({"--dtype", "bf16"}), 1e-3);
     EXPECT_NE(divergence({"--backend", "reference"}), 0);
     stoa_ok({"generate", file, "--prompt", "the", "--max-tokens", "8", "--greedy", "--backend", "check"});
-    EXPECT_NE(stoa_ok({"score", file, "text.txt"}).out,
-              stoa_ok({"score", file, "text.txt", "--decoded-weights"}).out);
+    write_text(path("line.txt"), "the sun\n");
+    const Arguments score{"score", file, "line.txt"};
+    EXPECT_NE(stoa_ok(score).out, stoa_ok(score + Arguments{"--decoded-weights"}).out);
   }
   stoa_ok({"train", "q8_0.gguf", "model.data.data_prefix=data", "trainer.max_steps=2",
            "model.encoder_seq_length=32", "model.global_batch_size=4", "model.micro_batch_size=4",
