@@ -62,7 +62,9 @@ class LoadedChunk {
 
 // The reason why a model with finite weights may compute values that are not finite.
 inline constexpr std::string_view kBeyondRange =
-    "its values exceed the range of the compute type; try --dtype fp32";
+    "its values exceed the range of the compute type, or of the type of keys and values; try --dtype fp32, "
+    "or "
+    "--kv-dtype bf16";
 
 // Scratch bytes for the largest passes of a Rank.
 template <class Rank, class Options>

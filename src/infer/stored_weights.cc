@@ -25,9 +25,13 @@ std::shared_ptr<const nn::StoredTypes> ModelFiles::stored_types() const {
   // A matrix of latent attention is read by its columns, too.
   if (model_.config.latent.multi_latent_attention) return nullptr;
   auto out = std::make_shared<nn::StoredTypes>();
+  // Learned positions are added by a lookup in a table of numbers (nn::Embedding); a tied head multiplies
+  // with the same table on whatever stage it is.
+  const bool numbers = model_.config.position_embedding_type == model::PositionEmbedding::kLearnedAbsolute;
   for (std::size_t i = 0; i < wanted_.size(); ++i)
     if (const auto blocks = blocks_of(i))
-      for (const auto& part : wanted_[i].parts) out->emplace(part.name, blocks->format->type);
+      for (const auto& part : wanted_[i].parts)
+        if (!numbers || part.name != "embedding.tokens.weight") out->emplace(part.name, blocks->format->type);
   return out->empty() ? nullptr : out;
 }
 

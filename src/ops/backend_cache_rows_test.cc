@@ -71,6 +71,22 @@ TEST_P(BackendTest, ScatterRowsThatAreNoNumbers) {
   for (std::size_t i = 128; i < kept.size(); ++i) EXPECT_EQ(kept[i], 0) << i;
 }
 
+// Attention takes an infinite key for a masked one, and its answer would be wrong without a word.
+TEST_P(BackendTest, ScatterRowsBeyondTheRangeOfHalves) {
+  if (!GetParam().blocks) GTEST_SKIP() << "caches in blocks are for the CPU alone";
+  Tensors t;
+  const TensorView x = t.of(DType::kF32, {1, 1, 4}, {65519, 65520, -7e4, -65504}),
+                   own = t.empty(DType::kF16, {1, 1, 4}), trusted = t.copy(own), index = t.int32({0});
+  run_on(backend(), ScatterRows{x, index, own});
+  run_reference(ScatterRows{x, index, trusted});
+  for (const TensorView& y : {own, trusted}) {
+    const Values kept = load(y);
+    EXPECT_EQ(kept[0], 65504);
+    EXPECT_TRUE(std::isnan(kept[1]) && std::isnan(kept[2]));
+    EXPECT_EQ(kept[3], -65504);
+  }
+}
+
 TEST_P(BackendTest, AttentionOverCachesOfEveryType) {
   if (!GetParam().blocks) GTEST_SKIP() << "caches in blocks are for the CPU alone";
   for (const DType type : kTypes)

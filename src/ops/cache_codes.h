@@ -8,5 +8,6 @@ inline constexpr int kCacheColumns = 32;  // neighbours that have one scale; at 
 inline constexpr float kLargestCacheCode = 127.0F;
 // Scales below it count as 0: their inverse may be infinite.
 inline constexpr float kLeastCacheScale = 1e-30F;
+inline constexpr float kBeyondF16 = 65520.0F;  // magnitudes from here on would round to infinity
 
 }  // namespace stoa::ops

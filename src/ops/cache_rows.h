@@ -9,12 +9,13 @@ namespace stoa::ops {
 
 // Elements of a head of d numbers in a cache of this type. kU8: a signed byte (code) for each number, then
 // for every kCacheColumns of them their scale in bf16. The scale is the largest magnitude / 127, a number is
-// its code times the scale.
+// its code times the scale. An even number of bytes: whole blocks are copied as 16-bit words.
 constexpr std::int64_t cached_width(DType type, std::int64_t d) {
-  return type == DType::kU8 ? d + 2 * ((d + kCacheColumns - 1) / kCacheColumns) : d;
+  return type == DType::kU8 ? d + d % 2 + 2 * ((d + kCacheColumns - 1) / kCacheColumns) : d;
 }
 
-// y[index[i]] = x[i], rounded to nearest even; as codes where y is kU8.
+// y[index[i]] = x[i], rounded to nearest even; as codes where y is kU8. A number beyond fp16 becomes NaN
+// there: attention would take an infinite key for a masked one.
 struct ScatterRows {
   static constexpr const char* kName = "scatter rows";
   TensorView x;      // [T, G, d]; rows may be strided

@@ -99,8 +99,7 @@ PagedModel::Options RankTeam::options_of(OpenModel& model, const EngineUse& use,
   for (const model::ModelConfig* config : adapted)
     require<ConfigError>(
         config->peft.is_lora() && !config->moe.num_moe_experts,
-        "{}: ranks share low-rank adapters, of models without experts: merge another adapter "
-        "into the model ('stoa checkpoint merge'), or leave out {}",
+        "{}: several ranks share a model with low-rank adapters alone, and without experts: leave out {}",
         model.directory().string(), shape_.text());
   check_team(model.model(), shape_);
   require<ConfigError>(model.on_host(), "ranks share a model in host memory: --backend cpu, without --cuda");

@@ -1,5 +1,7 @@
 #include "ops/cpu/cache_rows_kernels.h"
 
+#include <type_traits>
+
 #include "ops/cache_codes.h"
 #include "ops/cpu/simd_math.h"
 
@@ -12,7 +14,11 @@ typedef std::int8_t Codes __attribute__((vector_size(kLanes)));
 template <class E>
 STOA_INLINE void put_rounded(Element type, const void* x, std::int64_t count, void* to) {
   for_vectors(count, [&](std::int64_t i, auto part) {
-    E::put(static_cast<typename E::Storage*>(to) + i, get_any(type, x, i, part), part);
+    F numbers = get_any(type, x, i, part);
+    if constexpr (std::is_same_v<E, F16>)
+      numbers = select((numbers >= splat(kBeyondF16)) | (numbers <= splat(-kBeyondF16)),
+                       splat(__builtin_nanf("")), numbers);
+    E::put(static_cast<typename E::Storage*>(to) + i, numbers, part);
   });
 }
 

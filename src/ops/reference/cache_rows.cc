@@ -73,7 +73,11 @@ void ReferenceBackend::execute(const ScatterRows& op, Resources) {
     const double* from = x.data() + i * heads * d;
     const TensorView to = op.y.slice(index[i], 1);
     if (op.y.dtype != DType::kU8) {
-      store(Values(from, from + heads * d), to);
+      Values rounded(from, from + heads * d);
+      if (op.y.dtype == DType::kF16)
+        for (double& number : rounded)
+          if (std::fabs(number) >= static_cast<double>(kBeyondF16)) number = std::nan("");
+      store(rounded, to);
       continue;
     }
     for (std::int64_t h = 0; h < heads; ++h)

@@ -20,7 +20,7 @@ constexpr int kIoThreads = 2, kHandlerThreads = 2;
 
 struct Server::State : std::enable_shared_from_this<Server::State> {
   State(const ServerOptions& options, Handler handler, std::function<void(const Served&)> served)
-      : acceptor(io), pause(io), workers(kHandlerThreads) {
+      : acceptor(asio::make_strand(io)), pause(acceptor.get_executor()), workers(kHandlerThreads) {
     context = std::make_shared<SessionContext>(options, std::move(handler), std::move(served), workers);
     if (!options.certificate.empty()) context->tls.emplace(tls_context(options.certificate, options.key));
   }
@@ -73,6 +73,7 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
   }
 
   asio::io_context io{kIoThreads};
+  // On a strand: it is closed while connections come, maybe twice.
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   asio::thread_pool workers;
@@ -98,7 +99,7 @@ void Server::post(std::function<void()> work) { asio::post(state_->workers, std:
 
 void Server::drain() {
   state_->context->draining = true;
-  asio::post(state_->io, [state = state_] {
+  asio::post(state_->acceptor.get_executor(), [state = state_] {
     boost::system::error_code ignored;
     state->acceptor.close(ignored);
     state->pause.cancel();
