@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/console.h"
@@ -11,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/config_source.h"
 #include "cli/machine_factory.h"
+#include "cli/memory_share.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
@@ -21,7 +23,6 @@
 #include "infer/host_window.h"
 #include "infer/token_sampler.h"
 #include "model/init.h"
-#include "ops/cpu/measure.h"
 
 namespace stoa::cli {
 namespace {
@@ -34,8 +35,6 @@ struct BenchDecodeArguments {
   int rounds = 9;
   bool json = false;
 };
-
-constexpr std::int64_t kReadFloats = std::int64_t{1} << 28;  // 1 GiB: no cache holds it
 
 // Initial weights in compute precision.
 std::unique_ptr<infer::PagedDecoder> fresh_rank(infer::Machine& machine,
@@ -64,13 +63,11 @@ double answer_seconds(infer::SingleText& text, const BenchDecodeArguments& argum
 }
 
 // GB/s over a time like that of an answer: a machine that others use too is measured in the same way twice.
-double read_rate(const BenchDecodeArguments& arguments, const TensorView& memory, infer::Machine& machine) {
+double read_rate(const ReadMemory& memory) {
   constexpr int kReads = 8;
-  const auto isa = choose_instruction_set(arguments.machine.instruction_set);
   double seconds = 0;
-  for (int i = 0; i < kReads; ++i)
-    seconds += static_cast<double>(memory.bytes()) / ops::cpu::read_bandwidth(memory, isa, *machine.pool, 1);
-  return 1e-9 * kReads * static_cast<double>(memory.bytes()) / seconds;
+  for (int i = 0; i < kReads; ++i) seconds += memory.bytes() / memory.bytes_per_second();
+  return 1e-9 * kReads * memory.bytes() / seconds;
 }
 
 void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
@@ -101,19 +98,15 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
       kept};
   const auto rank = fresh_rank(machine, options);
   const bool cpu = arguments.machine.backend == "cpu";
-  Buffer memory;
-  if (cpu) {
-    memory = machine.device->allocate(kReadFloats * sizeof(float));
-    machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);
-  }
+  std::optional<ReadMemory> memory;
+  if (cpu) memory.emplace(machine, choose_instruction_set(arguments.machine.instruction_set));
   infer::SingleText text(*rank);
   read_prompt(text, arguments);
   answer_seconds(text, arguments);  // memory is touched, clocks are warm
   std::vector<double> rates, reads;
   for (int round = 0; round < arguments.rounds; ++round) {
     rates.push_back(static_cast<double>(arguments.tokens) / answer_seconds(text, arguments));
-    if (cpu)
-      reads.push_back(read_rate(arguments, TensorView(memory.data(), DType::kF32, {kReadFloats}), machine));
+    if (memory) reads.push_back(read_rate(*memory));
     context.console.live(
         fmt::format("round {} of {}  {:.1f} tokens/s", round + 1, arguments.rounds, rates.back()));
   }

@@ -11,10 +11,10 @@
 namespace stoa::cli {
 namespace {
 
-constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;  // no cache holds it
+constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;
 constexpr std::int64_t kPrompt = 32;
 
-// Bytes of weights that every token reads: of tables, of which it reads a row, none.
+// Bytes of weights that every token reads. Tables of which it reads a single row do not count.
 double weight_bytes(infer::PagedDecoder& decoder) {
   optim::ParameterStore& parameters = decoder.chunk().parameters();
   const bool tied = decoder.options().model.config.ties_head();
@@ -33,28 +33,35 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
+ReadMemory::ReadMemory(infer::Machine& machine, ops::cpu::InstructionSet isa)
+    : machine_(machine), isa_(isa), memory_(machine.device->allocate(kMemoryBytes)) {
+  machine.device->fill_zero(memory_.data(), memory_.bytes(), *machine.stream);
+}
+
+double ReadMemory::bytes_per_second() const {
+  const auto floats = static_cast<std::int64_t>(memory_.bytes() / sizeof(float));
+  return ops::cpu::read_bandwidth(TensorView(memory_.data(), DType::kF32, {floats}), isa_, *machine_.pool, 1);
+}
+
 std::optional<MemoryShare> measure_memory_share(infer::PagedDecoder& decoder, ops::cpu::InstructionSet isa,
                                                 int rounds) {
   infer::Machine& machine = decoder.chunk().machine();
   if (machine.device->kind() != DeviceKind::kHost || !machine.pool) return std::nullopt;
   const infer::PassLimits& limits = decoder.limits();
   const std::int64_t prompt = std::min(kPrompt, limits.longest() - limits.virtual_tokens - 1);
-  const Buffer memory = machine.device->allocate(static_cast<std::size_t>(kMemoryBytes));
-  machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);
+  const ReadMemory memory(machine, isa);
   MemoryShare out;
   const infer::PagedModel::Options& options = decoder.options();
   out.token_bytes = weight_bytes(decoder) +
                     static_cast<double>(prompt) *
-                        static_cast<double>(infer::bytes_per_token(
-                            options.model.config, options.cache.value_or(options.precision.compute)));
-  const TensorView all(memory.data(), DType::kF32, {kMemoryBytes / std::int64_t{sizeof(float)}});
+                        static_cast<double>(infer::bytes_per_token(options.model.config, options.kept()));
   infer::SingleText text(decoder);
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(prompt));
   const std::int32_t token = 0;
   std::vector<double> rates, shares;
   for (int round = 0; round <= rounds; ++round) {
     if (text.rewind(prompt) < prompt) text.feed(tokens);
-    const double rate = ops::cpu::read_bandwidth(all, isa, *machine.pool, 1);  // what caches held is gone
+    const double rate = memory.bytes_per_second();
     const auto start = std::chrono::steady_clock::now();
     text.feed({&token, 1});
     const double seconds = seconds_since(start);

@@ -8,6 +8,20 @@
 
 namespace stoa::cli {
 
+// A gigabyte in host memory, more than caches hold.
+class ReadMemory {
+ public:
+  ReadMemory(infer::Machine& machine, ops::cpu::InstructionSet isa);
+  // Reads all of it, on all threads; afterwards nothing else is in a cache.
+  double bytes_per_second() const;
+  double bytes() const { return static_cast<double>(memory_.bytes()); }
+
+ private:
+  infer::Machine& machine_;
+  const ops::cpu::InstructionSet isa_;
+  const Buffer memory_;
+};
+
 struct MemoryShare {
   double token_bytes = 0;  // that a token of one text reads: weights, and keys and values
   // Medians over rounds: bytes per second, and the time in which a token's bytes are read from elsewhere in

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kTokensPerRound = 20;  // read in turns with memory: single passes vary
+constexpr int kTokensPerRound = 20;  // drawn in turns with reading memory: the time of a single token varies
 
 Json points_of(const serve::PassTimes::Curve& curve) {
   Json out = Json::array();

@@ -73,8 +73,9 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
   ParamSpec tokens = vocabulary_matrix("embedding.tokens.weight", o.vocabulary, o.padded_vocabulary, o.hidden,
                                        o.deviation, o.place);
   if (tied_apart) tokens.grad_partial_over.push_back(parallel::Group::kEmbedding);
-  // Positions are added by the lookup in a table of numbers.
-  if (o.positions == 0) params.hold_as_stored(tokens);
+  params.hold_as_stored(tokens);
+  require<InternalError>(o.positions == 0 || !tokens.is_stored(),
+                         "positions are added by the lookup in a table of numbers");
   tokens_ = params.add(std::move(tokens));
   stored_ = params.spec(tokens_.value).stored;
   // Every rank sees all positions, so their gradients are complete; types only for its rows of the stream.

@@ -145,16 +145,4 @@ std::unique_ptr<PagedDecoder> load_share(OpenModel& model, const PagedModel::Opt
   return decoder;
 }
 
-std::string describe_room(PagedDecoder& decoder) {
-  const PassLimits& l = decoder.limits();
-  const std::int64_t tokens = l.blocks * l.block_tokens;
-  const PagedModel::Options& o = decoder.options();
-  const int ranks = o.share.ranks();
-  return fmt::format("keys and values in {}: {:.2f} GB{} for {} tokens, {} text{} of {}; up to {} at once",
-                     cache_type_name(o.cache.value_or(o.precision.compute)),
-                     static_cast<double>(decoder.cache_bytes()) / kGigabyte,
-                     ranks > 1 ? fmt::format(" on each of {} ranks", ranks) : "", tokens,
-                     tokens / l.longest(), tokens / l.longest() == 1 ? "" : "s", l.longest(), l.sequences);
-}
-
 }  // namespace stoa::infer

@@ -74,8 +74,5 @@ std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineU
 // One that is built so, with its weights; `adapters` are those of the options.
 std::unique_ptr<PagedDecoder> load_share(OpenModel& model, const PagedModel::Options& options,
                                          std::span<const AdapterFiles> adapters);
-// "keys and values in fp16: 1.00 GB for 43690 tokens, 5 texts of 8192; up to 32 at once"; of several ranks,
-// what each of them holds: "keys and values in fp16: 1.00 GB on each of 2 ranks for …"
-std::string describe_room(PagedDecoder& decoder);
 
 }  // namespace stoa::infer

@@ -37,7 +37,7 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
     mask_ = declare("loss_mask", DType::kF32, {limits.pass_tokens});
     losses_ = declare("losses", options.precision.vectors(), {limits.pass_tokens});
   }
-  const DType kept = options.cache.value_or(options.precision.compute);
+  const DType kept = options.kept();
   require<InternalError>(options.tables || kept == options.precision.compute,
                          "keys and values in {} need tables of blocks", cache_type_name(kept));
   if (options.tables) slots_ = declare("slots", DType::kI32, {limits.pass_tokens});

@@ -26,6 +26,7 @@ class PagedModel final : public PassModel {
     bool losses = false;  // losses() may be called
     // The type of keys and values (infer/cache_type.h); none: that of the computation. With tables alone.
     std::optional<DType> cache = {};
+    DType kept() const { return cache.value_or(precision.compute); }
     // With several ranks, each runs the same passes; rank 0 gets logits and losses.
     RankShare share = {};
   };

@@ -120,7 +120,7 @@ std::unique_ptr<PassModel> RankTeam::load(OpenModel& model, const EngineUse& use
     message.put(model.adapter_directory() ? fs::absolute(*model.adapter_directory()).string()
                                           : std::string());
     put(message, options.limits);
-    message.put(static_cast<std::int64_t>(options.cache.value_or(options.precision.compute)));
+    message.put(static_cast<std::int64_t>(options.kept()));
     message.put(std::int64_t{options.losses});
     for (const AdapterFiles& files : adapters) message.put(fs::absolute(files.directory()).string());
     send(seat, std::move(message));
