@@ -13,7 +13,7 @@ constexpr auto kRows = Layout::kStridedRows;
 void check_segment_tensor(const Checker& c, const char* name, const TensorView& tensor, DType type,
                           std::int64_t least) {
   c.tensor(name, tensor, type, "[segments]", {-1});
-  c.that(tensor.shape[0] >= least, "{} is {}, expected at least {} elements", name, tensor.text(), least);
+  c.that(tensor.shape[0] >= least, "{} is {}, expected at least {} elements", name, tensor, least);
 }
 
 // Widths of the parts of a head: kv [n + m], rope [r], k [r + n].
@@ -23,7 +23,7 @@ void check_latent_widths(const Checker& c, const TensorView& kv, const TensorVie
   c.that(n >= 0 && m >= 0 && m <= r + n,
          "heads of {} and {} with {} shared columns: expected keys at least as wide as those, and values no "
          "wider than keys",
-         k.text(), kv.text(), r);
+         k, kv, r);
 }
 
 // What a cache may keep of numbers of a type: no wider type, for nothing is won by it.
@@ -36,7 +36,7 @@ void check_cache(const Checker& c, const char* name, const TensorView& cache, co
                  const Shape& shape, DType type, std::int64_t d) {
   c.tensor(name, cache, cached_types(type), symbols, shape);
   c.that(cache.dtype != DType::kU8 || d > 1, "{} is {}: 8-bit rows are of heads of at least 2 numbers", name,
-         cache.text());
+         cache);
 }
 
 // Keys in blocks: for inference alone.
@@ -45,8 +45,8 @@ void check_blocks(const Checker& c, const Op& op) {
   const AttentionSegments& s = op.segments;
   c.tensor("k_begin", s.k_begin, DType::kI32, "[segments, blocks]", {-1, -1});
   c.that(s.k_begin.shape[0] >= s.count && s.k_begin.shape[1] * op.k.shape[1] >= s.longest_k,
-         "k_begin is {} for {} segments of up to {} keys in blocks of {}", s.k_begin.text(), s.count,
-         s.longest_k, op.k.shape[1]);
+         "k_begin is {} for {} segments of up to {} keys in blocks of {}", s.k_begin, s.count, s.longest_k,
+         op.k.shape[1]);
   c.that(op.options.dropout == 0, "dropout is {} with keys in blocks, expected 0", op.options.dropout);
   c.none("behind", s.behind, "with keys in blocks");
 }
@@ -86,7 +86,7 @@ void check_common(const Checker& c, const Op& op) {
          "softcap is {}, expected 0 (none) or a finite number above", options.softcap);
   c.optional("relative_bias", op.relative_bias, accumulation_type(type), "[offsets, H]", {-1, heads}, kRows);
   c.that(!op.relative_bias || op.relative_bias.shape[0] > 0,
-         "relative_bias is {}, expected at least one offset", op.relative_bias.text());
+         "relative_bias is {}, expected at least one offset", op.relative_bias);
   c.probability("dropout", static_cast<double>(options.dropout));
   if (options.dropout > 0) {
     check_segment_tensor(c, "sample", s.sample, DType::kI64, s.count);
@@ -111,7 +111,7 @@ void check(const AttentionForward& op) {
 void check(const AttentionBackward& op) {
   const Checker c(op);
   check_common(c, op);
-  c.that(op.k.shape.rank() == 3, "k is {}: keys in blocks have no backward pass", op.k.text());
+  c.that(op.k.shape.rank() == 3, "k is {}: keys in blocks have no backward pass", op.k);
   c.tensor("lse", op.lse, accumulation_type(op.q.dtype), "[Tq, H]", {op.q.shape[0], op.q.shape[1]});
   c.tensor("dout", op.dout, op.q.dtype, "shape of q", op.q.shape, kRows);
   c.tensor("dq", op.dq, op.q.dtype, "shape of q", op.q.shape, kRows);
@@ -197,8 +197,8 @@ void check(const Rotary& op) {
   c.tensor("x", op.x, TypeSet::any_float(), "[T, heads, d]", {-1, -1, -1}, kRows);
   c.tensor("positions", op.positions, DType::kI32, "[T]", {op.x.shape[0]});
   c.tensor("table", op.table, accumulation_type(op.x.dtype), "[positions, 2, R]", {-1, 2, -1});
-  c.that(2 * op.table.shape[2] <= op.x.shape[2], "table is {}: it turns {} dimensions of x {}",
-         op.table.text(), 2 * op.table.shape[2], op.x.text());
+  c.that(2 * op.table.shape[2] <= op.x.shape[2], "table is {}: it turns {} dimensions of x {}", op.table,
+         2 * op.table.shape[2], op.x);
 }
 
 }  // namespace stoa::ops

@@ -10,7 +10,7 @@ void check_pair(const Checker& c, const Op& op, double temperature) {
   c.tensor("logits", op.logits, TypeSet::any_float(), "[T, V']", {-1, -1});
   c.tensor("teacher", op.teacher, op.logits.dtype, "shape of logits", op.logits.shape);
   c.that(op.columns > 0 && op.columns <= op.logits.shape[1], "columns are {}, expected 1 to {} of logits {}",
-         op.columns, op.logits.shape[1], op.logits.text());
+         op.columns, op.logits.shape[1], op.logits);
   c.that(temperature > 0, "temperature is {}, expected more than 0", temperature);
 }
 
@@ -19,7 +19,7 @@ void check_parts(const Checker& c, const Op& op) {
   check_pair(c, op, op.divergence.temperature);
   c.tensor("parts", op.parts, accumulation_type(op.logits.dtype), "[ranks, T, 4]",
            {-1, op.logits.shape[0], 4});
-  c.that(op.parts.shape[0] > 0, "parts are {}, expected those of a rank at least", op.parts.text());
+  c.that(op.parts.shape[0] > 0, "parts are {}, expected those of a rank at least", op.parts);
   c.that(op.divergence.mixture > 0 && op.divergence.mixture < 1,
          "mixture is {}, expected more than 0 and less than 1", op.divergence.mixture);
 }
@@ -35,11 +35,11 @@ void check_kept(const Checker& c, const Op& op) {
   c.tensor("logits", op.logits, TypeSet::any_float(), "[T, V']", {-1, -1});
   const std::int64_t tokens = op.logits.shape[0];
   c.tensor("ids", op.ids, DType::kI32, "[T, k]", {tokens, -1});
-  c.that(op.ids.shape[1] > 0, "ids are {}, expected one per token at least", op.ids.text());
+  c.that(op.ids.shape[1] > 0, "ids are {}, expected one per token at least", op.ids);
   c.tensor("loss_mask", op.loss_mask, DType::kF32, "[T]", {tokens});
   c.that(op.first_column >= 0 && op.columns > 0 && op.columns <= op.logits.shape[1],
          "columns are {} from {}, expected 1 to {} of logits {}", op.columns, op.first_column,
-         op.logits.shape[1], op.logits.text());
+         op.logits.shape[1], op.logits);
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ void check(const KeptMerge& op) {
   const std::int64_t tokens = op.logits.shape[0], top = op.ids.shape[1];
   c.tensor("log_probabilities", op.log_probabilities, DType::kF32, "[T, k + 1]", {tokens, top + 1});
   c.tensor("parts", op.parts, accumulation_type(op.logits.dtype), "[ranks, T, k + 2]", {-1, tokens, top + 2});
-  c.that(op.parts.shape[0] > 0, "parts are {}, expected those of a rank at least", op.parts.text());
+  c.that(op.parts.shape[0] > 0, "parts are {}, expected those of a rank at least", op.parts);
   c.that(top <= op.vocabulary && op.first_column + op.columns <= op.vocabulary,
          "{} kept tokens and columns {} to {}, of a vocabulary of {}", top, op.first_column,
          op.first_column + op.columns, op.vocabulary);

@@ -28,7 +28,7 @@ namespace {
 
 void check_groups(const Checker& c, const TensorView& ids, std::int64_t rows, std::int64_t groups) {
   if (c.optional("groups", ids, DType::kI32, "int32 [T, k]", {-1, -1}))
-    c.that(ids.elements() == rows, "groups is {}, expected one id per row of {}", ids.text(), rows);
+    c.that(ids.elements() == rows, "groups is {}, expected one id per row of {}", ids, rows);
   else
     c.that(groups > 0 && rows % groups == 0, "{} rows in {} equal groups", rows, groups);
 }
@@ -62,8 +62,7 @@ void check(const ScaledProduct& op) {
            {-1, op.a.shape[1]});
   const std::int64_t m = op.a.shape[0], n = op.b.shape[0], k = op.a.shape[1];
   c.that(n % ScaledProduct::kMultiple == 0 && k % ScaledProduct::kMultiple == 0,
-         "a is {} and b is {}, expected multiples of {} for N and K", op.a.text(), op.b.text(),
-         ScaledProduct::kMultiple);
+         "a is {} and b is {}, expected multiples of {} for N and K", op.a, op.b, ScaledProduct::kMultiple);
   c.tensor("out", op.out, TypeSet::any_float(), "[M, N]", {m, n}, Layout::kStridedRows);
   const DType sum = accumulation_type(op.out.dtype);
   c.tensor("inverse_a", op.inverse_a, sum, "[1]", {1});

@@ -19,14 +19,14 @@ template <class Op>
 void check_part(const Checker& c, const Op& op, const TensorView& table) {
   c.that(op.vocabulary == 0 ? op.first_id == 0
                             : op.first_id >= 0 && op.first_id + table.shape[0] <= op.vocabulary,
-         "the table {} holds ids from {} of a vocabulary of {}: expected a part of it, or 0 and 0",
-         table.text(), op.first_id, op.vocabulary);
+         "the table {} holds ids from {} of a vocabulary of {}: expected a part of it, or 0 and 0", table,
+         op.first_id, op.vocabulary);
 }
 
 // [T, D] or [T, G, D]
 void check_norm_input(const Checker& c, const TensorView& x, const TensorView& gamma) {
   const std::int64_t d = is_given(gamma) ? gamma.elements() : x.shape.back();
-  c.that(d > 0, "gamma is {}, expected at least one element", gamma.text());
+  c.that(d > 0, "gamma is {}, expected at least one element", gamma);
   if (x.shape.rank() == 3) {
     c.tensor("x", x, TypeSet::any_float(), "[T, G, D]", {-1, -1, d}, kRowsApart);
   } else {
@@ -37,8 +37,8 @@ void check_norm_input(const Checker& c, const TensorView& x, const TensorView& g
 
 void check_both_or_none(const Checker& c, const char* name, const TensorView& tensor, const char* other_name,
                         const TensorView& other) {
-  c.that(is_given(tensor) == is_given(other), "{} {} and {} {}: expected both or none", name, tensor.text(),
-         other_name, other.text());
+  c.that(is_given(tensor) == is_given(other), "{} {} and {} {}: expected both or none", name, tensor,
+         other_name, other);
 }
 
 }  // namespace
@@ -122,14 +122,14 @@ void check(const NormForward& op) {
   const DType type = op.x.dtype, sum = accumulation_type(type);
   const std::int64_t d = op.x.shape.back();
   if (c.optional("branch", op.branch, TypeSet::floats_like(type), "[T, D]", {op.x.shape[0], d})) {
-    c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where a branch is added", op.x.text());
+    c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where a branch is added", op.x);
     c.tensor("sum", op.sum, type, "[T, D]", {op.x.shape[0], d});
     check_dropout(c, op.dropout);
   } else {
     c.none("sum", op.sum, "where there is no branch");
   }
   if (c.optional("beta", op.beta, sum, "[D]", {d}))
-    c.that(op.kind == NormKind::kLayerNorm, "beta is {}, expected none for RMSNorm", op.beta.text());
+    c.that(op.kind == NormKind::kLayerNorm, "beta is {}, expected none for RMSNorm", op.beta);
   c.tensor("y", op.y, TypeSet::floats_like(type), "shape of x", op.x.shape, kRowsApart);
   c.optional("stats", op.stats, sum, "[rows, 2]", {op.x.elements() / d, 2});
   c.that(op.epsilon > 0, "epsilon is {}, expected above 0", op.epsilon);
@@ -145,14 +145,14 @@ void check(const NormBackward& op) {
   c.optional("dresidual", op.dresidual, type, "shape of x", op.x.shape, kRowsApart);
   c.tensor("dx", op.dx, type, "shape of x", op.x.shape, kRowsApart);
   if (c.optional("dbranch", op.dbranch, op.dy.dtype, "[T, D]", {op.x.shape[0], d})) {
-    c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where there is a branch", op.x.text());
+    c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where there is a branch", op.x);
     check_dropout(c, op.dropout);
   }
-  c.that(is_given(op.gamma) == is_given(op.dgamma), "gamma {} and dgamma {}: expected both or none",
-         op.gamma.text(), op.dgamma.text());
+  c.that(is_given(op.gamma) == is_given(op.dgamma), "gamma {} and dgamma {}: expected both or none", op.gamma,
+         op.dgamma);
   c.optional("dgamma", op.dgamma, sum, "[D]", {d});
   if (c.optional("dbeta", op.dbeta, sum, "[D]", {d}))
-    c.that(op.kind == NormKind::kLayerNorm, "dbeta is {}, expected none for RMSNorm", op.dbeta.text());
+    c.that(op.kind == NormKind::kLayerNorm, "dbeta is {}, expected none for RMSNorm", op.dbeta);
 }
 
 void check(const ActivationForward& op) {
@@ -161,7 +161,7 @@ void check(const ActivationForward& op) {
          "clamped swiglu is gated, expected [gate | up]");
   c.tensor("x", op.x, TypeSet::any_float(), op.gated ? "[T, 2F]" : "[T, F]", {-1, -1});
   c.that(!op.gated || op.x.shape[1] % 2 == 0, "x is {}, expected an even number of columns [gate | up]",
-         op.x.text());
+         op.x);
   c.tensor("y", op.y, op.x.dtype, "[T, F]", {op.x.shape[0], op.gated ? op.x.shape[1] / 2 : op.x.shape[1]});
   if (op.gated) c.apart("x", op.x, "y", op.y);
 }
@@ -172,7 +172,7 @@ void check(const ActivationBackward& op) {
          "clamped swiglu is gated, expected [gate | up]");
   c.tensor("x", op.x, TypeSet::any_float(), op.gated ? "[T, 2F]" : "[T, F]", {-1, -1});
   c.that(!op.gated || op.x.shape[1] % 2 == 0, "x is {}, expected an even number of columns [gate | up]",
-         op.x.text());
+         op.x);
   c.tensor("dy", op.dy, op.x.dtype, "[T, F]", {op.x.shape[0], op.gated ? op.x.shape[1] / 2 : op.x.shape[1]});
   c.tensor("dx", op.dx, op.x.dtype, "shape of x", op.x.shape);
   if (op.gated) c.apart("dy", op.dy, "dx", op.dx);

@@ -11,7 +11,7 @@ constexpr auto kRowStride = Layout::kStridedRows;
 void check_texts(const Checker& c, const Sequences& texts) {
   c.that(texts.count >= 0, "there are {} texts, expected 0 or more", texts.count);
   c.tensor("begin", texts.begin, DType::kI32, "[texts + 1]", {-1});
-  c.that(texts.begin.shape[0] > texts.count, "begin is {}, expected at least {} elements", texts.begin.text(),
+  c.that(texts.begin.shape[0] > texts.count, "begin is {}, expected at least {} elements", texts.begin,
          texts.count + 1);
   c.that(texts.count == 0 || texts.longest > 0, "the longest text has {} tokens, expected a bound above 0",
          texts.longest);
@@ -22,7 +22,7 @@ void check_convolution(const Checker& c, const Op& op) {
   check_texts(c, op.texts);
   c.tensor("x", op.x, TypeSet::any_float(), "[T, C]", {-1, -1}, kRowStride);
   c.tensor("weight", op.weight, accumulation_type(op.x.dtype), "[C, K]", {op.x.shape[1], -1});
-  c.that(op.weight.shape[1] > 0, "weight is {}, expected at least one weight per column", op.weight.text());
+  c.that(op.weight.shape[1] > 0, "weight is {}, expected at least one weight per column", op.weight);
 }
 
 template <class Op>
@@ -50,8 +50,8 @@ void check(const ShortConvForward& op) {
   check_convolution(c, op);
   if (c.optional("state", op.state, accumulation_type(op.x.dtype), "[texts, K - 1, C]",
                  {-1, op.weight.shape[1] - 1, op.x.shape[1]}))
-    c.that(op.state.shape[0] >= op.texts.count, "state is {}, expected one of every of {} texts",
-           op.state.text(), op.texts.count);
+    c.that(op.state.shape[0] >= op.texts.count, "state is {}, expected one of every of {} texts", op.state,
+           op.texts.count);
   c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape, kRowStride);
   c.apart("x", op.x, "y", op.y);
 }
@@ -71,8 +71,8 @@ void check(const GatedDeltaForward& op) {
   check_heads(c, op);
   if (c.optional("state", op.state, accumulation_type(op.q.dtype), "[texts, Hv, dk, dv]",
                  {-1, op.v.shape[1], op.q.shape[2], op.v.shape[2]}))
-    c.that(op.state.shape[0] >= op.texts.count, "state is {}, expected one of every of {} texts",
-           op.state.text(), op.texts.count);
+    c.that(op.state.shape[0] >= op.texts.count, "state is {}, expected one of every of {} texts", op.state,
+           op.texts.count);
   c.tensor("o", op.o, op.q.dtype, "shape of v", op.v.shape, kRowStride);
 }
 

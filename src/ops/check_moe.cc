@@ -7,7 +7,7 @@ namespace {
 
 std::int64_t check_assignments(const Checker& c, const char* name, const TensorView& ids, std::int64_t rows) {
   c.tensor(name, ids, DType::kI32, "int32 [T, k]", {-1, -1});
-  c.that(ids.elements() == rows, "{} is {}, expected one id per row of {}", name, ids.text(), rows);
+  c.that(ids.elements() == rows, "{} is {}, expected one id per row of {}", name, ids, rows);
   return ids.elements();
 }
 
@@ -166,7 +166,7 @@ struct GroupedScale {
 void check_grouped(const Checker& c, bool codes, const TensorView& matrices, std::int64_t n, DType sum,
                    std::initializer_list<GroupedScale> scales) {
   const std::int64_t k = matrices.shape[1];
-  c.that(matrices.shape[0] % n == 0, "matrices are {}, expected a multiple of {} rows", matrices.text(), n);
+  c.that(matrices.shape[0] % n == 0, "matrices are {}, expected a multiple of {} rows", matrices, n);
   constexpr std::int64_t kMultiple = ScaledProduct::kMultiple;
   c.that(!codes || (n % kMultiple == 0 && k % kMultiple == 0),
          "matrices of FP8 GEMMs are [{}, {}], expected multiples of {}", n, k, kMultiple);

@@ -34,7 +34,7 @@ void check(const CrossEntropy& op) {
   const std::int64_t tokens = op.logits.shape[0];
   c.that(op.vocabulary > 0 && op.vocabulary <= op.logits.shape[1],
          "vocabulary is {}, expected 1 to {} columns of logits {}", op.vocabulary, op.logits.shape[1],
-         op.logits.text());
+         op.logits);
   c.tensor("labels", op.labels, DType::kI32, "[T]", {tokens});
   c.tensor("loss_mask", op.loss_mask, DType::kF32, "[T]", {tokens});
   c.tensor("losses", op.losses, accumulation_type(op.logits.dtype), "[T]", {tokens});
@@ -47,7 +47,7 @@ void check(const CrossEntropyPart& op) {
   c.tensor("logits", op.logits, TypeSet::any_float(), "[T, V']", {-1, -1});
   c.that(op.first_column >= 0 && op.columns > 0 && op.columns <= op.logits.shape[1],
          "columns are {} from {}, expected 1 to {} columns of logits {}", op.columns, op.first_column,
-         op.logits.shape[1], op.logits.text());
+         op.logits.shape[1], op.logits);
   c.tensor("labels", op.labels, DType::kI32, "[T]", {op.logits.shape[0]});
   c.tensor("part", op.part, accumulation_type(op.logits.dtype), "[T, 4]", {op.logits.shape[0], 4});
 }
@@ -55,13 +55,13 @@ void check(const CrossEntropyPart& op) {
 void check(const CrossEntropyMerge& op) {
   const Checker c(op);
   c.tensor("parts", op.parts, TypeSet(DType::kF64) | DType::kF32, "[ranks, T, 4]", {-1, -1, 4});
-  c.that(op.parts.shape[0] > 0, "parts are {}, expected those of a rank at least", op.parts.text());
+  c.that(op.parts.shape[0] > 0, "parts are {}, expected those of a rank at least", op.parts);
   const std::int64_t tokens = op.parts.shape[1];
   c.that(op.first_column >= 0 && op.columns > 0 && op.first_column + op.columns <= op.vocabulary,
          "columns are {} from {} of a vocabulary of {}", op.columns, op.first_column, op.vocabulary);
   if (c.optional("logits", op.logits, TypeSet::floats_like(op.parts.dtype), "[T, V']", {tokens, -1})) {
     c.that(op.columns <= op.logits.shape[1], "columns are {}, expected at most those of logits {}",
-           op.columns, op.logits.text());
+           op.columns, op.logits);
     check_state(c, op.state);
   }
   c.tensor("labels", op.labels, DType::kI32, "[T]", {tokens});
@@ -135,7 +135,7 @@ void check(const AmaxHistoryUpdate& op) {
   const Checker c(op);
   c.tensor("history", op.history, TypeSet(DType::kF64) | DType::kF32, "[N, L]", {-1, -1});
   const std::int64_t count = op.history.shape[0];
-  c.that(op.history.shape[1] > 0, "history is {}, expected a length of 1 or more", op.history.text());
+  c.that(op.history.shape[1] > 0, "history is {}, expected a length of 1 or more", op.history);
   c.tensor("seen", op.seen, op.history.dtype, "[N]", {count});
   c.tensor("amax", op.amax, op.history.dtype, "[N]", {count});
   check_state(c, op.state);

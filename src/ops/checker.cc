@@ -61,7 +61,6 @@ TypeSet TypeSet::any() { return any_float() | DType::kI64 | DType::kI32 | DType:
 
 void Checker::tensor(const char* name, const TensorView& tensor, TypeSet types, const char* symbols,
                      const Shape& dims, Layout layout) const {
-  // Texts are made where a check fails only: they would cost more than many an operation.
   if (!is_given(tensor)) [[unlikely]]
     refuse(fmt::format("{} is none, expected {} {} = {}", name, types.text(), symbols, expected_text(dims)));
   if (!types.has(tensor.dtype) || !fits(tensor.shape, dims)) [[unlikely]]

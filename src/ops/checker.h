@@ -7,6 +7,23 @@
 #include "base/error.h"
 #include "tensor/tensor_view.h"
 
+// Texts of tensors in errors are made where a check fails only: they would take longer than many an
+// operation.
+template <>
+struct fmt::formatter<stoa::TensorView> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const stoa::TensorView& tensor, Context& context) const {
+    return fmt::formatter<std::string>::format(tensor.text(), context);
+  }
+};
+template <>
+struct fmt::formatter<stoa::Shape> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const stoa::Shape& shape, Context& context) const {
+    return fmt::formatter<std::string>::format(shape.text(), context);
+  }
+};
+
 namespace stoa::ops {
 
 // A set of element types.

@@ -1,7 +1,9 @@
 // Attention: segments are divided into tasks (queries forward, key heads backward), one kernel call each.
+#include <atomic>
 #include <cstring>
 #include <limits>
 
+#include "base/rounding.h"
 #include "ops/cpu/attention_kernels.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/operands.h"
@@ -178,53 +180,93 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 }
 
 // How attention over blocks is cut: pieces of a segment's queries, for the heads of a key head or some of
-// them.
-constexpr std::int64_t kPagedTaskRows = 32;
+// them, and of few pieces with few queries the spans of keys.
+constexpr std::int64_t kPagedTaskRows = 32, kSplitQueries = 4;
+constexpr std::size_t kMostStateBytes = 64 << 20;
 struct PagedCut {
-  std::int64_t per_group, queries;
+  std::int64_t per_group, queries, spans;
   explicit PagedCut(const AttentionForward& op)
       : per_group(op.q.shape[1] / op.k.shape[2]),
-        queries(std::max<std::int64_t>(1, kPagedTaskRows / per_group)) {}
+        queries(std::max<std::int64_t>(1, kPagedTaskRows / per_group)),
+        spans(ceil_div(op.segments.longest_k, kKeySpan)) {}
+
+  std::size_t states_bytes(const AttentionForward& op) const {  // of the spans of a piece
+    const std::int64_t floats =
+        paged_state_floats(per_group * std::min(queries, kSplitQueries), op.q.shape[2]);
+    return static_cast<std::size_t>(std::max<std::int64_t>(1, spans) * floats) * sizeof(float);
+  }
+  // Memory for states, which a smaller pass needs no more of, and the pieces for which it is enough.
+  std::size_t split_bytes(const AttentionForward& op, int workers) const {
+    if (spans < 2 || workers < 2) return 0;
+    return std::min(static_cast<std::size_t>(2 * workers) * states_bytes(op), kMostStateBytes);
+  }
+  std::int64_t most_split(const AttentionForward& op, int workers) const {
+    return static_cast<std::int64_t>(split_bytes(op, workers) / states_bytes(op));
+  }
 };
-std::size_t paged_share(const AttentionForward& op, const AttentionPagedKernels& kernels) {
-  const PagedCut cut(op);
-  return aligned(kernels.bytes(element_of(op.q.dtype), cache_form_of(op.k.dtype), cut.per_group * cut.queries,
-                               op.q.shape[2]));
-}
+
+// Where what `workers` workers need lies in the workspace of attention over blocks.
+struct PagedWorkspace {
+  std::size_t share;  // of a worker
+  std::size_t first, finished, states, total;
+  PagedWorkspace(const AttentionForward& op, const AttentionPagedKernels& kernels, int workers) {
+    const PagedCut cut(op);
+    share = aligned(kernels.bytes(element_of(op.q.dtype), cache_form_of(op.k.dtype),
+                                  cut.per_group * cut.queries, op.q.shape[2]));
+    first = share * static_cast<std::size_t>(workers);
+    finished = first + static_cast<std::size_t>(op.segments.count + 1) * sizeof(std::int32_t);
+    states = aligned(finished + static_cast<std::size_t>(2 * workers) * sizeof(std::int32_t));
+    total = states + cut.split_bytes(op, workers);
+  }
+};
 
 // Outputs do not depend on the cut, so it may look at the number of workers.
 void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels, WorkerPool& pool,
                void* workspace) {
   check_blocks(op);
   const AttentionArgs args = attention_args(op);
-  const std::size_t share = paged_share(op, kernels);
+  const PagedWorkspace at(op, kernels, pool.size());
+  auto* const memory = static_cast<char*>(workspace);
   const PagedCut cut(op);
   // The pieces of segment i are [first[i], first[i + 1]).
-  auto* first = reinterpret_cast<std::int32_t*>(static_cast<char*>(workspace) +
-                                                share * static_cast<std::size_t>(pool.size()));
+  auto* first = reinterpret_cast<std::int32_t*>(memory + at.first);
   const auto* q = op.segments.q_begin.as<std::int32_t>();
   first[0] = 0;
   for (std::int64_t i = 0; i < op.segments.count; ++i)
     first[i + 1] = first[i] + static_cast<std::int32_t>((q[i + 1] - q[i] + cut.queries - 1) / cut.queries);
   const std::int64_t pieces = first[op.segments.count] * args.groups;
   if (pieces == 0) return;
-  const std::int64_t parts = std::clamp<std::int64_t>(4 * pool.size() / pieces, 1, cut.per_group);
-  pool.run(pieces * parts, [&](std::int64_t task, int worker) {
-    const std::int64_t part = task % parts, group = task / parts % args.groups,
-                       piece = task / (parts * args.groups);
+  const bool split = pieces <= cut.most_split(op, pool.size()) && op.segments.longest_q <= kSplitQueries;
+  const std::int64_t spans = split ? cut.spans : 1;
+  const std::int64_t parts = split ? 1 : std::clamp<std::int64_t>(4 * pool.size() / pieces, 1, cut.per_group);
+  auto* finished = reinterpret_cast<std::int32_t*>(memory + at.finished);  // spans of a piece
+  if (split) std::fill_n(finished, pieces, 0);
+  pool.run(pieces * parts * spans, [&](std::int64_t task, int worker) {
+    const std::int64_t span = task % spans, part = task / spans % parts, place = task / (spans * parts),
+                       group = place % args.groups, piece = place / args.groups;
     const std::int64_t i = std::upper_bound(first, first + op.segments.count + 1, piece) - first - 1;
     const AttentionSegment segment = segment_of(op, i);
     const std::int64_t begin = (piece - first[i]) * cut.queries;
-    const PagedHeads heads{blocks_of(op, i),
-                           op.k.shape[1],
-                           cache_form_of(op.k.dtype),
-                           op.k.shape[3],
-                           group * cut.per_group + part * cut.per_group / parts,
-                           group * cut.per_group + (part + 1) * cut.per_group / parts,
-                           begin,
-                           std::min(segment.queries, begin + cut.queries)};
-    kernels.forward(args, segment, heads,
-                    static_cast<char*>(workspace) + share * static_cast<std::size_t>(worker));
+    PagedHeads heads{.blocks = blocks_of(op, i),
+                     .block_rows = op.k.shape[1],
+                     .cache = cache_form_of(op.k.dtype),
+                     .width = op.k.shape[3],
+                     .first_head = group * cut.per_group + part * cut.per_group / parts,
+                     .end_head = group * cut.per_group + (part + 1) * cut.per_group / parts,
+                     .begin = begin,
+                     .end = std::min(segment.queries, begin + cut.queries),
+                     .end_span = cut.spans};
+    void* const own = memory + at.share * static_cast<std::size_t>(worker);
+    if (!split) return kernels.forward(args, segment, heads, own);
+    heads.first_span = span;
+    heads.end_span = span + 1;
+    heads.states =
+        reinterpret_cast<float*>(memory + at.states + static_cast<std::size_t>(place) * cut.states_bytes(op));
+    kernels.forward(args, segment, heads, own);
+    if (std::atomic_ref(finished[place]).fetch_add(1, std::memory_order_acq_rel) + 1 < spans) return;
+    heads.first_span = 0;  // the last to finish has all of them
+    heads.end_span = spans;
+    kernels.merge(args, segment, heads, own);
   });
 }
 
@@ -232,9 +274,7 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
 
 std::size_t CpuBackend::workspace_bytes(const AttentionForward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
-  if (in_blocks(op))
-    return paged_share(op, paged_kernels(isa_)) * static_cast<std::size_t>(pool_.size()) +
-           static_cast<std::size_t>(op.segments.count + 1) * sizeof(std::int32_t);
+  if (in_blocks(op)) return PagedWorkspace(op, paged_kernels(isa_), pool_.size()).total;
   return forward_share(op, forward_kernels(isa_)) * static_cast<std::size_t>(pool_.size());
 }
 

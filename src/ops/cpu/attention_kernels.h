@@ -7,6 +7,7 @@
 // products or the tensors have another type.
 #pragma once
 
+#include "base/rounding.h"
 #include "ops/cpu/cache_form.h"
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/matrix_args.h"
@@ -65,7 +66,14 @@ struct AttentionBackwardKernels {
                                 bool grouped);
 };
 
-// Keys and values in blocks (ops/attention.h).
+// Keys and values in blocks (ops/attention.h). Every kKeySpan keys of a sequence have a softmax of their own;
+// these are merged in the order of the keys. So a few texts' keys can be shared out among many workers.
+constexpr std::int64_t kKeySpan = 256;
+// Of the softmax of a span, for so many rows: outputs, sums and maxima.
+constexpr std::int64_t paged_state_floats(std::int64_t rows, std::int64_t d) {
+  constexpr std::int64_t kMostLanes = 16;
+  return rows * (round_up(d, kMostLanes) + 2 * kMostLanes);
+}
 struct PagedHeads {
   const std::int32_t* blocks = nullptr;  // of the segment
   std::int64_t block_rows = 0;
@@ -73,13 +81,20 @@ struct PagedHeads {
   std::int64_t width = 0;                     // elements of a head's row of keys
   std::int64_t first_head = 0, end_head = 0;  // of one key head
   std::int64_t begin = 0, end = 0;            // queries of the segment
+  // All spans, or some of them, which leave their softmax in `states`: paged_state_floats() for each span of
+  // the sequence.
+  std::int64_t first_span = 0, end_span = 0;
+  float* states = nullptr;
 };
 struct AttentionPagedKernels {
-  // The sums of a query go over blocks of kKeyBlock keys that begin at multiples of it in its sequence, and
-  // within a block in one order: its output depends neither on the other queries of the call nor on where the
-  // keys lie. `memory`: bytes() of its rows.
+  // The sums of a query go over spans and their blocks of kKeyBlock keys, which begin at multiples of them in
+  // its sequence, and within a block in one order: its output depends neither on the other queries of the
+  // call nor on where the keys lie. `memory`: bytes() of its rows.
   void (*forward)(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
                   void* memory);
+  // The output, from the states of all spans.
+  void (*merge)(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
+                void* memory);
   // `type`: of queries; `cache`: of keys and values.
   std::size_t (*bytes)(Element type, CacheForm cache, std::int64_t rows, std::int64_t d);
 };

@@ -1,6 +1,7 @@
 // Attention of inference over keys and values in blocks. A row is a query and a head; all rows of a task read
 // the same keys: a few rows at a time from registers, or sixteen in a tile of AMX.
 #include "ops/cpu/attention_paged.h"
+#include "ops/cpu/attention_paged_spans.h"
 #include "ops/cpu/attention_paged_tiles.h"
 #include "ops/cpu/reduce_eight.h"
 
@@ -13,14 +14,13 @@ constexpr int kPagedVectors = 4;  // of values, likewise
 // Memory of a task, in floats.
 template <class Products>
 struct PagedMemory {
-  std::int64_t scores, alpha, top, sum, output, products, end;
+  std::int64_t scores, alpha, span, total, products, end;
   PagedMemory(std::int64_t rows, std::int64_t d) {
     scores = 0;  // [rows][kBlock]: scores, then weights
     alpha = scores + rows * kBlock;
-    top = alpha + rows;
-    sum = round_up(top + rows, kLanes);  // [rows][kLanes]
-    output = sum + rows * kLanes;        // [rows][padded d]
-    products = output + Products::output_rows(rows) * padded(d);
+    total = round_up(alpha + rows, kLanes);
+    span = total + PagedSoftmax::floats(rows, d);
+    products = span + PagedSoftmax::floats(Products::output_rows(rows), d);
     end = products + Products::floats(rows, d);
   }
 };
@@ -116,8 +116,7 @@ STOA_INLINE void paged_scores(const typename P::Query* const* q,
     float sums[8];
     reduce8(eight, sums);
     for (int r = 0; r < kRows; ++r)
-      for (int t = 0; t < kAtOnce && j + t < kBlock; ++t)
-        scores[r * kBlock + j + t] = sums[r * kAtOnce + t] * scale;
+      for (int t = 0; t < kAtOnce; ++t) scores[r * kBlock + j + t] = sums[r * kAtOnce + t] * scale;
   }
 }
 
@@ -289,65 +288,71 @@ template <class Products>
 void paged_task(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
                 float* memory) {
   using Storage = typename Products::Storage;
-  const std::int64_t d = args.d, dp = padded(d), per_query = heads.end_head - heads.first_head,
-                     rows = per_query * (heads.end - heads.begin);
-  const std::int64_t group = heads.first_head / (args.heads / args.groups);
+  const std::int64_t d = args.d;
+  const PagedRows row_of{args, segment, heads};
+  const std::int64_t rows = row_of.count(), group = heads.first_head / (args.heads / args.groups);
   const PagedMemory<Products> at(rows, d);
-  float *scores = memory + at.scores, *alpha = memory + at.alpha, *top = memory + at.top,
-        *sum = memory + at.sum, *output = memory + at.output;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    top[r] = -kInfinity;
-    store(sum + r * kLanes, F{});
-  }
-  std::memset(output, 0, static_cast<std::size_t>(rows * dp) * sizeof(float));
-  const auto query_of = [&](std::int64_t row) { return heads.begin + row / per_query; };
-  const auto head_of = [&](std::int64_t row) { return heads.first_head + row % per_query; };
+  float *scores = memory + at.scores, *alpha = memory + at.alpha;
+  const PagedSoftmax total(memory + at.total, rows, d), span(memory + at.span, rows, d);
+  total.clear();
+  span.clear();
   Products products(args, heads, rows, memory + at.products);
-  const std::int64_t size = args.q.type == Element::kF32 ? 4 : 2;
-  const auto place = [&](const Rows& x, std::int64_t row) {  // of a row in queries or in the output
-    return static_cast<char*>(x.data) +
-           ((segment.q_row + query_of(row)) * x.stride + head_of(row) * d) * size;
-  };
-  products.pack_queries(args.q.type, [&](std::int64_t row) -> const void* { return place(args.q, row); });
+  products.pack_queries(args.q.type,
+                        [&](std::int64_t row) -> const void* { return row_of.place(args.q, row); });
   const Visible see{args, segment};
   const std::int64_t last_key = see.last(heads.end - 1);
+  // A division takes longer than a key's products with a query: one for each block that is entered.
   const auto find = [&](std::int64_t k0, PagedKeys<Storage>& keys) {
     keys.count = last_key - k0 < kBlock ? last_key - k0 : kBlock;
-    for (std::int64_t j = 0; j < keys.count; ++j) {
-      const std::int64_t key = k0 + j;
-      const std::int64_t row =
-          heads.blocks[key / heads.block_rows] * heads.block_rows + key % heads.block_rows;
-      keys.k[j] = static_cast<const Storage*>(args.k.data) + row * args.k.stride + group * heads.width;
-      keys.v[j] = static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * heads.width;
+    std::int64_t block = k0 / heads.block_rows, inside = k0 - block * heads.block_rows;
+    for (std::int64_t j = 0; j < keys.count; ++block, inside = 0) {
+      const std::int64_t row = heads.blocks[block] * heads.block_rows + inside,
+                         left = j + heads.block_rows - inside, end = left < keys.count ? left : keys.count;
+      const Storage* k = static_cast<const Storage*>(args.k.data) + row * args.k.stride + group * heads.width;
+      const Storage* v = static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * heads.width;
+      for (; j < end; ++j, k += args.k.stride, v += args.v.stride) {
+        keys.k[j] = k;
+        keys.v[j] = v;
+      }
     }
   };
+  const SpansOfTask spans(see, heads);
   PagedKeys<Storage> here, next;
-  const std::int64_t first_block = see.first(heads.begin) / kBlock * kBlock;
-  if (first_block < last_key) find(first_block, next);
-  for (std::int64_t k0 = first_block; k0 < last_key; k0 += kBlock) {
+  if (spans.first_key < spans.end_key) find(spans.first_key, next);
+  for (std::int64_t k0 = spans.first_key; k0 < spans.end_key; k0 += kBlock) {
+    const std::int64_t after = k0 + kBlock;
     here = next;
     next.count = 0;
-    if (k0 + kBlock < last_key) find(k0 + kBlock, next);
+    if (after < spans.end_key) find(after, next);
     products.scores(here, next, scores);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t query = query_of(r), first = see.first(query) - k0, end = see.last(query) - k0;
+      const std::int64_t query = row_of.query(r), first = see.first(query) - k0, end = see.last(query) - k0;
       paged_weights(
-          args, head_of(r), see.at(query), k0, first > 0 ? first : 0, end < here.count ? end : here.count,
-          scores + r * kBlock, sum + r * kLanes, top + r, alpha + r,
+          args, row_of.head(r), see.at(query), k0, first > 0 ? first : 0, end < here.count ? end : here.count,
+          scores + r * kBlock, span.sum + r * kLanes, span.top + r, alpha + r,
           [](F x) __attribute__((always_inline)) { return Products::power(x); });
     }
-    products.add_values(here, scores, alpha, output);
+    products.add_values(here, scores, alpha, span.output);
+    if (after % kKeySpan != 0 && after < spans.end_key) continue;
+    if (heads.states) {
+      span.copy_to(row_of.state(k0 / kKeySpan));
+    } else {
+      total.add(span);
+      if (after < spans.end_key) span.clear();
+    }
   }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float norm = reduce_add(load(sum + r * kLanes));
-    const float inverse = norm > 0 || norm != norm ? 1.0f / norm : 0.0f;
-    for_vectors(d, [&](std::int64_t i, auto part) {
-      put_any(args.o.type, place(args.o, r), i, load(output + r * dp + i) * inverse, part);
-    });
-    if (args.lse)
-      args.lse[(segment.q_row + query_of(r)) * args.heads + head_of(r)] =
-          norm > 0 ? top[r] + __builtin_logf(norm) : -kInfinity;
-  }
+  if (!heads.states) row_of.write(total);
+}
+
+void merge(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
+           void* memory) {
+  const PagedRows row_of{args, segment, heads};
+  const PagedSoftmax total(static_cast<float*>(memory), row_of.count(), args.d);
+  total.clear();
+  const SpansOfTask spans({args, segment}, heads);
+  for (std::int64_t key = spans.first_key; key < spans.end_key; key = (key / kKeySpan + 1) * kKeySpan)
+    total.add(row_of.state(key / kKeySpan));
+  row_of.write(total);
 }
 
 template <class T>
@@ -430,13 +435,13 @@ std::size_t bytes_on_tiles(Element type, CacheForm cache, std::int64_t rows, std
 
 #if STOA_ISA_LEVEL >= 3
 const AttentionPagedKernels& attention_paged_tile_kernels() {
-  static constexpr AttentionPagedKernels kTable{forward_on_tiles, bytes_on_tiles};
+  static constexpr AttentionPagedKernels kTable{forward_on_tiles, merge, bytes_on_tiles};
   return kTable;
 }
 #endif
 
 const AttentionPagedKernels& attention_paged_kernels() {
-  static constexpr AttentionPagedKernels kTable{forward, bytes};
+  static constexpr AttentionPagedKernels kTable{forward, merge, bytes};
   return kTable;
 }
 

@@ -154,6 +154,36 @@ TEST(CpuAttention, LongSegmentsLikeReference) {
   }
 }
 
+// Spans of keys of a few texts are shared out among workers, and merged as one worker merges them.
+TEST(CpuAttention, SpansOfKeysAreSharedOut) {
+  const std::vector<AttentionCase> cases = {
+      {"one text", 6, 2, 64, {{1, 700}}},
+      {"a few queries", 6, 2, 64, {{3, 700}}},
+      {"to the end of a span", 3, 1, 24, {{1, 512}}},
+      {"one key in the last span", 3, 1, 24, {{4, 513}}},
+      {"window within a span", 6, 2, 64, {{1, 900}}, true, 40},
+      {"window over spans", 6, 2, 64, {{2, 900}}, true, 300},
+      {"texts of several lengths", 4, 1, 48, {{1, 600}, {2, 257}, {1, 30}}},
+      {"many queries", 4, 2, 32, {{400, 600}}},
+  };
+  for (InstructionSet isa : {InstructionSet::kPortable, cpu::best_instruction_set()})
+    for (DType type : {DType::kF32, DType::kBF16})
+      for (const AttentionCase& c : cases) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name_of(isa), name_of(type), c.name));
+        Tensors t;
+        const AttentionForward op = with_blocks(t, make_attention(t, c, type), 16);
+        expect_like_reference(*make_cpu(3, isa), op);
+        run_on(*make_cpu(1, isa), op);
+        const auto output = bytes_of(op.o), lse = bytes_of(op.lse);
+        for (const int workers : {2, 3, 8}) {
+          run_on(*make_cpu(workers, isa), op);
+          EXPECT_EQ(bytes_of(op.o), output) << workers;
+          EXPECT_EQ(bytes_of(op.lse), lse) << workers;
+        }
+        t.expect_guards();
+      }
+}
+
 // What one document says never reaches another, in either direction: not one bit.
 TEST(CpuAttention, DocumentsDoNotLeak) {
   const AttentionCase c{"packed", 4, 2, 24, {{70, 70}, {45, 45}, {130, 130}}};
