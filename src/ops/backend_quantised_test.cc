@@ -8,9 +8,10 @@ namespace {
 
 using quant::BlockType;
 
-constexpr BlockType kQuantisedTypes[] = {BlockType::kQ8_0, BlockType::kQ4_0, BlockType::kQ4_1,
-                                         BlockType::kQ5_0, BlockType::kQ5_1, BlockType::kQ4_K,
-                                         BlockType::kQ5_K, BlockType::kQ6_K};
+constexpr BlockType kQuantisedTypes[] = {BlockType::kQ8_0,   BlockType::kQ4_0, BlockType::kQ4_1,
+                                         BlockType::kQ5_0,   BlockType::kQ5_1, BlockType::kQ4_K,
+                                         BlockType::kQ5_K,   BlockType::kQ6_K, BlockType::kIQ4_NL,
+                                         BlockType::kIQ4_XS, BlockType::kMXFP4};
 
 // Random numbers in the format of each part.
 TensorView quantised(Tensors& t, const quant::MatrixShape& shape) {

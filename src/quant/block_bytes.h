@@ -44,6 +44,17 @@ inline PartScale part_scale(const std::byte* s, int j) {
           byte_at(s, j + 4) >> 4 | (byte_at(s, j) >> 6) << 4};
 }
 
+// The scale of part j of a block of IQ4_XS, from its four bytes of low bits and two of high ones.
+inline int uneven_part_scale(std::uint32_t low, int high, int j) {
+  return static_cast<int>((low >> (4 * j)) & 15) + (((high >> (2 * j)) & 3) << 4) - 32;
+}
+
+// 2^(e - 128): the scale of a block of MXFP4 with exponent e, for twice the values of E2M1.
+inline float half_power(int e) {
+  return e < 2 ? std::bit_cast<float>(0x00200000u << e)
+               : std::bit_cast<float>(static_cast<unsigned>(e - 1) << 23);
+}
+
 // The value with the largest magnitude, its sign kept; 0 of zeros.
 inline float extreme(const float* x, int count) {
   float found = 0;

@@ -11,19 +11,11 @@
 
 #include "base/fp8.h"
 #include "quant/block_bytes.h"
+#include "quant/code_values.h"
 #include "quant/formats.h"
 
 namespace stoa::quant {
 namespace {
-
-// Twice the values, so that they are whole numbers; the scales are halved in return, as GGML does.
-constexpr std::array<float, 16> kTwice{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-// 2^(e - 128).
-float half_scale(int e) {
-  return e < 2 ? std::bit_cast<float>(0x00200000u << e)
-               : std::bit_cast<float>(static_cast<unsigned>(e - 1) << 23);
-}
 
 // Halfway between two values is the one nearer to 0.
 int nearest_e2m1(float twice) {
@@ -34,18 +26,18 @@ int nearest_e2m1(float twice) {
 }
 
 void decode_mxfp4(const std::byte* block, float* out) {
-  const float d = half_scale(byte_at(block, 0));
+  const float d = half_power(byte_at(block, 0));
   for (int i = 0; i < 16; ++i) {
     const auto pair = static_cast<std::size_t>(byte_at(block, 1 + i));
-    out[i] = d * kTwice[pair & 15];
-    out[i + 16] = d * kTwice[pair >> 4];
+    out[i] = d * static_cast<float>(kTwiceE2M1[pair & 15]);
+    out[i + 16] = d * static_cast<float>(kTwiceE2M1[pair >> 4]);
   }
 }
 
 void encode_mxfp4(const float* x, const float*, std::byte* block) {
   const float far = std::abs(extreme(x, 32));
   const int e = far == 0 ? 0 : std::clamp(static_cast<int>(std::floor(std::log2(far))) - 2 + 127, 0, 254);
-  const float d = half_scale(e);
+  const float d = half_power(e);
   block[0] = static_cast<std::byte>(e);
   for (int i = 0; i < 16; ++i)
     block[1 + i] = static_cast<std::byte>(nearest_e2m1(x[i] / d) | nearest_e2m1(x[i + 16] / d) << 4);
@@ -64,8 +56,8 @@ void decode_nvfp4(const std::byte* block, float* out) {
     const float d = scale_of_part(block[part]);
     for (int j = 0; j < 8; ++j) {
       const auto pair = static_cast<std::size_t>(byte_at(block, 4 + part * 8 + j));
-      out[part * 16 + j] = d * kTwice[pair & 15];
-      out[part * 16 + j + 8] = d * kTwice[pair >> 4];
+      out[part * 16 + j] = d * static_cast<float>(kTwiceE2M1[pair & 15]);
+      out[part * 16 + j + 8] = d * static_cast<float>(kTwiceE2M1[pair >> 4]);
     }
   }
 }

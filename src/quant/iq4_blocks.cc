@@ -6,33 +6,31 @@
 // Halves of bytes as in Q4_0, 16 bytes for each part. ls of part j: four bits of low (byte j / 2, the high
 // half for odd j), two of high (bits 2 j).
 #include <algorithm>
-#include <array>
 
 #include "quant/block_bytes.h"
+#include "quant/code_values.h"
 #include "quant/fit.h"
 #include "quant/formats.h"
 
 namespace stoa::quant {
 namespace {
 
-constexpr std::array<int, 16> kUneven{-127, -104, -83, -65, -49, -35, -22, -10,
-                                      1,    13,   25,  38,  53,  69,  89,  113};
 constexpr int kPartNumbers = 32, kPartCount = 8;
 
 void decode_uneven(float scale, const std::byte* pairs, float* out) {
   for (int i = 0; i < 16; ++i) {
-    out[i] = scale * static_cast<float>(kUneven[static_cast<std::size_t>(byte_at(pairs, i) & 15)]);
-    out[i + 16] = scale * static_cast<float>(kUneven[static_cast<std::size_t>(byte_at(pairs, i) >> 4)]);
+    out[i] = scale * static_cast<float>(kUnevenValues[static_cast<std::size_t>(byte_at(pairs, i) & 15)]);
+    out[i + 16] = scale * static_cast<float>(kUnevenValues[static_cast<std::size_t>(byte_at(pairs, i) >> 4)]);
   }
 }
 
 int nearest_uneven(float x) {
-  const auto above = std::lower_bound(kUneven.begin(), kUneven.end(), x, [](int value, float wanted) {
-    return static_cast<float>(value) < wanted;
-  });
-  if (above == kUneven.begin()) return 0;
-  if (above == kUneven.end()) return 15;
-  const auto index = static_cast<int>(above - kUneven.begin());
+  const auto above =
+      std::lower_bound(kUnevenValues.begin(), kUnevenValues.end(), x,
+                       [](int value, float wanted) { return static_cast<float>(value) < wanted; });
+  if (above == kUnevenValues.begin()) return 0;
+  if (above == kUnevenValues.end()) return 15;
+  const auto index = static_cast<int>(above - kUnevenValues.begin());
   return static_cast<float>(*above) - x < x - static_cast<float>(*(above - 1)) ? index : index - 1;
 }
 
@@ -47,10 +45,12 @@ float fit_uneven(const float* x, const float* weights) {
   for (int sign = 0; sign < 2; ++sign)
     for (int step = -7; step <= 7; ++step) {
       // The far end of the table, or the near one.
-      const float start = far / (static_cast<float>(kUneven[sign == 0 ? 0 : 15]) + static_cast<float>(step));
+      const float start =
+          far / (static_cast<float>(kUnevenValues[sign == 0 ? 0 : 15]) + static_cast<float>(step));
       double products = 0, squares = 0;
       for (int i = 0; i < kPartNumbers; ++i) {
-        const double value = kUneven[static_cast<std::size_t>(uneven_code(x[i], start))], w = weights[i];
+        const double value = kUnevenValues[static_cast<std::size_t>(uneven_code(x[i], start))],
+                     w = weights[i];
         products += w * value * x[i];
         squares += w * value * value;
       }
@@ -87,8 +87,8 @@ void decode_iq4_xs(const std::byte* block, float* out) {
   const float d = load_half(block);
   const int high = load<std::uint16_t>(block + 2);
   for (int j = 0; j < kPartCount; ++j) {
-    const int ls = ((byte_at(block, 4 + j / 2) >> (4 * (j & 1))) & 15) | ((high >> (2 * j)) & 3) << 4;
-    decode_uneven(d * static_cast<float>(ls - 32), block + 8 + j * 16, out + j * kPartNumbers);
+    decode_uneven(d * static_cast<float>(uneven_part_scale(load<std::uint32_t>(block + 4), high, j)),
+                  block + 8 + j * 16, out + j * kPartNumbers);
   }
 }
 

@@ -96,15 +96,37 @@ void q6_k_codes(const std::byte* block, std::uint8_t* codes) {
   }
 }
 
+// IQ4_XS: halves d, the high bits of the scales, and a word of their low ones.
+void put_uneven_scales(const std::byte* block, int row, std::byte* group) {
+  put_scale_and_minimum(block, row, group);
+  put_word(block + 4, row, group + 2 * kHalves);
+}
+Affine uneven_affine(const std::byte* group, int row, int k) {
+  const auto low = load<std::uint32_t>(group + 2 * kHalves + 4 * row);
+  const int high = load<std::uint16_t>(group + kHalves + 2 * row);
+  return {half_at(group, row) * static_cast<float>(uneven_part_scale(low, high, k / 2)), 0};
+}
+void iq4_xs_codes(const std::byte* block, std::uint8_t* codes) {
+  for (int j = 0; j < 8; ++j) split_nibbles(block + 8 + 16 * j, 32, codes + 32 * j);
+}
+
+// MXFP4: an exponent of every row.
+void put_exponent(const std::byte* block, int row, std::byte* group) { group[row] = block[0]; }
+Affine exponent_affine(const std::byte* group, int row, int) { return {half_power(byte_at(group, row)), 0}; }
+void mxfp4_codes(const std::byte* block, std::uint8_t* codes) { split_nibbles(block + 1, 32, codes); }
+
 constexpr MatrixLayout kLayouts[] = {
-    {BlockType::kQ8_0, 8, 0, 128, 2, q8_0_codes, put_scale, one_scale},
-    {BlockType::kQ4_0, 4, 0, 8, 2, q4_0_codes, put_scale, one_scale},
-    {BlockType::kQ4_1, 4, 0, 0, 4, q4_1_codes, put_scale_and_minimum, scale_and_minimum},
-    {BlockType::kQ5_0, 4, 1, 16, 2, q5_0_codes, put_scale, one_scale},
-    {BlockType::kQ5_1, 4, 1, 0, 4, q5_1_codes, put_scale_and_minimum, scale_and_minimum},
-    {BlockType::kQ4_K, 4, 0, 0, 16, q4_k_codes, put_part_scales, part_affine},
-    {BlockType::kQ5_K, 4, 1, 0, 16, q5_k_codes, put_part_scales, part_affine},
-    {BlockType::kQ6_K, 4, 2, 32, 18, q6_k_codes, put_byte_scales, byte_affine},
+    {BlockType::kQ8_0, 8, 0, 128, nullptr, 2, q8_0_codes, put_scale, one_scale},
+    {BlockType::kQ4_0, 4, 0, 8, nullptr, 2, q4_0_codes, put_scale, one_scale},
+    {BlockType::kQ4_1, 4, 0, 0, nullptr, 4, q4_1_codes, put_scale_and_minimum, scale_and_minimum},
+    {BlockType::kQ5_0, 4, 1, 16, nullptr, 2, q5_0_codes, put_scale, one_scale},
+    {BlockType::kQ5_1, 4, 1, 0, nullptr, 4, q5_1_codes, put_scale_and_minimum, scale_and_minimum},
+    {BlockType::kQ4_K, 4, 0, 0, nullptr, 16, q4_k_codes, put_part_scales, part_affine},
+    {BlockType::kQ5_K, 4, 1, 0, nullptr, 16, q5_k_codes, put_part_scales, part_affine},
+    {BlockType::kQ6_K, 4, 2, 32, nullptr, 18, q6_k_codes, put_byte_scales, byte_affine},
+    {BlockType::kIQ4_NL, 4, 0, 0, &kUnevenValues, 2, q4_0_codes, put_scale, one_scale},
+    {BlockType::kIQ4_XS, 4, 0, 0, &kUnevenValues, 8, iq4_xs_codes, put_uneven_scales, uneven_affine},
+    {BlockType::kMXFP4, 4, 0, 0, &kTwiceE2M1, 1, mxfp4_codes, put_exponent, exponent_affine},
 };
 
 // Where a code is: its low bits in byte `low` of the 32 columns, its further bits in byte `high`.
@@ -225,7 +247,8 @@ void unpack_row(const MatrixShape& shape, const std::byte* memory, std::int64_t 
       if (layout.low_bits == 4) code &= 15;
       if (layout.high_bits > 0)
         code |= ((byte_at(high, place.high) >> place.high_shift) & ((1 << layout.high_bits) - 1)) << 4;
-      out[column + c] = affine.scale * static_cast<float>(code - layout.zero) + affine.minimum;
+      const int value = layout.values ? (*layout.values)[static_cast<std::size_t>(code)] : code - layout.zero;
+      out[column + c] = affine.scale * static_cast<float>(value) + affine.minimum;
     }
   }
 }

@@ -7,7 +7,8 @@
 //   scales               of every block: what its bytes besides codes are, as `scales` lists them
 // A group begins on a line of the cache. Rows that fill the last group have the scale 0.
 //
-// Numbers are scale (code - zero) + minimum, where 32 or 16 columns have one scale and one minimum.
+// Numbers are scale (code - zero) + minimum, or scale value(code), where 32 or 16 columns have one scale and
+// one minimum.
 #pragma once
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <functional>
 
 #include "quant/block_format.h"
+#include "quant/code_values.h"
 
 namespace stoa::quant {
 
@@ -23,9 +25,10 @@ inline constexpr int kGroupRows = 16, kUnitColumns = 32;
 
 struct MatrixLayout {
   BlockType type;
-  int low_bits, high_bits;  // of a code
-  int zero;                 // the code of 0
-  int scale_bytes;          // of a block, of one row
+  int low_bits, high_bits;   // of a code
+  int zero;                  // the code of 0
+  const CodeValues* values;  // of the codes, or null: code - zero
+  int scale_bytes;           // of a block, of one row
 
   // The codes of one block.
   void (*read_codes)(const std::byte* block, std::uint8_t* codes);

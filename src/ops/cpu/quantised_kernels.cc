@@ -134,9 +134,9 @@ void encode(const EncodeJob& job) {
 
 // --- products ---
 
-// Codes of 8 bits are unsigned for VNNI, signed otherwise: products of two neighbours then fit into 16 bits.
+// Whole bytes are unsigned for VNNI, signed otherwise: products of two neighbours then fit into 16 bits.
 template <WeightFormat kFormat>
-constexpr bool kSignedCodes = STOA_ISA_LEVEL < 3 && traits_of(kFormat).low_bits == 8;
+constexpr bool kSignedCodes = STOA_ISA_LEVEL < 3 && traits_of(kFormat).whole_bytes();
 template <WeightFormat kFormat>
 constexpr int kZero = kSignedCodes<kFormat> ? 0 : traits_of(kFormat).zero;
 

@@ -11,7 +11,19 @@
 
 namespace stoa::ops::cpu {
 
-enum class WeightFormat : std::uint8_t { kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+enum class WeightFormat : std::uint8_t {
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4
+};
 
 inline constexpr std::int64_t kScaledUnits = kScaledColumns / 32;
 

@@ -39,6 +39,12 @@ WeightFormat weight_format(quant::BlockType type) {
       return WeightFormat::kQ5_K;
     case BlockType::kQ6_K:
       return WeightFormat::kQ6_K;
+    case BlockType::kIQ4_NL:
+      return WeightFormat::kIQ4_NL;
+    case BlockType::kIQ4_XS:
+      return WeightFormat::kIQ4_XS;
+    case BlockType::kMXFP4:
+      return WeightFormat::kMXFP4;
     default:
       fail<InternalError>("no product with {}", quant::format_of(type).name);
   }

@@ -6,6 +6,7 @@
 
 #include "ops/cpu/quantised_kernels.h"
 #include "ops/cpu/simd.h"
+#include "quant/code_values.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 
@@ -19,6 +20,11 @@ struct FormatTraits {
   int scale_bytes;  // of a block, of one row
   int parts;        // scales of a unit
   bool minimum;
+  // What codes stand for, plus `zero`, is what products see; null: the codes themselves.
+  const quant::CodeValues* values = nullptr;
+
+  // Whether products see all values of eight bits.
+  constexpr bool whole_bytes() const { return low_bits == 8 || values != nullptr; }
 };
 constexpr FormatTraits traits_of(WeightFormat format) {
   switch (format) {
@@ -36,8 +42,14 @@ constexpr FormatTraits traits_of(WeightFormat format) {
       return {4, 0, 0, 8, 16, 1, true};
     case WeightFormat::kQ5_K:
       return {4, 1, 0, 8, 16, 1, true};
-    default:
+    case WeightFormat::kQ6_K:
       return {4, 2, 32, 8, 18, 2, false};
+    case WeightFormat::kIQ4_NL:
+      return {4, 0, 128, 1, 2, 1, false, &quant::kUnevenValues};
+    case WeightFormat::kIQ4_XS:
+      return {4, 0, 128, 8, 8, 1, false, &quant::kUnevenValues};
+    default:
+      return {4, 0, 128, 1, 1, 1, false, &quant::kTwiceE2M1};
   }
 }
 
@@ -74,6 +86,60 @@ STOA_INLINE void fetch_ahead(const std::byte* p, std::int64_t bytes, const std::
   for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + kNear + i);
 }
 
+// 2^(e - 128) of unsigned bytes e, one of each row (quant::half_power).
+STOA_INLINE F half_powers_at(const std::byte* p) {
+#if STOA_ISA_LEVEL >= 2
+  __m128i bytes;
+  std::memcpy(&bytes, p, sizeof bytes);
+  const U e = reinterpret_cast<U>(_mm512_cvtepu8_epi32(bytes));
+#else
+  U e;
+  for (int i = 0; i < kLanes; ++i) e[i] = static_cast<std::uint32_t>(p[i]);
+#endif
+  const U small = e == 0u ? U{} + 0x00200000u : U{} + 0x00400000u;
+  return reinterpret_cast<F>(e < 2u ? small : (e - 1u) << 23);
+}
+
+// Unsigned halves, one of each row.
+STOA_INLINE U unsigned_halves_at(const std::byte* p) {
+#if STOA_ISA_LEVEL >= 2
+  __m256i x;
+  std::memcpy(&x, p, sizeof x);
+  return reinterpret_cast<U>(_mm512_cvtepu16_epi32(x));
+#else
+  U out;
+  for (int i = 0; i < kLanes; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, p + 2 * i, sizeof half);
+    out[i] = half;
+  }
+  return out;
+#endif
+}
+
+// What the codes of 4 bits in bytes stand for, plus 128.
+template <const quant::CodeValues& kValues>
+STOA_INLINE U looked_up(U codes) {
+#if STOA_ISA_LEVEL >= 1
+  __m128i table;
+  std::memcpy(&table, kValues.data(), sizeof table);
+  table = _mm_xor_si128(table, _mm_set1_epi8(static_cast<char>(0x80)));
+#endif
+#if STOA_ISA_LEVEL >= 2
+  return reinterpret_cast<U>(
+      _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), reinterpret_cast<__m512i>(codes)));
+#elif STOA_ISA_LEVEL == 1
+  return reinterpret_cast<U>(
+      _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), reinterpret_cast<__m256i>(codes)));
+#else
+  U out{};
+  for (int i = 0; i < kLanes; ++i)
+    for (int byte = 0; byte < 32; byte += 8)
+      out[i] |= static_cast<std::uint32_t>(kValues[(codes[i] >> byte) & 15u] + 128) << byte;
+  return out;
+#endif
+}
+
 struct WeightUnit {
   U codes[kUnitWords];
   F scales[2];
@@ -107,6 +173,11 @@ class UnitReader {
       part_minima_[1] = ((c >> 4) & 0x0f0f0f0fu) | ((m >> 2) & 0x30303030u);
     }
     if constexpr (kFormat == WeightFormat::kQ6_K) d_ = halves_at(block_ + 16 * kGroup + 2 * row_);
+    if constexpr (kFormat == WeightFormat::kIQ4_XS) {
+      d_ = halves_at(block_ + 2 * row_);
+      part_scales_[0] = load_words(block_ + 4 * kGroup + 4 * row_);
+      part_scales_[1] = unsigned_halves_at(block_ + 2 * kGroup + 2 * row_);
+    }
   }
 
   // Unit `unit` of the row, number `j` of its block.
@@ -138,6 +209,9 @@ class UnitReader {
         to.codes[g] |= (shift >= 0 ? bits << shift : bits >> -shift) & 0x30303030u;
       }
     }
+    if constexpr (kTraits.values != nullptr)
+#pragma GCC unroll 8
+      for (int g = 0; g < kUnitWords; ++g) to.codes[g] = looked_up<*kTraits.values>(to.codes[g]);
     read_scales(j, to);
   }
 
@@ -153,6 +227,11 @@ class UnitReader {
     } else if constexpr (kFormat == WeightFormat::kQ6_K) {
       to.scales[0] = d_ * bytes_at(block_ + 2 * j * kGroup + row_);
       to.scales[1] = d_ * bytes_at(block_ + (2 * j + 1) * kGroup + row_);
+    } else if constexpr (kFormat == WeightFormat::kIQ4_XS) {
+      const U scale = ((part_scales_[0] >> (4 * j)) & 15u) | ((part_scales_[1] >> (2 * j)) & 3u) << 4;
+      to.scales[0] = d_ * (to_floats(scale) - 32.0f);
+    } else if constexpr (kFormat == WeightFormat::kMXFP4) {
+      to.scales[0] = half_powers_at(block_ + row_);
     } else {
       to.scales[0] = halves_at(block_ + 2 * row_);
       if constexpr (kTraits.minimum) to.minimum = halves_at(block_ + 2 * kGroup + 2 * row_);
@@ -186,6 +265,12 @@ STOA_INLINE void dispatch_format(WeightFormat format, Body&& body) {
       return body.template operator()<WeightFormat::kQ5_K>();
     case WeightFormat::kQ6_K:
       return body.template operator()<WeightFormat::kQ6_K>();
+    case WeightFormat::kIQ4_NL:
+      return body.template operator()<WeightFormat::kIQ4_NL>();
+    case WeightFormat::kIQ4_XS:
+      return body.template operator()<WeightFormat::kIQ4_XS>();
+    case WeightFormat::kMXFP4:
+      return body.template operator()<WeightFormat::kMXFP4>();
   }
 }
 

@@ -89,8 +89,8 @@ std::vector<float> quantised_product(const quant::MatrixShape& shape, std::vecto
 std::string quantised_difference(const MatrixKernels& candidate, WorkerPool& pool) {
   MatrixKernels vectors = candidate;
   vectors.quantised = nullptr;
-  for (const quant::BlockType type :
-       {quant::BlockType::kQ8_0, quant::BlockType::kQ4_1, quant::BlockType::kQ4_K}) {
+  for (const quant::BlockType type : {quant::BlockType::kQ8_0, quant::BlockType::kQ4_1,
+                                      quant::BlockType::kQ4_K, quant::BlockType::kIQ4_XS}) {
     const quant::MatrixShape shape{kColumns, 1, {{{type, kRows}}}};
     std::vector<std::byte> matrix = quantised_matrix(shape);
     if (quantised_product(shape, matrix, candidate, pool) != quantised_product(shape, matrix, vectors, pool))
