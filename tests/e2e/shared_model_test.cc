@@ -123,6 +123,64 @@ TEST_F(SharedModels, AdaptersAreShared) {
   EXPECT_EQ(served({"--pp", "2"}), one);
 }
 
+// Virtual tokens, rescalings, bottlenecks, layers trained in full: alone and beside each other.
+TEST_F(SharedModels, AdaptersOfEveryKindAreShared) {
+  std::string pairs;
+  for (int i = 0; i < 8; ++i) pairs += "{\"prompt\": \"the cat\", \"completion\": \"is in the river\"}\n";
+  write_text(path("pairs.jsonl"), pairs);
+  write_text(path("lines.txt"), "the cat is in the sun\na dog and the sea\n");
+  const auto tune = [&](const std::string& model, const std::string& method, const std::string& name,
+                        const Arguments& more = {}) {
+    stoa_ok(Arguments{"finetune", model, "--data", "pairs.jsonl", "--template", "alpaca", "--method", method,
+                      "--epochs", "3", "model.optim.lr=0.05", "--output", name} +
+            more);
+  };
+  const auto score = [&](const std::string& model, const Arguments& more) {
+    return stoa_ok(Arguments{"score", model, "lines.txt", "--threads", "1"} + more).out;
+  };
+  Arguments adapters;
+  const std::string plain = score("chat", {});
+  for (const char* method : {"dora", "ia3", "prompt", "p-tuning", "prefix", "adapter", "saved"}) {
+    SCOPED_TRACE(method);
+    const bool saved = method == std::string("saved");
+    tune("chat", saved ? "lora" : method, method,
+         saved ? Arguments{"model.peft.modules_to_save=['embed_in']"} : Arguments{});
+    adapters = adapters + Arguments{"--adapter", fmt::format("{0}={0}", method)};
+    const Arguments own{"--adapter", method};
+    const std::string alone = score("chat", own);
+    EXPECT_NE(alone, plain);
+    EXPECT_EQ(score("chat", own + Arguments{"--tp", "2", "--exact-sum"}), alone);
+    EXPECT_EQ(score("chat", own + Arguments{"--pp", "2"}), alone);
+  }
+  const auto served = [&](const Arguments& ranks) {
+    serve(adapters + ranks);
+    std::string out;
+    for (std::size_t i = 1; i < adapters.size(); i += 2) {
+      const std::string name = adapters[i].substr(0, adapters[i].find('='));
+      out += ask("/v1/completions", {{"model", name},
+                                     {"prompt", "the cat"},
+                                     {"max_tokens", 20},
+                                     {"temperature", 0},
+                                     {"logprobs", 1}})["choices"][0]["logprobs"]["token_logprobs"]
+                 .dump() +
+             "\n";
+    }
+    return out;
+  };
+  const std::string one = served({});
+  EXPECT_EQ(served({"--tp", "2", "--exact-sum"}), one);
+  EXPECT_EQ(served({"--pp", "2"}), one);
+
+  stoa_ok(train("experts", {"model.num_moe_experts=4", "trainer.max_steps=4",
+                            "model.position_embedding_type=rope", "model.max_position_embeddings=256"}));
+  tune("experts", "lora", "of-experts");  // experts among the layers
+  const Arguments own{"--adapter", "of-experts"};
+  const std::string alone = score("experts", own);
+  EXPECT_NE(alone, score("experts", {}));
+  EXPECT_EQ(score("experts", own + Arguments{"--ep", "2", "--exact-sum"}), alone);
+  EXPECT_EQ(score("experts", own + Arguments{"--tp", "2", "--exact-sum"}), alone);
+}
+
 TEST_F(SharedModels, ARankThatIsKilledIsNamed) {
   const std::string port = free_port();
   const Arguments arguments{"serve", "chat", "--port", "0", "--threads", "1", "--tp", "2"};

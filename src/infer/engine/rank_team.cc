@@ -171,14 +171,6 @@ class SharedModel final : public PassModel {
 PagedModel::Options RankTeam::options_of(OpenModel& model, const EngineUse& use,
                                          std::span<const AdapterFiles> adapters) const {
   model.require_kind(model::ModelKind::kGpt);
-  std::vector<const model::ModelConfig*> adapted;
-  if (model.adapter_directory()) adapted.push_back(&model.model().config);
-  for (const AdapterFiles& files : adapters) adapted.push_back(&files.model().config);
-  for (const model::ModelConfig* config : adapted)
-    require<ConfigError>(
-        config->peft.is_lora() && !config->moe.num_moe_experts,
-        "{}: several ranks share a model with low-rank adapters alone, and without experts: leave out {}",
-        model.directory().string(), shape_.text());
   check_team(model.model(), shape_);
   require<ConfigError>(model.on_host(), "ranks share a model in host memory: --backend cpu, without --cuda");
   return paged_options(model, use, adapters, share_of(shape_, 0));

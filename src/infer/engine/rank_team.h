@@ -2,8 +2,8 @@
 // draws the tokens: it tells the others which model to load and which pass to run. They follow.
 //
 // An error of a pass ends all ranks, whichever it arose on: whoever starts them sees to that
-// (train/launch.h). One while a model is read is that of load(), and the ranks continue. What rank 0 does with
-// the others is done by one thread, which leads; other threads wait until it has.
+// (train/launch.h). One while a model is read is that of load(), and the ranks continue. What rank 0 does
+// with the others is done by one thread, which leads; other threads wait until it has.
 #pragma once
 
 #include <condition_variable>
@@ -46,10 +46,10 @@ class RankTeam {
   explicit RankTeam(const TeamShape& shape) : shape_(shape) {}
 
   const TeamShape& shape() const { return shape_; }
-  // On any thread of rank 0's process. The model on all ranks; both outlive what is returned. ConfigError: a
-  // model that cannot be shared so, with the nearest numbers of ranks that can; CommError: the team has
-  // ended; DataError: a rank cannot read its part, or has other files, with its name; what all ranks throw
-  // alike is thrown as it is. After an error no rank keeps anything of the model.
+  // On any thread of rank 0's process. The model on all ranks, and its adapters; all outlive what is
+  // returned. ConfigError: a model that cannot be shared so, with the nearest numbers of ranks that can;
+  // CommError: the team has ended; DataError: a rank cannot read its part, or has other files, with its name;
+  // what all ranks throw alike is thrown as it is. After an error no rank keeps anything of the model.
   std::unique_ptr<PassModel> load(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters = {});
   // How rank 0's part of the model is built: what OpenModel::measure() needs. ConfigError: as above.
