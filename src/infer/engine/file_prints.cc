@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
 #include "base/checksum.h"
 #include "base/file.h"
+#include "ckpt/model_checksums.h"
 
 namespace stoa::infer {
 namespace {
@@ -17,7 +19,7 @@ constexpr std::size_t kEnds = std::size_t{1} << 20, kPiece = std::size_t{64} << 
 
 bool decides_numbers(const fs::path& file) {
   static const std::set<std::string> kWeights{".safetensors", ".bin", ".pt", ".gguf", ".distcp", ".metadata"};
-  static const std::set<std::string> kNames{"config.json", "adapter_config.json", "stoa-checksums.json",
+  static const std::set<std::string> kNames{"config.json", "adapter_config.json", ckpt::kModelChecksums,
                                             "metadata.json", "common.pt"};
   const std::string name = file.filename().string();
   return kWeights.contains(file.extension().string()) || kNames.contains(name) ||
@@ -68,17 +70,32 @@ std::uint64_t checksum_of(const MappedFile& file, bool whole) {
   return sum.value();
 }
 
+// The checksums that are kept next to weights, with which they are compared when the model is opened.
+std::map<std::string, std::string> kept_checksums(const std::map<std::string, fs::path>& files) {
+  std::map<std::string, std::string> out;
+  const auto kept = files.find(ckpt::kModelChecksums);
+  if (kept == files.end()) return out;
+  const auto sums = nlohmann::json::parse(read_text(kept->second), nullptr, false);
+  if (sums.is_object())
+    for (const auto& [name, sum] : sums.items())
+      if (sum.is_string()) out[name] = sum.get<std::string>();
+  return out;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> file_prints(const fs::path& place) {
   const std::map<std::string, fs::path> files = files_of(place);
+  const std::map<std::string, std::string> kept = kept_checksums(files);
   std::uint64_t all = 0;
   for (const auto& [name, path] : files) all += fs::file_size(path);
   std::map<std::string, std::string> out;
   for (const auto& [name, path] : files) {
     const MappedFile file(path);
+    const auto known = kept.find(name);
     out[name] =
-        fmt::format("{} bytes, checksum {}", file.size(), checksum_text(checksum_of(file, all <= kWhole)));
+        fmt::format("{} bytes, checksum {}", file.size(),
+                    known == kept.end() ? checksum_text(checksum_of(file, all <= kWhole)) : known->second);
   }
   return out;
 }

@@ -9,9 +9,10 @@ namespace stoa::infer {
 
 namespace fs = std::filesystem;
 
-// The files that decide a model's numbers by name, each as "269060552 bytes, checksum 00ff…". Up to half a
-// gigabyte they are read whole; of more, the beginning, the end and samples between are. `place`: a
-// directory of a model or an adapter, or a .gguf file. IoError.
+// The files that decide a model's numbers by name, each as "269060552 bytes, checksum 00ff…". Checksums that
+// are kept next to weights (ckpt/model_checksums.h) are taken from there. Other files are read: up to half a
+// gigabyte whole; of more, the beginning, the end and samples between. `place`: a directory of a model or an
+// adapter, or a .gguf file. IoError.
 std::map<std::string, std::string> file_prints(const fs::path& place);
 
 // Names the first file that differs, and how; "": none.

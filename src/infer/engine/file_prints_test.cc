@@ -45,6 +45,15 @@ TEST_F(FilePrints, NameTheFirstFileThatDiffers) {
   EXPECT_THAT(difference(), IsEmpty());
   write("b/model.safetensors", std::string(500, 'w') + "v" + std::string(498, 'w'));
   EXPECT_THAT(difference(), HasSubstr("'model.safetensors' has 999 bytes, checksum "));
+  // Checksums that are kept next to the weights stand for them.
+  for (const char* folder : {"a/", "b/"})
+    write(std::string(folder) + "stoa-checksums.json", "{\"model.safetensors\": \"00ff00ff00ff00ff\"}");
+  EXPECT_THAT(difference(), IsEmpty());
+  write("b/stoa-checksums.json", "{\"model.safetensors\": \"11ff00ff00ff00ff\"}");
+  EXPECT_THAT(
+      difference(),
+      HasSubstr("'model.safetensors' has 999 bytes, checksum 11ff00ff00ff00ff here, and there 999 bytes"));
+  for (const char* folder : {"a/", "b/"}) fs::remove(folder_ / folder / "stoa-checksums.json");
   write("b/extra.safetensors", "x");
   write("b/model.safetensors", std::string(999, 'w'));
   EXPECT_EQ(difference(), "'extra.safetensors' is here alone");
