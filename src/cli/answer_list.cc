@@ -21,10 +21,10 @@ std::string in_one_line(const std::string& text) {
 AnswerList::AnswerList(const AnswerListOptions& options, const AnswerFile::Json& origin, Context& context)
     : context_(context), options_(options), begin_(std::chrono::steady_clock::now()) {
   if (options.output.empty()) return;
-  file_.emplace(options.output, origin);
   context.interrupt.set({.grace = std::chrono::seconds(60),
                          .words = "the answers so far are kept (again: exit immediately)",
                          .last_words = {}});
+  file_.emplace(options.output, origin);
 }
 
 void AnswerList::begin(std::int64_t prompts) {
@@ -65,6 +65,8 @@ void AnswerList::add(const FilePrompt& prompt, const ListedAnswer& answer) {
 void AnswerList::check_interrupt() {
   if (!file_ || !context_.interrupt.token().stop_requested()) return;
   file_->save();
+  require<Interrupted>(found_ + added_ > 0, "interrupted before the first of {} answers: nothing is kept",
+                       prompts_);
   fail<Interrupted>("interrupted after {} of {} answers, which are in {}.partial: the same command continues",
                     found_ + added_, prompts_, options_.output);
 }

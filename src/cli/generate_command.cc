@@ -18,6 +18,7 @@
 #include "cli/sampling_arguments.h"
 #include "cli/speculation_arguments.h"
 #include "cli/team_arguments.h"
+#include "infer/cache_type.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/write_text.h"
 #include "infer/fill_masks.h"
@@ -42,17 +43,20 @@ struct GenerateArguments {
   std::optional<double> cache_gigabytes;
 };
 
-// What answers depend on: options that do not change them are not among it.
+// What answers depend on: options that do not change them are not among it, nor are those of which
+// origin_of() says what they come to.
 Json given_options(const CLI::App& command) {
-  static const std::set<std::string> kWithoutEffect{"MODEL",    "--adapter",       "--prompts",
-                                                    "--output", "--threads",       "--kv-memory-gb",
-                                                    "--json",   "--prompt-lookup", "--draft"};
+  static const std::set<std::string> kLeftOut{
+      "MODEL",          "--adapter",        "--prompts",         "--output", "--threads",
+      "--kv-memory-gb", "--json",           "--prompt-lookup",   "--draft",  "--dtype",
+      "--kv-dtype",     "--stored-weights", "--decoded-weights", "--tp",     "--ep",
+      "--pp",           "--exact-sum"};
   Json out = Json::object();
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_single_name().starts_with("-") || option->get_positional()
                                  ? option->get_single_name()
                                  : "--" + option->get_single_name();
-    if (option->count() == 0 || kWithoutEffect.contains(name)) continue;
+    if (option->count() == 0 || kLeftOut.contains(name)) continue;
     out[name] = option->results();
     for (const std::string& file : option->results())  // of a schema, a grammar
       if (fs::is_regular_file(file)) out["checksum of " + file] = checksum_text(checksum_file(file));
@@ -60,7 +64,7 @@ Json given_options(const CLI::App& command) {
   return out;
 }
 
-Json origin_of(const GenerateArguments& arguments, const infer::OpenModel& model,
+Json origin_of(const GenerateArguments& arguments, infer::OpenModel& model,
                const SamplingArguments::Merged& merged) {
   Json origin{{"model", fs::absolute(model.directory()).lexically_normal().string()},
               {"checksum of the model's files", checksum_text(checksum_of_states(model.directory()))}};
@@ -70,11 +74,20 @@ Json origin_of(const GenerateArguments& arguments, const infer::OpenModel& model
   }
   origin["checksum of the prompts"] = checksum_text(checksum_file(arguments.prompts));
   origin.update(arguments.given);
+  // Stages change no bit, nor do other ranks whose sums are in the order of one.
+  const infer::TeamShape& ranks = arguments.team.shape;
+  if (!ranks.exact_sum && ranks.tensor > 1) origin["--tp"] = ranks.tensor;
+  if (!ranks.exact_sum && ranks.expert > 1) origin["--ep"] = ranks.expert;
+  origin["--dtype"] = name_of(model.precision().compute);
+  if (model.kind() == model::ModelKind::kGpt) {
+    origin["--kv-dtype"] = infer::cache_type_name(infer::cache_type(model, arguments.cache.type()));
+    if (model.stored_types() != nullptr) origin["weights"] = "as stored";
+  }
   origin["generation_config.json"] = merged.taken;
   return origin;
 }
 
-AnswerList list_of(const GenerateArguments& arguments, const infer::OpenModel& model,
+AnswerList list_of(const GenerateArguments& arguments, infer::OpenModel& model,
                    const SamplingArguments::Merged& merged, Context& context) {
   return {{arguments.output, arguments.json},
           arguments.output.empty() ? Json() : origin_of(arguments, model, merged),

@@ -72,29 +72,40 @@ void InterruptScope::watch(const std::stop_token& done) {
   }
 }
 
+void InterruptScope::told(const std::string& who) {
+  const std::lock_guard lock(mutex_);
+  if (asked_) return;
+  first_ = "a signal to " + who;
+  if (!manner_.grace) end(first_ + ": exiting");
+  asked_ = Clock::now();
+  was_told_ = true;
+  ask(first_);
+}
+
 void InterruptScope::receive(int signal) {
   const auto now = Clock::now();
   if (!manner_.grace) {
     if (signal != SIGUSR1) end(fmt::format("{}: exiting", signal_name(signal)));
     return;
   }
-  if (signal == SIGUSR1) return ask(signal);
+  if (signal == SIGUSR1) return ask(signal_name(signal));
+  if (std::exchange(was_told_, false)) return;  // a launcher signals all processes, not all at once
   if (asked_ && now - *asked_ < kEcho) return;
   if (asked_) end(fmt::format("{} again: exiting immediately", signal_name(signal)));
   asked_ = now;
-  first_ = signal;
-  ask(signal);
+  first_ = signal_name(signal);
+  ask(first_);
 }
 
-void InterruptScope::ask(int signal) {
+void InterruptScope::ask(const std::string& signal) {
   requested_.request_stop();
-  if (!manner_.words.empty()) console_.line(fmt::format("{}: {}", signal_name(signal), manner_.words));
+  if (!manner_.words.empty()) console_.line(fmt::format("{}: {}", signal, manner_.words));
 }
 
 void InterruptScope::end_when_late() {
   if (!asked_ || !manner_.grace || Clock::now() - *asked_ < until_last_words(*manner_.grace)) return;
-  std::string words = fmt::format("{}: exiting, not finished within {}", signal_name(first_),
-                                  format_duration(manner_.grace->count()));
+  std::string words =
+      fmt::format("{}: exiting, not finished within {}", first_, format_duration(manner_.grace->count()));
   ::alarm(kLastWordsSeconds);  // looking at files can hang
   if (manner_.last_words) words += "; " + manner_.last_words();
   end(words);

@@ -38,6 +38,9 @@ class InterruptScope {
 
   // Effective immediately; the grace period of a signal already received counts from its arrival.
   void set(Manner manner);
+  // Another process of the command got a signal, and this one is to do what it would do. What `who` is: for
+  // messages.
+  void told(const std::string& who);
   // For a command that starts to write several files of one result: the first signal lets it finish them.
   void finish_files();
   std::stop_token token() const { return requested_.get_token(); }
@@ -48,7 +51,7 @@ class InterruptScope {
   using Clock = std::chrono::steady_clock;
   void watch(const std::stop_token& done);
   void receive(int signal);
-  void ask(int signal);
+  void ask(const std::string& signal);
   void end_when_late();
   [[noreturn]] void end(const std::string& words);
 
@@ -57,7 +60,8 @@ class InterruptScope {
   std::mutex mutex_;
   Manner manner_;
   std::optional<Clock::time_point> asked_;  // by SIGINT or SIGTERM
-  int first_ = 0;
+  std::string first_;                       // its name
+  bool was_told_ = false;                   // and has got no signal itself
   std::stop_source requested_;
   std::jthread thread_;  // last: it starts when all else exists
 };

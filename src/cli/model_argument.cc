@@ -17,7 +17,7 @@ void WeightArguments::add_to(CLI::App& command) {
   form = infer::QuantisedWeights::kStored;
   const auto flag = [&](const char* name, infer::QuantisedWeights chosen, const char* help) {
     return command.add_flag_callback(
-        name, [this, chosen] { form = chosen; }, help);
+        name, [this, chosen, name] { form = chosen, given = name; }, help);
   };
   CLI::Option* const stored =
       flag("--stored-weights", infer::QuantisedWeights::kStored,

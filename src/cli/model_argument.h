@@ -24,6 +24,7 @@ struct ComputeArguments {
 // does so if asked to.
 struct WeightArguments {
   infer::QuantisedWeights form = infer::QuantisedWeights::kDecoded;
+  std::string given;  // the option, if it was
 
   void add_to(CLI::App& command);
 };

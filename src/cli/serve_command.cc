@@ -53,6 +53,8 @@ serve::ModelOptions model_options(const ServeArguments& a, const std::string& ar
   out.aliases = {path, fs::absolute(path).lexically_normal().string()};
   out.dtype = a.machine.type();
   out.weights = a.weights.form;
+  out.weights_given = a.weights.given;
+  out.only = a.models.size() + !a.follow.empty() == 1;
   if (a.max_context > 0) out.max_context = a.max_context;
   if (a.cache_gigabytes > 0) out.cache_gigabytes = a.cache_gigabytes;
   out.cache = a.cache.type();

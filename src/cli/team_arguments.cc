@@ -13,9 +13,21 @@
 namespace stoa::cli {
 namespace {
 
-// A process that only follows ends when rank 0 does, or is killed.
+// A process that only follows ends when rank 0 does, which it tells of its signal.
 InterruptScope::Manner manner_of_follower() {
-  return {.grace = std::chrono::hours(1), .words = "", .last_words = {}};
+  return {.grace = std::chrono::hours(24),
+          .words = "rank 0 ends the command as at a signal of its own (again: exit immediately)",
+          .last_words = {}};
+}
+
+int status_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& own) {
+    return own.exit_code();
+  } catch (const std::exception&) {
+    return 1;
+  }
 }
 
 // The command on a thread of its own: the thread that started the ranks carries their messages.
@@ -28,7 +40,7 @@ class CommandThread {
           } catch (...) {
             error_ = std::current_exception();
           }
-          team.end();
+          team.end(error_ ? status_of(error_) : 0);
         }) {}
   // What it threw.
   std::exception_ptr join() {
@@ -87,14 +99,25 @@ void TeamArguments::run(const MachineOptions& machine, Context& context,
   std::stop_source stop;
   const std::stop_callback asked(context.interrupt.token(), [&] { stop.request_stop(); });
   std::exception_ptr error;
+  int status = 0;  // of rank 0, where that is another process
   launch.run(shape.grid(), {}, [&](train::Seat& seat) {
     MachineOptions carrier = own;
     carrier.threads = 1;
     infer::Machine messages = make_machine(carrier);
     const infer::TeamSeat place{
-        std::make_shared<const parallel::ParallelContext>(seat.context(*messages.device)), messages,
-        [own] { return make_machine(own); }, seat.apart};
-    if (!seat.first()) return infer::follow(place, shape);
+        std::make_shared<const parallel::ParallelContext>(seat.context(*messages.device)),
+        messages,
+        [own] { return make_machine(own); },
+        seat.apart,
+        seat.name,
+        launch.kind() != "threads"};
+    seat.share_stop(context.interrupt.token(),
+                    [&](const std::string& rank) { context.interrupt.told(rank); });
+    if (!seat.first()) {
+      const int told = infer::follow(place, shape);
+      if (launch.kind() != "threads") status = told;
+      return;
+    }
     CommandThread command(team, [&] { body({&team, own, stop.get_token()}); });
     try {
       team.lead(place);
@@ -106,6 +129,7 @@ void TeamArguments::run(const MachineOptions& machine, Context& context,
     error = command.join();
   });
   if (error) std::rethrow_exception(error);
+  if (status != 0) throw train::SilentEnd(status);
 }
 
 }  // namespace stoa::cli

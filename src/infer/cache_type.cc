@@ -1,6 +1,8 @@
 #include "infer/cache_type.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -26,7 +28,9 @@ constexpr std::array<std::pair<std::string_view, DType>, 13> kNames{{
 
 }  // namespace
 
-std::optional<DType> cache_type_from_name(std::string_view name) {
+std::optional<DType> cache_type_from_name(std::string_view given) {
+  std::string name(given);
+  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
   if (name == "auto") return std::nullopt;
   for (const auto& [text, type] : kNames)
     if (text == name) return type;
@@ -34,7 +38,7 @@ std::optional<DType> cache_type_from_name(std::string_view name) {
   const bool narrow = name.starts_with("fp8") || name.starts_with("q") || name.starts_with("iq") ||
                       name.starts_with("int") || name.starts_with("e4m3") || name.starts_with("e5m2") ||
                       name.starts_with("nvfp4") || name.starts_with("turbo");
-  fail<ConfigError>("--kv-dtype {}: keys and values are kept in auto, fp32, bf16, fp16 or int8{}", name,
+  fail<ConfigError>("--kv-dtype {}: keys and values are kept in auto, fp32, bf16, fp16 or int8{}", given,
                     narrow ? "; nearest to it is int8" : "");
 }
 

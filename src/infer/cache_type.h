@@ -9,7 +9,7 @@
 
 namespace stoa::infer {
 
-// None: "auto". ConfigError: another name, with the types that there are.
+// In capitals or not. None: "auto". ConfigError: another name, with the types that there are.
 std::optional<DType> cache_type_from_name(std::string_view name);
 std::string_view cache_type_name(DType type);
 

@@ -26,6 +26,9 @@ TEST(CacheType, NamesAreThoseThatOtherProgramsHave) {
   for (const char* name : {"fp32", "f32", "float32"}) EXPECT_EQ(cache_type_from_name(name), DType::kF32);
   for (const char* name : {"int8", "q8_0"}) EXPECT_EQ(cache_type_from_name(name), DType::kU8);
   EXPECT_EQ(cache_type_name(DType::kU8), "int8");
+  EXPECT_EQ(cache_type_from_name("BF16"), DType::kBF16);  // as --dtype takes it
+  EXPECT_EQ(cache_type_from_name("Q8_0"), DType::kU8);
+  EXPECT_FALSE(cache_type_from_name("AUTO"));
   for (const char* name : {"fp8_e4m3", "q4_0", "int4"})
     EXPECT_THAT(refusal([&] { cache_type_from_name(name); }), HasSubstr("nearest to it is int8"));
   EXPECT_THAT(

@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "base/nearest.h"
+#include "infer/cache_type.h"
 #include "serve/fields.h"
 #include "serve/openapi.h"
 #include "serve/page.h"
@@ -302,6 +303,9 @@ Metrics::Gauges gauges_of(const ServedModel& model) {
   gauges.accepted_tokens = counts.accepted_tokens;
   gauges.block_tokens = model.limits().block_tokens;
   gauges.blocks = counts.blocks_total;
+  const infer::PoolMemory pool = model.pool();
+  gauges.cache_bytes = static_cast<double>(pool.bytes);
+  gauges.cache_type = infer::cache_type_name(pool.type);
   return gauges;
 }
 
@@ -342,6 +346,13 @@ http::Reply App::properties(const ServedModel& model) const {
            {"default_generation_settings", {{"n_ctx", model.context()}}},
            {"modalities", {{"vision", false}, {"audio", false}}},
            {"build_info", options_.version}};
+  if (model.generates()) {
+    const infer::PassLimits& limits = model.limits();
+    out["kv_cache"] = {{"dtype", infer::cache_type_name(model.pool().type)},
+                       {"bytes", model.pool().bytes},
+                       {"tokens", limits.blocks * limits.block_tokens},
+                       {"texts_of_n_ctx", limits.texts_at_once(limits.longest())}};
+  }
   const auto& tokenizer = model.tokenizer();
   if (const auto id = tokenizer.bos_id()) out["bos_token"] = tokenizer.id_to_token(*id);
   if (const auto id = tokenizer.eos_id()) out["eos_token"] = tokenizer.id_to_token(*id);

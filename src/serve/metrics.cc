@@ -104,8 +104,11 @@ void Metrics::write(std::string_view model, const Gauges& gauges, MetricsText& o
   one("generation_tokens_total", "counter", answer_tokens_);
   one("admission_rejections_total", "counter", rejected_);
   out.add("vllm:cache_config_info", "gauge",
-          fmt::format("vllm:cache_config_info{{{},block_size=\"{}\",num_gpu_blocks=\"{}\"}} 1\n", labels,
-                      gauges.block_tokens, gauges.blocks));
+          fmt::format(
+              "vllm:cache_config_info{{{},block_size=\"{}\",cache_dtype=\"{}\",num_gpu_blocks=\"{}\"}} 1\n",
+              labels, gauges.block_tokens, gauges.cache_type, gauges.blocks));
+  out.add("stoa:kv_cache_bytes", "gauge",
+          fmt::format("stoa:kv_cache_bytes{{{}}} {:.0f}\n", labels, gauges.cache_bytes));
   for (const char* reason : {"stop", "length", "abort", "error"}) {
     const auto found = ended_.find(reason);
     out.add("vllm:request_success_total", "counter",

@@ -68,6 +68,8 @@ class Metrics {
     std::int64_t running = 0, waiting = 0, prefix_queries = 0, prefix_hits = 0, preemptions = 0, blocks = 0,
                  block_tokens = 0, drafts = 0, draft_tokens = 0, accepted_tokens = 0;
     double cache_usage = 0;
+    double cache_bytes = 0;
+    std::string_view cache_type = "";
   };
   void write(std::string_view model, const Gauges& gauges, MetricsText& out) const;
 

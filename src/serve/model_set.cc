@@ -9,6 +9,7 @@
 
 #include "base/nearest.h"
 #include "ckpt/find_checkpoint.h"
+#include "infer/cache_type.h"
 
 namespace stoa::serve {
 
@@ -62,6 +63,25 @@ std::string describe_loaded(const ServedModel& model) {
                      : model.has_template()                  ? ", chat"
                                                              : ", no chat template",
                      model.base() ? ", an adapter of " + model.base()->name() : "");
+}
+
+// The memory for keys and values, and how many texts of the longest and of a usual length it holds at once.
+std::string describe_pool(const ServedModel& model) {
+  constexpr std::int64_t kUsual = 2048;
+  const infer::PassLimits& limits = model.limits();
+  const infer::PoolMemory pool = model.pool();
+  const infer::RankTeam* const team = model.options().team;
+  const auto texts = [&](std::int64_t tokens) { return limits.texts_at_once(tokens + limits.virtual_of(0)); };
+  const std::int64_t whole = model.context();
+  std::string out = fmt::format(
+      "{}: {} of keys and values in {}{}: {} tokens; at once {} {} of {} tokens", model.name(),
+      format_bytes(static_cast<double>(pool.bytes)), infer::cache_type_name(pool.type),
+      team ? fmt::format(" on each of {} ranks", team->shape().ranks()) : "",
+      limits.blocks * limits.block_tokens, texts(whole), texts(whole) == 1 ? "text" : "texts", whole);
+  if (whole > kUsual && limits.sequences > 1) out += fmt::format(", {} of {}", texts(kUsual), kUsual);
+  if (limits.longest() < limits.context)
+    out += fmt::format("; the model would read texts of {} tokens", limits.context - limits.virtual_of(0));
+  return out;
 }
 
 }  // namespace
@@ -154,7 +174,11 @@ void ModelSet::load_all(bool on_demand) {
 }
 
 void ModelSet::adopt(Entry& entry, std::vector<Model> models) {
-  for (const Model& model : models) console_.line(describe_loaded(*model));
+  for (const Model& model : models) {
+    console_.line(describe_loaded(*model));
+    if (model->generates() && model->base() == nullptr) console_.line(describe_pool(*model));
+    for (const std::string& note : model->notes()) console_.line(fmt::format("{}: {}", model->name(), note));
+  }
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < models.size(); ++i) {
     entry.names[i].context = models[i]->context();

@@ -1,7 +1,6 @@
 #include "serve/served_engine.h"
 
 #include <chrono>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -21,10 +20,8 @@ auto with_use(const ModelOptions& options, Body body) {
   if (options.cache_gigabytes) use.cache_bytes = *options.cache_gigabytes * 1e9;
   try {
     return body(use);
-  } catch (const ConfigError& error) {
-    if (options.cache_gigabytes && !std::string_view(error.what()).starts_with("--kv-dtype"))
-      fail<ConfigError>("--kv-memory-gb {:g}: {}", *options.cache_gigabytes, error.what());
-    throw;
+  } catch (const infer::PoolTooSmall& error) {
+    fail<ConfigError>("--kv-memory-gb {:g}: {}", options.cache_gigabytes.value_or(0), error.what());
   }
 }
 

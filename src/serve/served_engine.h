@@ -34,6 +34,7 @@ struct ModelOptions {
   std::vector<NamedAdapter> adapters;            // served by one engine with the model
   std::optional<DType> dtype;
   infer::QuantisedWeights weights = infer::QuantisedWeights::kDecoded;
+  std::string weights_given;                   // the option that chose it, if one did
   std::optional<std::int64_t> max_context;     // tokens
   std::optional<double> cache_gigabytes;       // of keys and values
   std::optional<DType> cache;                  // their type; none: chosen by the model
@@ -43,6 +44,7 @@ struct ModelOptions {
   bool use_generation_config = true;
   double queue_seconds = 600;  // a request that would wait longer is refused
   std::int64_t queue_requests = 4096;
+  bool only = false;  // the server offers no other: options without effect are errors
 };
 
 class ServedEngine {
@@ -62,6 +64,7 @@ class ServedEngine {
   void cancel(infer::RequestId request) { loop_->cancel(request); }
   infer::EngineCounters counters() const { return loop_->counters(); }
   const infer::PassLimits& limits() const { return passes_->limits(); }
+  infer::PoolMemory pool() const { return passes_->pool(); }  // on each rank
   std::int64_t context(int adapter) const { return engine_->context(adapter); }
   Admission& admission() { return admission_; }
   // What is open fails, and nothing is taken any more.

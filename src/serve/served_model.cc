@@ -1,5 +1,7 @@
 #include "serve/served_model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <system_error>
@@ -55,6 +57,22 @@ void ServedModel::open_embedder() {
         for (const double x : vector) out.push_back(static_cast<float>(x * scale));
       });
   context_ = embedder_->longest();
+}
+
+// An encoder keeps no keys and values, draws no tokens, and is in no quantised file.
+void ServedModel::note_unused_options() {
+  std::vector<std::string> unused;
+  if (options_.cache) unused.emplace_back("--kv-dtype");
+  if (options_.cache_gigabytes) unused.emplace_back("--kv-memory-gb");
+  if (options_.max_context) unused.emplace_back("--max-context");
+  if (options_.prompt_lookup) unused.emplace_back("--prompt-lookup");
+  if (options_.draft) unused.emplace_back("--draft");
+  if (!options_.weights_given.empty()) unused.push_back(options_.weights_given);
+  if (unused.empty()) return;
+  require<ConfigError>(!options_.only, "{}: {} {} for models that continue a text, and this is an encoder",
+                       options_.path.string(), fmt::join(unused, ", "), unused.size() == 1 ? "is" : "are");
+  notes_.push_back(fmt::format("{} {} no effect on an encoder", fmt::join(unused, ", "),
+                               unused.size() == 1 ? "has" : "have"));
 }
 
 namespace {
@@ -114,6 +132,7 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(
   const auto opened = open(options, make_machine);
   ServedModel& first = add(options, opened);
   first.read_small_files(std::nullopt);
+  if (first.kind() == model::ModelKind::kBert) first.note_unused_options();
   if (apart(*opened)) {
     if (first.kind() == model::ModelKind::kBert) {
       require<ConfigError>(
@@ -131,6 +150,13 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(
     }
   } else {
     const std::vector<infer::AdapterFiles> files = open_adapters(*opened, options);
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (infer::needs_numbers(files[i]) && opened->stored_types() != nullptr)
+        first.notes_.push_back(
+            fmt::format("the DoRA adapter '{}' needs the weights as numbers: those of the quantised file are "
+                        "decoded, and "
+                        "answers of '{}' itself are those with --decoded-weights",
+                        options.adapters[i].name, first.name()));
     first.engine_ = std::make_shared<ServedEngine>(*opened, files, options, make_machine);
     for (std::size_t i = 0; i < files.size(); ++i) {
       ServedModel& adapted = add(alone(options, options.adapters[i]), opened);

@@ -51,6 +51,9 @@ class ServedModel {
   // Ids that end an answer.
   const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
 
+  // What is other than its options let one expect, in sentences.
+  const std::vector<std::string>& notes() const { return notes_; }
+
   // The model whose engine this adapter shares; null: it has its own.
   const ServedModel* base() const { return base_.get(); }
 
@@ -63,6 +66,7 @@ class ServedModel {
   void cancel(infer::RequestId request) { engine_->cancel(request); }
   infer::EngineCounters counters() const { return engine_->counters(); }
   const infer::PassLimits& limits() const { return engine_->limits(); }
+  infer::PoolMemory pool() const { return engine_->pool(); }
   Admission& admission() const { return engine_->admission(); }
   // What is open fails, and nothing is taken any more.
   void stop();
@@ -86,8 +90,10 @@ class ServedModel {
   // Tokenizer, defaults and template: those of `adapter`, where its directory has them, or of the model.
   void read_small_files(const std::optional<fs::path>& adapter);
   void open_embedder();
+  void note_unused_options();
 
   const ModelOptions options_;
+  std::vector<std::string> notes_;
   const std::shared_ptr<Metrics> metrics_;
   std::shared_ptr<const ServedModel> base_;
   std::shared_ptr<infer::OpenModel> model_;

@@ -255,6 +255,7 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
       Seat seat;
       seat.rank = seat.place_on_host = rank;
       seat.ranks_on_host = grid.size();
+      seat.name = fmt::format("rank {}", rank);
       seat.context = [&, rank](Device& device) {
         parallel::GroupEnds& own = ends[static_cast<std::size_t>(rank)];
         auto* const gpu = dynamic_cast<SharableDevice*>(&device);
@@ -288,6 +289,7 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
   std::weak_ptr<comm::NcclRank> joined;
   Seat seat;
   seat.rank = world_->rank();
+  seat.name = world_->rank_name(seat.rank);
   seat.ranks_on_host = world_->ranks_on_this_host();
   seat.place_on_host = world_->rank_on_this_host();
   seat.context = [&](Device& device) {
@@ -303,6 +305,11 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
     if (const auto nccl = joined.lock()) nccl->give_up(why);
   };
   seat.apart = [&](const std::string& text, const std::function<void()>& work) { world_->apart(text, work); };
+  seat.share_stop = [&](std::stop_token own, std::function<void(const std::string&)> told) {
+    world_->tell_first(std::move(own));
+    world_->when_told(
+        [&world = *world_, told = std::move(told)](int other) { told(world.rank_name(other)); });
+  };
   together([&] {
     world_->obey({});  // the body does, between its steps
     body(seat);

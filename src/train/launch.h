@@ -54,6 +54,11 @@ struct Seat {
   // asks gets `text` as the answer ("writes the checkpoint").
   std::function<void(const std::string& text, const std::function<void()>& body)> apart =
       [](const std::string&, const std::function<void()>& body) { body(); };
+  // Where ranks are processes: once `own` is requested on one of the others, rank 0's `told` gets its name.
+  // On rank 0's thread that communicates.
+  std::function<void(std::stop_token own, std::function<void(const std::string& rank)> told)> share_stop =
+      [](const std::stop_token&, const std::function<void(const std::string&)>&) {};
+  std::string name = "rank 0";  // "rank 5@n02"
   bool first() const { return rank == 0; }
 };
 

@@ -138,12 +138,34 @@ TEST_F(GeneratePrompts, GoesOnAfterItWasKilled) {
   write("many.txt", many + "one more\n");
   refused(parts, "its checksum of the prompts is");
   write("many.txt", many);
-  const Outcome last = stoa_ok(parts);
+  refused(parts + Arguments{"--kv-dtype", "bf16"}, "its --kv-dtype is \"fp32\", here it is \"bf16\"");
+  refused(parts + Arguments{"--tp", "2"}, "its --tp is not given, here it is 2");
+  // Other words for the same bits.
+  const Outcome last =
+      stoa_ok(parts + Arguments{"--dtype", "float32", "--kv-dtype", "FP32", "--stored-weights", "--pp", "2"});
   EXPECT_NE(last.err.find("continues after"), std::string::npos) << last.text();
   EXPECT_EQ(text_of("parts.jsonl"), text_of("whole.jsonl"));
   EXPECT_FALSE(fs::exists(path("parts.jsonl.partial")));
   EXPECT_FALSE(fs::exists(path("parts.jsonl.partial.json")));
   refused(parts, "'parts.jsonl' exists");
+}
+
+TEST_F(GeneratePrompts, NothingIsSaidToBeKeptBeforeTheFirstAnswer) {
+  stoa_ok(train("long", {"trainer.max_steps=3", "model.position_embedding_type=rope",
+                         "model.max_position_embeddings=8192"}));
+  write("one.jsonl", "{\"prompt\": \"the\", \"min_tokens\": 8000}\n");
+  ProgramOptions options;
+  options.directory = directory();
+  Program program(
+      {"generate", "long", "--prompts", "one.jsonl", "--max-tokens", "8000", "--output", "o.jsonl"}, options);
+  ASSERT_TRUE(program.wait_until([&] { return fs::exists(path("o.jsonl.partial.json")); }))
+      << program.errors();
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
+  EXPECT_NE(outcome.err.find("interrupted before the first of 1 answers: nothing is kept"), std::string::npos)
+      << outcome.text();
+  EXPECT_FALSE(fs::exists(path("o.jsonl.partial")));
 }
 
 TEST_F(GeneratePrompts, SaysWhatIsWrongBeforeTheFirstAnswer) {

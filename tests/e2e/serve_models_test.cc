@@ -16,7 +16,7 @@ namespace stoa::e2e {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
+using ::testing::AllOf, ::testing::HasSubstr, ::testing::Not;
 
 class ServeModels : public Served {};
 
@@ -59,6 +59,75 @@ TEST_F(ServeModels, EncodersEmbedScoreAndRank) {
   EXPECT_EQ(ranked["results"][0]["index"], 1);
   EXPECT_EQ(ranked["results"][0]["document"]["text"], "bread");
   EXPECT_EQ(post("/v1/completions", {{"model", "encoder"}, {"prompt", "a"}}).status, 400);
+
+  // Options that mean nothing to an encoder are refused where it is alone, and told where it is not.
+  const Outcome alone = stoa({"serve", "encoder", "--port", "0", "--kv-dtype", "bf16", "--stored-weights"});
+  EXPECT_EQ(alone.exit_code, 1) << alone.text();
+  EXPECT_THAT(alone.err,
+              HasSubstr("encoder: --kv-dtype, --stored-weights are for models that continue a text"));
+  serve({"encoder", "--kv-dtype", "bf16"});
+  EXPECT_THAT(server().errors(), HasSubstr("encoder: --kv-dtype has no effect on an encoder"));
+  EXPECT_THAT(server().errors(), Not(HasSubstr("chat: --kv-dtype")));
+}
+
+// The memory of keys and values is told when a model is loaded, and what is said to fit in it does.
+TEST_F(ServeModels, ThePoolIsToldAndObeyed) {
+  serve({"--kv-memory-gb", "0.01"});  // a token takes 2 layers x 2 x 32 numbers of 4 bytes
+  EXPECT_THAT(server().errors(),
+              HasSubstr("chat: 9.99 MB of keys and values in fp32: 19520 tokens; at once 2 texts of "
+                        "8192 tokens, 9 of 2048\n"));
+  EXPECT_THAT(get("/metrics").body,
+              AllOf(HasSubstr("block_size=\"16\",cache_dtype=\"fp32\",num_gpu_blocks=\"1220\""),
+                    HasSubstr("stoa:kv_cache_bytes{model_name=\"chat\"} 9994240")));
+  EXPECT_EQ(get("/props").json()["kv_cache"],
+            (json{{"dtype", "fp32"}, {"bytes", 9994240}, {"tokens", 19520}, {"texts_of_n_ctx", 2}}));
+  serve({"--kv-memory-gb", "0.01", "--kv-dtype", "INT8"});
+  EXPECT_THAT(server().errors(),
+              HasSubstr("in int8: 69440 tokens; at once 8 texts of 8192 tokens, 32 of 2048\n"));
+  serve({"--kv-memory-gb", "0.001"});
+  EXPECT_THAT(server().errors(),
+              HasSubstr("1952 tokens; at once 1 text of 1952 tokens; the model would read texts of "
+                        "8192 tokens\n"));
+
+  serve({"--kv-memory-gb", "0.0005", "--max-context", "256"});
+  EXPECT_THAT(server().errors(), HasSubstr("976 tokens; at once 3 texts of 256 tokens\n"));
+  const std::vector<int> prompt(200, 7);
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 3; ++i)
+    clients.emplace_back([&, i] {
+      std::vector<int> own = prompt;
+      own.front() = 10 + i;
+      ask("/v1/completions", {{"prompt", own}, {"max_tokens", 56}, {"ignore_eos", true}});
+    });
+  clients.clear();
+  EXPECT_EQ(metric("vllm:num_preemptions_total"), 0);
+}
+
+// DoRA is computed with the numbers of the weights: the model beside it answers with them, too, and says so.
+TEST_F(ServeModels, AnAdapterThatDecodesStoredWeightsIsTold) {
+  stoa_ok({"checkpoint", "export", "chat", "--to", "gguf", "--format", "q8_0", "--output", "chat.gguf"});
+  std::string pairs;
+  for (int i = 0; i < 4; ++i) pairs += "{\"prompt\": \"the cat\", \"completion\": \"is in the river\"}\n";
+  write_text(path("pairs.jsonl"), pairs);
+  for (const char* method : {"lora", "dora"})
+    stoa_ok({"finetune", "chat.gguf", "--data", "pairs.jsonl", "--template", "alpaca", "--method", method,
+             "--epochs", "1", "--output", method});
+  const auto answers = [&](const Arguments& more) {
+    serve_model("base=chat.gguf", more);
+    return ask("/v1/completions",
+               {{"prompt", "the cat"}, {"max_tokens", 8}, {"temperature", 0}, {"logprobs", 1}})["choices"];
+  };
+  const json stored = answers({"--adapter", "l=lora"});
+  EXPECT_THAT(server().errors(), Not(HasSubstr("DoRA")));
+  EXPECT_EQ(answers({}), stored);
+  const json decoded = answers({"--decoded-weights", "--kv-dtype", "fp16"});
+  EXPECT_NE(decoded, stored);
+  EXPECT_EQ(answers({"--adapter", "l=lora", "--adapter", "d=dora", "--kv-dtype", "fp16"}), decoded);
+  EXPECT_THAT(server().errors(),
+              HasSubstr("base: the DoRA adapter 'd' needs the weights as numbers: those of the "
+                        "quantised file are decoded"));
+  EXPECT_EQ(answers({"--decoded-weights", "--adapter", "d=dora", "--kv-dtype", "fp16"}), decoded);
+  EXPECT_THAT(server().errors(), Not(HasSubstr("DoRA")));
 }
 
 TEST_F(ServeModels, GuessesChangeNoAnswerAndAreCounted) {

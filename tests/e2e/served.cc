@@ -42,13 +42,13 @@ void Served::TearDown() {
   Workplace::TearDown();
 }
 
-void Served::serve(const Arguments& more) {
+void Served::serve_model(const std::string& model, const Arguments& more) {
   write_text(path("said.txt"), "");
   ProgramOptions options;
   options.directory = directory();
   options.output = path("said.txt");
   server_ = std::make_unique<Program>(
-      Arguments{"serve", "chat", "--port", "0", "--threads", "1", "--dtype", "fp32"} + more, options);
+      Arguments{"serve", model, "--port", "0", "--threads", "1", "--dtype", "fp32"} + more, options);
   const bool listens =
       server_->wait_until([&] { return read_text(path("said.txt")).find('\n') != std::string::npos; });
   const std::string said = read_text(path("said.txt"));

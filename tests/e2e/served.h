@@ -15,7 +15,8 @@ class Served : public Workplace {
   void TearDown() override;
 
   // Starts `stoa serve chat --port 0` with `more`, and waits until it listens.
-  void serve(const Arguments& more = {});
+  void serve(const Arguments& more = {}) { serve_model("chat", more); }
+  void serve_model(const std::string& model, const Arguments& more = {});
   Program& server() { return *server_; }
   std::uint16_t port() const { return port_; }
 

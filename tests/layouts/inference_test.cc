@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <thread>
@@ -91,9 +92,12 @@ void with_team(
     const infer::TeamSeat seat{
         std::make_shared<const parallel::ParallelContext>(
             std::move(contexts[static_cast<std::size_t>(rank)])),
-        messages, machine_of(rank),
-        [&](const std::string& text, const std::function<void()>& body) { world.apart(rank, text, body); }};
-    if (rank > 0) return infer::follow(seat, shape);
+        messages,
+        machine_of(rank),
+        [&](const std::string& text, const std::function<void()>& body) { world.apart(rank, text, body); },
+        fmt::format("rank {}", rank),
+        true};
+    if (rank > 0) return (void)infer::follow(seat, shape);
     std::exception_ptr error;
     std::thread own([&] {
       try {
@@ -396,26 +400,49 @@ TEST(Inference, WhatCannotBeSharedIsRefusedWithTheNearestNumbers) {
           "the model's 4 experts do not divide among 3 ranks: the nearest is 2 or 4");
 }
 
-TEST(Inference, AnErrorOfARankEndsAllWithItsName) {
+TEST(Inference, AnErrorWhileAModelIsReadIsOfThatModelAlone) {
+  const ModelFolder folder(config_of("llama"));
+  const EngineAnswers one = on_one_rank(folder.path());
+  std::atomic<int> made{0};
+  with_team(
+      {2, 1},
+      [&](infer::RankTeam& team) {
+        const auto load = [&] {
+          infer::OpenModel model(folder.path(), DType::kF32, rank_machine);
+          const auto passes = team.load(model, kUse);
+          EXPECT_LT(largest_difference(one.logits, answers_of(*passes, 0).logits), 1e-6);
+        };
+        EXPECT_THAT(load, ::testing::ThrowsMessage<DataError>("rank 1: this machine is on fire"));
+        load();
+      },
+      [&](int rank) -> infer::MakeMachine {
+        if (rank == 0) return rank_machine;
+        return [&]() -> infer::Machine {
+          require<DeviceError>(made++ > 0, "this machine is on fire");
+          return rank_machine();
+        };
+      });
+}
+
+TEST(Inference, AnErrorOfAPassEndsAllRanks) {
   const ModelFolder folder(config_of("llama"));
   std::string told;
-  EXPECT_THROW(with_team(
-                   {2, 1},
-                   [&](infer::RankTeam& team) {
-                     infer::OpenModel model(folder.path(), DType::kF32, rank_machine);
-                     try {
-                       (void)team.load(model, kUse);
-                     } catch (const Error& error) {
-                       told = error.what();
-                       throw;
-                     }
-                   },
-                   [](int rank) -> infer::MakeMachine {
-                     if (rank == 0) return rank_machine;
-                     return []() -> infer::Machine { fail<DeviceError>("this machine is on fire"); };
-                   }),
-               DeviceError);
-  EXPECT_THAT(told, HasSubstr("rank 1 failed: this machine is on fire"));
+  EXPECT_THROW(with_team({2, 1},
+                         [&](infer::RankTeam& team) {
+                           infer::OpenModel model(folder.path(), DType::kF32, rank_machine);
+                           const auto passes = team.load(model, kUse);
+                           try {
+                             const std::int32_t token = 0;
+                             infer::PassPlan plan;
+                             plan.tokens = 2;
+                             (void)passes->losses(plan, {&token, 1});
+                           } catch (const std::exception& error) {
+                             told = error.what();
+                             throw;
+                           }
+                         }),
+               Error);
+  EXPECT_THAT(told, HasSubstr("1 labels of 2 tokens"));
 }
 
 }  // namespace

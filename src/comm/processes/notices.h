@@ -1,5 +1,5 @@
-// Short out-of-band messages between ranks: that a rank fails, what a rank waits for. No thread blocks on
-// them: they are sent and received whenever a rank polls.
+// Short out-of-band messages between ranks: that a rank fails or is to stop, what a rank waits for. No thread
+// blocks on them: they are sent and received whenever a rank polls.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace stoa::comm {
 
 struct Notice {
-  enum class Kind : std::uint32_t { kFailure, kQuestion, kAnswer };
+  enum class Kind : std::uint32_t { kFailure, kQuestion, kAnswer, kStop };
   Kind kind = Kind::kFailure;
   int from = -1;             // filled on arrival
   int code = 0;              // of a failure: the exit status of its rank

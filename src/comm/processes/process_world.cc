@@ -148,6 +148,10 @@ void ProcessWorld::obey(std::stop_token stop, std::chrono::milliseconds grace) {
   stop_seen_.reset();
 }
 
+void ProcessWorld::tell_first(std::stop_token stop) {
+  if (rank() > 0) to_tell_ = std::move(stop);
+}
+
 void ProcessWorld::look_for_stop(const std::string& what) {
   if (!stop_.stop_requested()) return;
   const auto now = Clock::now();
@@ -228,6 +232,8 @@ void ProcessWorld::hear() {
         questions_.push_back(*notice);
       } else if (notice->kind == Notice::Kind::kAnswer) {
         if (inquiry_ && notice->number == inquiries_) inquiry_->answer(notice->from, notice->state);
+      } else if (notice->kind == Notice::Kind::kStop) {
+        if (told_) told_(notice->from);
       } else if (!aborted_) {
         aborted_ = true;
         failure_ = notice->state.text;
@@ -246,6 +252,10 @@ void ProcessWorld::answer() {
 }
 
 void ProcessWorld::progress() {
+  if (to_tell_ && to_tell_->stop_requested()) {
+    to_tell_.reset();
+    notices_->send(0, {Notice::Kind::kStop});
+  }
   if (!aborted_) hear();
   throw_if_aborted();
   for (std::size_t i = 0; i < active_.size();) {

@@ -49,6 +49,10 @@ class ProcessWorld {
   // From now on a wait ends with Interrupted `grace` after a stop was asked for.
   void obey(std::stop_token stop, std::chrono::milliseconds grace = {});
 
+  // A stop that is requested here is reported to rank 0, which calls `told` while it waits or works.
+  void tell_first(std::stop_token stop);
+  void when_told(std::function<void(int rank)> told) { told_ = std::move(told); }
+
   // The lowest rank whose exit status `code` is not 0, and its code; rank -1 where there is none. Collective.
   struct Failed {
     int rank = -1, code = 0;
@@ -118,6 +122,8 @@ class ProcessWorld {
   std::stop_token stop_;
   std::chrono::milliseconds stop_grace_{0};
   std::optional<std::chrono::steady_clock::time_point> stop_seen_;
+  std::optional<std::stop_token> to_tell_;  // until rank 0 knows
+  std::function<void(int rank)> told_;
   std::string failure_;
   int code_ = 1;
   bool aborted_ = false, own_failure_ = false, finished_ = false;

@@ -174,14 +174,18 @@ void Engine::submit(RequestId id, Request request, Listener listener) {
   s.listener = std::move(listener);
   s.open = s.request.choices;
   s.request.sampling.ends = s.request.end_ids;
+  std::vector<std::int32_t> tokens = with_virtual_tokens(limits(), s.request.prompt, s.request.adapter);
+  // Nothing is computed for the last token of an answer.
+  const std::int64_t most = std::ssize(tokens) + std::max<std::int64_t>(0, s.request.max_tokens - 1);
   const SequenceId sequence =
-      scheduler_.add({.tokens = with_virtual_tokens(limits(), s.request.prompt, s.request.adapter),
+      scheduler_.add({.tokens = std::move(tokens),
                       .scored = s.request.prompt_logprobs ? std::ssize(s.request.prompt) : 1,
                       // Adapters compute different keys of the same text.
                       .salt = fmt::format("{}:{}", s.request.adapter, s.request.cache_salt),
                       .tenant = s.request.tenant,
                       .priority = s.request.priority,
-                      .adapter = s.request.adapter});
+                      .adapter = s.request.adapter,
+                      .most = most});
   open(s, sequence);
   requests_.emplace(id, std::move(state));
   next_id_ = std::max(next_id_, id + 1);

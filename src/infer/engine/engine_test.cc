@@ -247,6 +247,33 @@ TEST(Engine, ChoicesShareThePromptsBlocks) {
   EXPECT_EQ(engine.counters().passes, 3);  // two for the prompt, one for all second tokens
 }
 
+// As many texts as the pool is said to hold run at once to their ends, whatever of them is prompt: nobody
+// waits, and nobody gives up.
+TEST(Engine, AsManyTextsRunAtOnceAsFit) {
+  PassLimits limits = kSmall;  // 24 blocks of 4
+  limits.pass_tokens = 96;
+  EXPECT_EQ(limits.texts_at_once(64), 1);
+  EXPECT_EQ(limits.texts_at_once(65), 0);
+  EXPECT_EQ(limits.texts_at_once(24), 4);
+  EXPECT_EQ(limits.texts_at_once(1), 6);  // not more than there are places
+  for (const std::int64_t answer : {2, 5, 9, 15}) {
+    constexpr std::int64_t kLength = 24;
+    SimulatedModel model(limits);
+    Engine engine(model);
+    std::mt19937 random(7);
+    for (std::int64_t i = 0; i < limits.texts_at_once(kLength); ++i)
+      engine.submit({.prompt = random_prompt(random, static_cast<std::size_t>(kLength + 1 - answer)),
+                     .sampling = {},
+                     .max_tokens = answer},
+                    [](const Event&) { return true; });
+    engine.step();
+    EXPECT_EQ(engine.counters().running, limits.texts_at_once(kLength)) << answer;
+    run_out(engine);
+    EXPECT_EQ(engine.counters().preemptions, 0) << answer;
+    EXPECT_EQ(engine.counters().passes, answer) << answer;
+  }
+}
+
 TEST(Engine, TenantsTakeTurnsWhateverTheyQueue) {
   PassLimits limits = kSmall;
   limits.sequences = limits.scored = 1;

@@ -39,10 +39,7 @@ PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
       }) {
   chunk_.commit(scratch_bytes);
   adapters_.bind(machine, chunk_.arena(), options.limits.context);
-}
-
-std::size_t PagedDecoder::cache_bytes() {
-  return chunk_.arena().declared()[static_cast<std::size_t>(MemoryCategory::kKvCache)];
+  pool_ = {options_.kept(), chunk_.arena().declared()[static_cast<std::size_t>(MemoryCategory::kKvCache)]};
 }
 
 DType cache_type(OpenModel& model, std::optional<DType> asked) {
@@ -60,6 +57,11 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const 
                                         (sizes.shared ? 1 : 2)) *
                size_of(type);
   return bytes;
+}
+
+bool needs_numbers(const AdapterFiles& adapter) {
+  const model::PeftConfig& peft = adapter.model().config.peft;
+  return peft.is_lora() && peft.lora.use_dora;
 }
 
 bool reads_one_text(const model::ModelConfig& config) {
@@ -91,9 +93,9 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   l.blocks = block_bytes == 0 || bytes >= block_bytes * static_cast<double>(most)
                  ? most
                  : static_cast<std::int64_t>(bytes / block_bytes);
-  require<ConfigError>(l.blocks >= 1,
-                       "{:g} bytes for keys and values hold less than one block of {} tokens ({:.0f} bytes)",
-                       bytes, l.block_tokens, block_bytes);
+  require<PoolTooSmall>(l.blocks >= 1,
+                        "{:g} bytes for keys and values hold less than one block of {} tokens ({:.0f} bytes)",
+                        bytes, l.block_tokens, block_bytes);
   l.pass_tokens = std::clamp<std::int64_t>(use.pass_tokens, 1, l.context * l.sequences);
   l.scored = std::max(l.sequences, use.scored);
   return l;
@@ -102,10 +104,7 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
 PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters, const RankShare& share) {
   model.require_kind(model::ModelKind::kGpt);
-  for (const AdapterFiles& files : adapters) {
-    const model::PeftConfig& peft = files.model().config.peft;
-    if (peft.is_lora() && peft.lora.use_dora) model.decode_weights();
-  }
+  if (std::ranges::any_of(adapters, needs_numbers)) model.decode_weights();
   const DType kept = cache_type(model, use.cache);
   PagedModel::Options options{model.model(),
                               model.precision(),

@@ -19,6 +19,7 @@ class PagedDecoder final : public PassModel {
                std::optional<std::size_t> scratch_bytes);
 
   const PassLimits& limits() const override { return model_.limits(); }
+  PoolMemory pool() const override { return pool_; }
   std::span<const float> run(const PassPlan& plan) override { return model_.run(plan); }
   std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override {
     return model_.losses(plan, labels);
@@ -31,14 +32,19 @@ class PagedDecoder final : public PassModel {
   const PagedModel::Options& options() const { return options_; }
   LoadedChunk& chunk() { return chunk_; }
   AdapterSet& adapters() { return adapters_; }
-  // Bytes of keys, values and states.
-  std::size_t cache_bytes();
 
  private:
   const PagedModel::Options options_;
   LoadedChunk chunk_;
   AdapterSet adapters_;
   PagedModel model_;
+  PoolMemory pool_;
+};
+
+// Memory for keys and values that holds not even one block.
+class PoolTooSmall : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
 };
 
 // What a model is loaded for; what is not given follows from the model.
@@ -57,11 +63,14 @@ struct EngineUse {
 DType cache_type(OpenModel& model, std::optional<DType> asked);
 // Bytes of keys and values of one token on a rank, which are kept in this type.
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share = {});
-// ConfigError: memory for less than one block.
+// PoolTooSmall: memory for less than one block.
 // `type`: of keys and values; `tables`: PagedModel::Options::tables; `share`: of any rank, all have as many
 // blocks.
 PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use,
                        const RankShare& share = {});
+// Whether an adapter is computed with the numbers of the model's weights (DoRA): those that are in blocks of
+// a quantised file are decoded then, for the model, too.
+bool needs_numbers(const AdapterFiles& adapter);
 // Whether a state or a table of one text cannot serve several: texts are read one after the other.
 bool reads_one_text(const model::ModelConfig& config);
 // How a PagedDecoder of the model is built: what OpenModel::measure() needs. ConfigError: as below.

@@ -142,7 +142,7 @@ TEST(PagedDecoder, NarrowKeysAndValuesGiveNearLogits) {
   const auto logits_in = [&](std::optional<DType> cache) {
     const auto decoder = paged_decoder(machine, false, cache);
     const model::ModelConfig& config = decoder->options().model.config;
-    EXPECT_EQ(decoder->cache_bytes(), 48 * 16 * bytes_per_token(config, cache.value_or(DType::kF32)));
+    EXPECT_EQ(decoder->pool().bytes, 48 * 16 * bytes_per_token(config, cache.value_or(DType::kF32)));
     SingleText text(*decoder);
     std::vector<float> out;
     for (const std::int32_t token : tokens) {

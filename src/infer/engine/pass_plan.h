@@ -2,12 +2,15 @@
 // and values are.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/dtype.h"
 
 namespace stoa::infer {
 
@@ -60,6 +63,17 @@ struct PassLimits {
   std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
   // Tokens of the longest sequence that the pool holds.
   std::int64_t longest() const { return context < blocks * block_tokens ? context : blocks * block_tokens; }
+  // How many texts of this many tokens, virtual ones among them, run at the same time until their ends.
+  std::int64_t texts_at_once(std::int64_t tokens) const {
+    return tokens > longest() ? 0
+                              : std::min(sequences, blocks / blocks_of(std::max<std::int64_t>(1, tokens)));
+  }
+};
+
+// The memory of a pool of keys and values on a rank, and the type of its numbers (infer/cache_type.h).
+struct PoolMemory {
+  DType type = DType::kF32;
+  std::size_t bytes = 0;
 };
 
 // A model that runs passes.
@@ -67,6 +81,7 @@ class PassModel {
  public:
   virtual ~PassModel() = default;
   virtual const PassLimits& limits() const = 0;
+  virtual PoolMemory pool() const { return {}; }
   // Logits of the scored tokens of all segments in their order: [plan.scored, vocabulary], valid until the
   // next pass.
   virtual std::span<const float> run(const PassPlan& plan) = 0;

@@ -54,17 +54,17 @@ std::string RankMessage::text() {
   return out;
 }
 
-void RankMessage::broadcast(comm::Communicator& group, Stream& stream) {
+void RankMessage::broadcast(comm::Communicator& group, Stream& stream, int sender) {
   std::vector<std::int32_t> first(kFirst);
   const auto send = [&](std::span<std::int32_t> words) {
-    group.broadcast(words_view(words), 0, stream)->wait();
+    group.broadcast(words_view(words), sender, stream)->wait();
   };
-  if (group.rank() == 0) {
+  if (group.rank() == sender) {
     first[0] = static_cast<std::int32_t>(words_.size());
     std::copy_n(words_.begin(), std::min(words_.size(), kFirst - 1), first.begin() + 1);
   }
   send(first);
-  if (group.rank() > 0) {
+  if (group.rank() != sender) {
     words_.resize(static_cast<std::size_t>(first[0]));
     std::copy_n(first.begin() + 1, std::min(words_.size(), kFirst - 1), words_.begin());
     read_ = 0;

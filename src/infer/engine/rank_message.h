@@ -22,8 +22,8 @@ class RankMessage {
   std::span<const std::int32_t> list();  // in the message's memory
   std::string text();
 
-  // Rank 0 of the group sends, the others receive.
-  void broadcast(comm::Communicator& group, Stream& stream);
+  // One rank of the group sends, the others receive.
+  void broadcast(comm::Communicator& group, Stream& stream, int sender = 0);
 
  private:
   std::span<const std::int32_t> take(std::size_t words);

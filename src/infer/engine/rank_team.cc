@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "infer/engine/file_prints.h"
 #include "infer/engine/rank_message.h"
 #include "infer/engine/team_split.h"
 
@@ -28,6 +29,82 @@ RankShare share_of(const TeamShape& shape, int rank) {
 
 void send(const TeamSeat& seat, RankMessage message) {
   message.broadcast(everyone(seat), *seat.machine.stream);
+}
+
+std::int64_t reduced(const TeamSeat& seat, std::int64_t value, comm::ReduceOp op) {
+  everyone(seat).all_reduce(TensorView(&value, DType::kI64, {1}), op, *seat.machine.stream)->wait();
+  return value;
+}
+
+template <class Body>
+std::exception_ptr error_of(const Body& body) {
+  try {
+    body();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+// DataError on ranks whose files are not those of rank 0.
+std::exception_ptr compare_files(const TeamSeat& seat, const std::vector<fs::path>& places) {
+  if (!seat.own_files) return nullptr;
+  using Prints = std::map<std::string, std::string>;
+  std::vector<Prints> own;
+  const auto unread = error_of([&] {
+    seat.apart("compares the files of the model", [&] {
+      for (const fs::path& place : places) own.push_back(file_prints(place));
+    });
+  });
+  RankMessage message;
+  if (seat.context->rank() == 0) {
+    message.put(std::ssize(own));
+    for (const Prints& prints : own) {
+      message.put(std::ssize(prints));
+      for (const auto& [name, print] : prints) message.put(name), message.put(print);
+    }
+  }
+  message.broadcast(everyone(seat), *seat.machine.stream);
+  if (unread || seat.context->rank() == 0) return unread;
+  return error_of([&] {
+    std::vector<Prints> first(static_cast<std::size_t>(message.number()));
+    for (Prints& prints : first)
+      for (std::int64_t left = message.number(); left > 0; --left) {
+        std::string name = message.text();
+        prints.emplace(std::move(name), message.text());
+      }
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const std::string difference = different_file(own[i], first[i]);
+      require<DataError>(difference.empty(), "its files in '{}' are not those of rank 0: {}",
+                         places[i].string(), difference);
+    }
+  });
+}
+
+// Reads a model on all ranks, each in its own way. What each of them returns: the error of this rank or, on
+// ranks that have none, that of the first that has; null: all have read it.
+std::exception_ptr load_together(const TeamSeat& seat, const std::vector<fs::path>& places,
+                                 const std::function<void()>& load) {
+  auto own = compare_files(seat, places);
+  if (!own) own = error_of([&] { seat.apart("reads the model", load); });
+  const int ranks = everyone(seat).size(), rank = everyone(seat).rank();
+  const std::int64_t failed = reduced(seat, own ? 1 : 0, comm::ReduceOp::kSum);
+  if (failed == 0) return nullptr;
+  const auto first = static_cast<int>(ranks - reduced(seat, own ? ranks - rank : 0, comm::ReduceOp::kMax));
+  RankMessage message;
+  if (rank == first) message.put(fmt::format("{}: {}", seat.name, text_of(own)));
+  message.broadcast(everyone(seat), *seat.machine.stream, first);
+  if (failed == ranks) return own;
+  return std::make_exception_ptr(
+      DataError(rank == first ? fmt::format("{}: {}", seat.name, text_of(own)) : message.text()));
 }
 
 }  // namespace
@@ -58,6 +135,7 @@ class SharedModel final : public PassModel {
   }
 
   const PassLimits& limits() const override { return limits_; }
+  PoolMemory pool() const override { return own_->pool(); }
   std::span<const float> run(const PassPlan& plan) override {
     std::span<const float> out;
     team_.ask([&](const TeamSeat& seat) {
@@ -93,14 +171,6 @@ class SharedModel final : public PassModel {
 PagedModel::Options RankTeam::options_of(OpenModel& model, const EngineUse& use,
                                          std::span<const AdapterFiles> adapters) const {
   model.require_kind(model::ModelKind::kGpt);
-  std::vector<const model::ModelConfig*> adapted;
-  if (model.adapter_directory()) adapted.push_back(&model.model().config);
-  for (const AdapterFiles& files : adapters) adapted.push_back(&files.model().config);
-  for (const model::ModelConfig* config : adapted)
-    require<ConfigError>(
-        config->peft.is_lora() && !config->moe.num_moe_experts,
-        "{}: several ranks share a model with low-rank adapters alone, and without experts: leave out {}",
-        model.directory().string(), shape_.text());
   check_team(model.model(), shape_);
   require<ConfigError>(model.on_host(), "ranks share a model in host memory: --backend cpu, without --cuda");
   return paged_options(model, use, adapters, share_of(shape_, 0));
@@ -110,7 +180,11 @@ std::unique_ptr<PassModel> RankTeam::load(OpenModel& model, const EngineUse& use
                                           std::span<const AdapterFiles> adapters) {
   if (use.tokenizer) model.tokenizer();
   PagedModel::Options options = options_of(model, use, adapters);
+  std::vector<fs::path> places{model.directory()};
+  if (model.adapter_directory()) places.push_back(*model.adapter_directory());
+  for (const AdapterFiles& files : adapters) places.push_back(files.directory());
   std::unique_ptr<PassModel> out;
+  std::exception_ptr error;
   ask([&](const TeamSeat& seat) {
     const std::int64_t number = ++models_;
     RankMessage message = order_message(Order::kLoad, number);
@@ -125,10 +199,11 @@ std::unique_ptr<PassModel> RankTeam::load(OpenModel& model, const EngineUse& use
     for (const AdapterFiles& files : adapters) message.put(fs::absolute(files.directory()).string());
     send(seat, std::move(message));
     options.share.context = seat.context;
-    auto own = load_share(model, options, adapters);
-    everyone(seat).barrier();
-    out = std::make_unique<SharedModel>(*this, number, std::move(own));
+    std::unique_ptr<PagedDecoder> own;
+    error = load_together(seat, places, [&] { own = load_share(model, options, adapters); });
+    if (!error) out = std::make_unique<SharedModel>(*this, number, std::move(own));
   });
+  if (error) std::rethrow_exception(error);
   return out;
 }
 
@@ -187,20 +262,21 @@ void RankTeam::lead(const TeamSeat& seat) {
       }
       done(nullptr);
     }
-    send(seat, order_message(Order::kEnd));
+    send(seat, order_message(Order::kEnd, code_));
   } catch (...) {
     fail_all(std::current_exception());
     throw;
   }
 }
 
-void RankTeam::end() {
+void RankTeam::end(int code) {
   const std::lock_guard lock(mutex_);
   ended_ = true;
+  code_ = code;
   asked_.notify_all();
 }
 
-void follow(const TeamSeat& seat, const TeamShape& shape) {
+int follow(const TeamSeat& seat, const TeamShape& shape) {
   // A model with its rank's share of the weights.
   struct Share {
     std::unique_ptr<OpenModel> model;
@@ -222,21 +298,27 @@ void follow(const TeamSeat& seat, const TeamShape& shape) {
         options.limits = limits_of(message);
         options.cache = static_cast<DType>(message.number());
         options.losses = message.number() != 0;
+        std::vector<fs::path> places{directory};
+        if (!adapter.empty()) places.emplace_back(adapter);
+        const std::size_t own = places.size();
+        for (std::size_t a = 0; a < options.limits.adapters.size(); ++a) places.emplace_back(message.text());
         Share& share = models[number];
-        share.model = std::make_unique<OpenModel>(
-            directory, type, seat.make_machine,
-            adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter), weights);
-        std::vector<AdapterFiles> adapters;
-        for (std::size_t a = 0; a < options.limits.adapters.size(); ++a) {
-          adapters.push_back(share.model->open_adapter(message.text()));
-          options.adapters.push_back(adapters.back().model());
-        }
-        options.model = share.model->model();
-        options.precision = share.model->precision();
-        options.share = share_of(shape, seat.context->rank());
-        options.share.context = seat.context;
-        share.decoder = load_share(*share.model, options, adapters);
-        everyone(seat).barrier();
+        const auto error = load_together(seat, places, [&] {
+          share.model = std::make_unique<OpenModel>(
+              directory, type, seat.make_machine,
+              adapter.empty() ? std::nullopt : std::optional<fs::path>(adapter), weights);
+          std::vector<AdapterFiles> adapters;
+          for (std::size_t a = own; a < places.size(); ++a) {
+            adapters.push_back(share.model->open_adapter(places[a]));
+            options.adapters.push_back(adapters.back().model());
+          }
+          options.model = share.model->model();
+          options.precision = share.model->precision();
+          options.share = share_of(shape, seat.context->rank());
+          options.share.context = seat.context;
+          share.decoder = load_share(*share.model, options, adapters);
+        });
+        if (error) models.erase(number);
         break;
       }
       case Order::kRun:
@@ -251,7 +333,7 @@ void follow(const TeamSeat& seat, const TeamShape& shape) {
         models.erase(number);
         break;
       case Order::kEnd:
-        return;
+        return static_cast<int>(number);
     }
   }
 }

@@ -1,8 +1,9 @@
 // Several ranks that run models together, each with its share of the weights. Rank 0 has the scheduler and
 // draws the tokens: it tells the others which model to load and which pass to run. They follow.
 //
-// An error on any rank ends them all: whoever starts the ranks sees to that (train/launch.h). What rank 0
-// does with the others is done by one thread, which leads; other threads wait until it has.
+// An error of a pass ends all ranks, whichever it arose on: whoever starts them sees to that
+// (train/launch.h). One while a model is read is that of load(), and the ranks continue. What rank 0 does
+// with the others is done by one thread, which leads; other threads wait until it has.
 #pragma once
 
 #include <condition_variable>
@@ -25,6 +26,8 @@ struct TeamSeat {
   MakeMachine make_machine;  // of each model
   // Runs `body`, however long it takes, while the others may wait for this rank; `text` says why.
   std::function<void(const std::string& text, const std::function<void()>& body)> apart;
+  std::string name = {};   // "rank 5@n02", in messages
+  bool own_files = false;  // the ranks may see other files: they compare what they read
 };
 
 // How many ranks share a model, and in which way.
@@ -43,9 +46,10 @@ class RankTeam {
   explicit RankTeam(const TeamShape& shape) : shape_(shape) {}
 
   const TeamShape& shape() const { return shape_; }
-  // On any thread of rank 0's process. The model on all ranks; both outlive what is returned. ConfigError: a
-  // model that cannot be shared so, with the nearest numbers of ranks that can; CommError: the team has
-  // ended.
+  // On any thread of rank 0's process. The model on all ranks, and its adapters; all outlive what is
+  // returned. ConfigError: a model that cannot be shared so, with the nearest numbers of ranks that can;
+  // CommError: the team has ended; DataError: a rank cannot read its part, or has other files, with its name;
+  // what all ranks throw alike is thrown as it is. After an error no rank keeps anything of the model.
   std::unique_ptr<PassModel> load(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters = {});
   // How rank 0's part of the model is built: what OpenModel::measure() needs. ConfigError: as above.
@@ -54,8 +58,8 @@ class RankTeam {
 
   // Rank 0: does what other threads ask for, until end(). Any error is theirs, too.
   void lead(const TeamSeat& seat);
-  // No one asks any more.
-  void end();
+  // No one asks any more. `code`: the exit status of what asked, which the other ranks get from follow().
+  void end(int code = 0);
 
  private:
   friend class SharedModel;
@@ -75,12 +79,13 @@ class RankTeam {
   std::condition_variable asked_, answered_;
   std::deque<Errand*> errands_;
   bool ended_ = false;
+  int code_ = 0;
   std::exception_ptr failure_;
   std::int64_t models_ = 0;  // numbers that were given
 };
 
-// A rank other than 0: does what rank 0 says, until it ends.
-void follow(const TeamSeat& seat, const TeamShape& shape);
+// A rank other than 0: does what rank 0 says, until it ends. Returns the code of RankTeam::end().
+int follow(const TeamSeat& seat, const TeamShape& shape);
 
 // The model on this rank, or on all ranks of a team.
 std::unique_ptr<PassModel> load_passes(OpenModel& model, const EngineUse& use,

@@ -12,6 +12,7 @@ struct Scheduler::Sequence {
   std::vector<std::int32_t> tokens;
   std::string salt, tenant;
   int priority = 0, adapter = 0;
+  std::int64_t most = 0;      // tokens to which it may grow
   std::int64_t computed = 0;  // tokens whose keys and values are in the blocks
   std::int64_t scored = 0;    // tokens whose logits were given or are not asked for
   std::int64_t cached = 0;
@@ -71,6 +72,7 @@ SequenceId Scheduler::add(NewSequence sequence) {
   s->tenant = std::move(sequence.tenant);
   s->priority = sequence.priority;
   s->adapter = sequence.adapter;
+  s->most = sequence.most == 0 ? limits_.longest() : std::min(sequence.most, limits_.longest());
   s->scored = std::max<std::int64_t>(0, std::ssize(s->tokens) - sequence.scored);
   return insert(std::move(s)).id;
 }
@@ -282,6 +284,12 @@ std::int64_t Scheduler::left_for(const Sequence& s) const {
   return std::min(same, most);
 }
 
+// Whether a sequence that runs may need a block of the pool.
+bool Scheduler::may_grow(const Sequence& s) const {
+  const bool written_by_one = s.blocks.empty() || !pool_.is_shared(s.blocks.back());
+  return std::ssize(s.blocks) < limits_.blocks_of(s.most) || !written_by_one;
+}
+
 // Gives a waiting sequence blocks for all its tokens: those known to hold its beginning, and others.
 bool Scheduler::admit(Sequence& s) {
   const std::int64_t size = limits_.block_tokens, length = std::ssize(s.tokens);
@@ -298,8 +306,10 @@ bool Scheduler::admit(Sequence& s) {
     found.push_back(*next);
   }
   const std::int64_t needed = (length + size - 1) / size - std::ssize(found) + unowned;
-  // One more for everyone that runs: who is admitted must not make others give up at once.
-  if (needed + running() > pool_.free() && !(running_.empty() && needed <= pool_.free())) return false;
+  // One more for everyone that runs and may grow: who is admitted must not make others give up at once.
+  const auto growing =
+      std::ranges::count_if(running_, [&](const Sequence* other) { return may_grow(*other); });
+  if (needed + growing > pool_.free() && !(running_.empty() && needed <= pool_.free())) return false;
   for (const BlockPool::Found& f : found) {
     pool_.share(f.block);
     s.blocks.push_back(f.block);

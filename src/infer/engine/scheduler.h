@@ -23,7 +23,8 @@ struct NewSequence {
   std::int64_t scored = 1;           // how many of the last tokens need logits, at least 1
   std::string salt = {}, tenant = {};
   int priority = 0;
-  int adapter = 0;  // the segments of a pass are ordered by it
+  int adapter = 0;        // the segments of a pass are ordered by it
+  std::int64_t most = 0;  // tokens to which it may grow; 0: PassLimits::longest()
 };
 
 class Scheduler {
@@ -91,6 +92,7 @@ class Scheduler {
   bool reserve(Sequence& sequence, std::int64_t count);
   bool make_room(Sequence& sequence, std::int64_t count);
   bool admit(Sequence& sequence);
+  bool may_grow(const Sequence& sequence) const;
   std::int64_t left_for(const Sequence& sequence) const;
   void plan(Sequence& sequence, std::int64_t count);
   std::int64_t share_of_pass(const Sequence& sequence) const;

@@ -26,8 +26,9 @@ class LossReader {
                            longest);
     const auto own = tokens_.subspan(added_, static_cast<std::size_t>(length));
     // A salt of its own: no text takes keys and values from another, since then it would lack losses.
-    const SequenceId id = scheduler_.add(
-        {.tokens = with_virtual_tokens(model_.limits(), own), .salt = fmt::format("{}", added_)});
+    const SequenceId id = scheduler_.add({.tokens = with_virtual_tokens(model_.limits(), own),
+                                          .salt = fmt::format("{}", added_),
+                                          .most = virtual_tokens() + length});
     begins_[id] = added_;
     added_ += own.size();
   }

@@ -52,7 +52,8 @@ std::vector<SentRequest> simulate_load(const infer::PassLimits& limits, const Pa
       out[next].status = 200;
       out[next].prompt_tokens = length.input;
       open[scheduler.add({.tokens = std::vector<std::int32_t>(static_cast<std::size_t>(length.input)),
-                          .salt = std::to_string(next)})] = next;
+                          .salt = std::to_string(next),
+                          .most = length.input + std::max<std::int64_t>(0, length.output - 1)})] = next;
     }
     const infer::PassPlan& plan = scheduler.next();
     now += times.seconds(plan);
