@@ -1,5 +1,5 @@
 // A model for tests of what is around it: its cache holds tokens instead of keys and values, and its logits
-// are a function of all tokens of a sequence, read back through its blocks.
+// are a function of all tokens of a sequence, read back through its blocks; of a source too, if it has one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class SimulatedModel final : public PassModel {
       const std::int64_t end = s.begin + std::ssize(s.tokens);
       const std::vector<std::int32_t> read = text_of(s);
       for (std::int64_t i = end - s.scored; i < end; ++i, ++row)
-        logits_of(std::span(read).first(static_cast<std::size_t>(i) + 1),
+        logits_of(std::span(read).first(static_cast<std::size_t>(s.source_length + i) + 1),
                   std::span(logits_).subspan(row * static_cast<std::size_t>(limits_.vocabulary),
                                              static_cast<std::size_t>(limits_.vocabulary)));
     }
@@ -54,7 +54,7 @@ class SimulatedModel final : public PassModel {
     losses_.clear();
     for (const PassSegment& s : plan.segments) {
       const std::vector<std::int32_t> read = text_of(s);
-      for (std::int64_t i = s.begin; i < std::ssize(read); ++i)
+      for (std::int64_t i = s.source_length + s.begin; i < std::ssize(read); ++i)
         losses_.push_back(loss_of(std::span(read).first(static_cast<std::size_t>(i) + 1),
                                   labels[losses_.size()], limits_.vocabulary));
     }
@@ -67,22 +67,31 @@ class SimulatedModel final : public PassModel {
  private:
   // Puts the pass's tokens into the cache.
   void write(const PassPlan& plan) {
-    EXPECT_LE(plan.tokens, limits_.pass_tokens);
+    EXPECT_LE(plan.tokens, limits_.most_tokens());
+    EXPECT_LE(plan.tokens - plan.sources, limits_.pass_tokens);
     EXPECT_LE(std::ssize(plan.segments), limits_.sequences);
     const std::int64_t size = limits_.block_tokens;
     for (const auto& [from, to] : plan.copies)
       for (std::int64_t i = 0; i < size; ++i) slot(to, i) = slot(from, i);
     for (const PassSegment& s : plan.segments)
+      for (std::int64_t i = 0; i < std::ssize(s.source); ++i)
+        slot(s.source_blocks[static_cast<std::size_t>(i / size)], i % size) =
+            s.source[static_cast<std::size_t>(i)];
+    for (const PassSegment& s : plan.segments)
       for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i)
         slot(s.blocks[static_cast<std::size_t>((s.begin + i) / size)], (s.begin + i) % size) =
             s.tokens[static_cast<std::size_t>(i)];
   }
-  // The tokens of a segment's sequence up to the last of the pass, read back.
+  // The tokens of a segment's sequence up to the last of the pass, behind those of its source, read back.
   std::vector<std::int32_t> text_of(const PassSegment& s) {
     std::vector<std::int32_t> read;
-    for (std::int64_t i = 0; i < s.begin + std::ssize(s.tokens); ++i)
-      read.push_back(
-          slot(s.blocks[static_cast<std::size_t>(i / limits_.block_tokens)], i % limits_.block_tokens));
+    const auto add = [&](std::span<const BlockId> blocks, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i)
+        read.push_back(
+            slot(blocks[static_cast<std::size_t>(i / limits_.block_tokens)], i % limits_.block_tokens));
+    };
+    add(s.source_blocks, s.source_length);
+    add(s.blocks, s.begin + std::ssize(s.tokens));
     return read;
   }
   static std::uint64_t mix(std::uint64_t x) {
