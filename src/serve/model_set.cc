@@ -59,6 +59,7 @@ std::string too_large(const std::string& name, double bytes, const LoadRules& ru
 std::string describe_loaded(const ServedModel& model) {
   return fmt::format("{}: {} tokens of context{}{}", model.name(), model.context(),
                      model.kind() == model::ModelKind::kBert ? ", embeddings"
+                     : model.reads_sources()                 ? ", an encoder-decoder"
                      : model.has_template()                  ? ", chat"
                                                              : ", no chat template",
                      model.base() ? ", an adapter of " + model.base()->name() : "");
