@@ -199,7 +199,7 @@ TEST(Engine, SourcesAreReadOnceAndShared) {
   first.request.choices = 3;
   second.request = first.request;
   other.request = {.prompt = first.request.prompt, .sampling = {.greedy = true}, .max_tokens = 4};
-  other.request.prompt.pop_back();  // a beginning of a source is not the beginning of its states
+  other.request.prompt.resize(20);  // whole blocks: the beginning of a source has other states
   engine.submit(first.request, first.listener());
   engine.step();
   EXPECT_EQ(engine.counters().blocks_used, 6 + 1) << "the three choices share the source and its first token";
