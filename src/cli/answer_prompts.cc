@@ -6,6 +6,7 @@
 #include "chat/chat_template.h"
 #include "infer/chat_session.h"
 #include "infer/engine/write_text.h"
+#include "infer/token_pair.h"
 
 namespace stoa::cli {
 namespace {
@@ -16,11 +17,13 @@ constexpr std::int64_t kInFlight = 4;
 // The ids of prompts.
 class PromptReader {
  public:
-  explicit PromptReader(const token::Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  // `sources`: of an encoder-decoder.
+  PromptReader(const token::Tokenizer& tokenizer, bool sources) : tokenizer_(tokenizer), sources_(sources) {
     if (!tokenizer.chat_template().empty()) template_.emplace(tokenizer.chat_template());
     infer::name_special_tokens(tokenizer, variables_);
   }
   std::vector<std::int32_t> ids_of(const FilePrompt& prompt) const {
+    if (sources_) return source_ids(tokenizer_, prompt);
     if (!prompt.messages) return infer::prompt_ids(tokenizer_, prompt.text);
     require<DataError>(template_.has_value(),
                        "'messages' need a chat template, and this model has none: give a 'prompt'");
@@ -33,6 +36,7 @@ class PromptReader {
 
  private:
   const token::Tokenizer& tokenizer_;
+  const bool sources_;
   std::optional<chat::ChatTemplate> template_;
   nlohmann::ordered_json variables_ = nlohmann::ordered_json::object();
 };
@@ -73,9 +77,14 @@ class OpenAnswer {
 
 }  // namespace
 
+std::vector<std::int32_t> source_ids(const token::Tokenizer& tokenizer, const FilePrompt& prompt) {
+  require<DataError>(!prompt.messages, "'messages' are for models that continue a text: give a 'prompt'");
+  return infer::ids_with_end(tokenizer, prompt.text);
+}
+
 void answer_prompts(infer::Engine& engine, const token::Tokenizer& tokenizer, const std::string& prompts,
                     const infer::GenerateOptions& options, AnswerList& answers) {
-  const PromptReader reader(tokenizer);
+  const PromptReader reader(tokenizer, engine.limits().reads_sources());
   FilePrompt prompt;
   if (prompts != "-") {
     std::int64_t count = 0;

@@ -1,4 +1,4 @@
-// Answers of a decoder to the prompts of a file, many at a time.
+// Answers to the prompts of a file, many at a time.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 #include "infer/engine/engine.h"
 
 namespace stoa::cli {
+
+// The source that an encoder-decoder reads. DataError: a conversation.
+std::vector<std::int32_t> source_ids(const token::Tokenizer& tokenizer, const FilePrompt& prompt);
 
 // Checks every line before the first answer. An answer depends on its line alone, not on what is answered
 // with it. DataError names file and line.

@@ -3,123 +3,100 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "base/timing.h"
 #include "cli/answer_output.h"
-#include "infer/answer_pairs.h"
-#include "infer/pair_model.h"
+#include "cli/answer_prompts.h"
+#include "infer/engine/find_targets.h"
+#include "infer/engine/write_text.h"
+#include "infer/length_tables.h"
+#include "infer/token_pair.h"
 
 namespace stoa::cli {
 namespace {
 
-infer::SamplingOptions sampling_of(const infer::PairModel& model, const infer::GenerateOptions& options) {
-  infer::SamplingOptions out = options.sampling;
-  out.ends = infer::end_ids(model.tokenizer(), options);
+// Searches whose answers are written together.
+constexpr std::size_t kSearches = 32;
+
+// The longest texts that a command reads and writes.
+struct SourceSizes {
+  std::int64_t source = 1, answer = 1;
+
+  void cover(std::int64_t source_tokens, std::int64_t answer_tokens) {
+    source = std::max(source, source_tokens);
+    answer = std::max(answer, answer_tokens);
+  }
+};
+
+std::unique_ptr<infer::PagedDecoder> load_for_sources(infer::OpenModel& model, const SourceSizes& sizes,
+                                                      const AnswerOptions& options) {
+  const model::ModelConfig& config = model.model().config;
+  infer::EngineUse use = options.use;
+  use.pairs = true;
+  use.source_tokens = sizes.source;
+  use.context = sizes.answer;
+  if (options.beams > 1) {
+    use.sequences = std::max(use.sequences, 2 * options.beams);
+    const std::int64_t most = 3 * options.beams * (std::max(sizes.source, sizes.answer) + 16);
+    if (!use.cache_bytes)
+      use.cache_bytes = std::max(
+          1e9, static_cast<double>(infer::bytes_per_token(config, infer::cache_type(model, use.cache))) *
+                   static_cast<double>(most));
+  }
+  auto out = infer::load_paged_decoder(model, use);
+  const infer::PassLimits& l = out->limits();
+  // Else answers would end where the memory does, and depend on it.
+  require<ConfigError>(
+      l.longest(l.source_tokens) == l.context,
+      "--kv-memory-gb {:g} holds {} tokens of keys and values, less than a source of {} and an "
+      "answer of {}",
+      options.use.cache_bytes.value_or(0) / 1e9, l.blocks * l.block_tokens, l.source_tokens, l.context);
   return out;
 }
 
-// A target that is shown while it is drawn.
-class WrittenTarget final : public infer::TargetSearch {
- public:
-  WrittenTarget(const infer::PairModel& model, const infer::GenerateOptions& options,
-                const infer::SearchLimits& limits, const infer::TakeText& take)
-      : target_(sampling_of(model, options), limits, model.start()),
-        writer_(model.tokenizer(), options, take) {}
-
-  bool advance(std::span<const float> logits) override {
-    if (result.answer.empty()) result.prompt_seconds = seconds_since(begin_), begin_ = Clock::now();
-    const bool on = target_.advance(logits);
-    const std::vector<std::int32_t>& ids = target_.found().ids;
-    if (target_.found().ended || ids.empty()) return finish(infer::EndReason::kEndToken);
-    if (!std::isfinite(logits[static_cast<std::size_t>(ids.back())]))
-      return finish(infer::EndReason::kNotANumber);
-    result.answer.push_back(ids.back());
-    if (!writer_.push(ids.back()) || !on) return finish(infer::EndReason::kLength);
-    tokens_ = {ids.back()};
-    parents_ = {0};
-    return true;
-  }
-  infer::FoundTarget best() const override { return target_.best(); }
-
-  infer::GenerateResult result;
-
- private:
-  using Clock = std::chrono::steady_clock;
-  bool finish(infer::EndReason reason) {
-    result.reason = writer_.finish(reason);
-    result.answer_seconds = seconds_since(begin_);
-    return false;
-  }
-
-  infer::DrawnTarget target_;
-  infer::AnswerWriter writer_;
-  Clock::time_point begin_ = Clock::now();
-};
-
-// Sources that are read together.
-constexpr std::size_t kSources = 32;
-
-infer::SearchLimits limits_of(infer::PairModel& model, infer::EncoderDecoderRank& rank,
-                              const infer::GenerateOptions& options) {
-  return {std::min(rank.options().target_tokens, options.max_tokens),
-          [ends = infer::end_ids(model.tokenizer(), options)](std::int32_t id) {
-            return std::ranges::find(ends, id) != ends.end();
-          }};
+infer::SourceSearch search_of(const token::Tokenizer& tokenizer, const FilePrompt& prompt,
+                              const AnswerOptions& options, std::int64_t longest) {
+  infer::SearchLimits limits{std::min(longest, prompt.options.max_tokens),
+                             [ends = infer::end_ids(tokenizer, prompt.options)](std::int32_t id) {
+                               return std::ranges::find(ends, id) != ends.end();
+                             }};
+  return {infer::ids_with_end(tokenizer, prompt.text),
+          infer::BeamSearch(options.beams, options.length_penalty, std::move(limits))};
 }
 
-void answer_one(infer::PairModel& model, infer::EncoderDecoderRank& rank, const std::string& prompt,
-                const std::vector<std::int32_t>& source, const AnswerOptions& options, Context& context) {
-  AnswerOutput output(options.json);
-  const infer::TakeText take = [&](std::string_view piece) { return output.write(piece), true; };
-  std::vector<std::unique_ptr<infer::TargetSearch>> searches;
-  auto target = std::make_unique<WrittenTarget>(model, options.sampling.options,
-                                                limits_of(model, rank, options.sampling.options), take);
-  const WrittenTarget& written = *target;
-  searches.push_back(std::move(target));
-  infer::answer_pairs(rank, {source}, model.start(), searches);
-  output.finish(prompt, source, written.result, options.sampling, context.console);
-}
-
-// The answers to prompts that are read together.
-void answer_window(infer::PairModel& model, infer::EncoderDecoderRank& rank,
+// The answers to prompts that are searched together.
+void search_window(infer::PassModel& model, const token::Tokenizer& tokenizer,
                    const std::vector<FilePrompt>& prompts, const AnswerOptions& options,
                    AnswerList& answers) {
-  std::vector<std::vector<std::int32_t>> sources;
-  std::vector<ListedAnswer> out(prompts.size());
-  std::vector<infer::TakeText> takes;
-  takes.reserve(prompts.size());
-  std::vector<std::unique_ptr<infer::TargetSearch>> searches;
-  std::vector<const WrittenTarget*> written;
+  std::vector<infer::SourceSearch> searches;
+  for (const FilePrompt& prompt : prompts)
+    searches.push_back(search_of(tokenizer, prompt, options, model.limits().context));
+  infer::find_targets(model, searches);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const infer::GenerateOptions& own = prompts[i].options;
-    sources.push_back(out[i].prompt_ids = model.ids_of(prompts[i].text));
-    const infer::SearchLimits limits = limits_of(model, rank, own);
-    if (options.beams > 1) {
-      searches.push_back(std::make_unique<infer::BeamSearch>(options.beams, options.length_penalty, limits));
-      continue;
-    }
-    takes.emplace_back([&text = out[i].text](std::string_view piece) { return text += piece, true; });
-    auto target = std::make_unique<WrittenTarget>(model, own, limits, takes.back());
-    written.push_back(target.get());
-    searches.push_back(std::move(target));
-  }
-  const auto found = infer::answer_pairs(rank, sources, model.start(), searches);
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    ListedAnswer& answer = out[i];
-    if (options.beams > 1) {
-      answer.ids = found[i].ids;
-      answer.text = model.tokenizer().decode(answer.ids);
-      answer.reason = found[i].ended ? infer::EndReason::kEndToken : infer::EndReason::kLength;
-      answer.score = found[i].score;
-    } else {
-      answer.ids = written[i]->result.answer;
-      answer.reason = written[i]->result.reason;
-    }
+    const infer::FoundTarget& found = searches[i].search.best();
+    ListedAnswer answer;
+    answer.prompt_ids = searches[i].source;
+    answer.ids = found.ids;
+    answer.text = tokenizer.decode(found.ids);
+    answer.reason = found.ended ? infer::EndReason::kEndToken : infer::EndReason::kLength;
+    answer.score = found.score;
     answers.add(prompts[i], answer);
   }
+}
+
+void search_file(infer::PassModel& model, const token::Tokenizer& tokenizer, const std::string& prompts,
+                 const AnswerOptions& options, AnswerList& answers) {
+  PromptFile file(prompts, options.sampling.options);
+  FilePrompt prompt;
+  std::vector<FilePrompt> window;
+  for (bool more = true; more;) {
+    more = file.next(prompt);
+    if (more && !answers.has(prompt)) window.push_back(prompt);
+    if (window.size() < kSearches && more) continue;
+    search_window(model, tokenizer, window, options, answers);
+    window.clear();
+    answers.check_interrupt();
+  }
+  answers.finish();
 }
 
 void check_beams(const AnswerOptions& options, const SamplingArguments& given) {
@@ -134,63 +111,62 @@ void check_beams(const AnswerOptions& options, const SamplingArguments& given) {
                        options.beams);
 }
 
+void check_line(const FilePrompt& prompt, const AnswerOptions& options) {
+  require<DataError>(options.beams == 1 || prompt.options.stop.empty(),
+                     "'stop' is for answers without --beams");
+  require<DataError>(options.beams == 1 || !prompt.draws,
+                     "--beams searches for the most likely text and does not draw: leave out all options "
+                     "of the line but "
+                     "max_tokens");
+}
+
 }  // namespace
 
-void answer_source(infer::OpenModel& opened, const std::string& prompt, const AnswerOptions& options,
+void answer_source(infer::OpenModel& model, const std::string& prompt, const AnswerOptions& options,
                    Context& context) {
-  infer::PairModel model(opened);
-  const std::vector<std::int32_t> source = model.ids_of(prompt);
-  infer::PairModel::Sizes sizes;
-  sizes.source_tokens = std::ssize(source);
-  sizes.targets = options.beams;
-  sizes.target_tokens = model.longest(options.sampling.options.max_tokens);
-  infer::EncoderDecoderRank& rank = model.load(sizes);
-  if (options.beams == 1) return answer_one(model, rank, prompt, source, options, context);
+  const token::Tokenizer& tokenizer = model.tokenizer();
+  const infer::GenerateOptions& generate = options.sampling.options;
+  std::vector<std::int32_t> source = infer::ids_with_end(tokenizer, prompt);
+  const auto passes = load_for_sources(model, {std::ssize(source), generate.max_tokens}, options);
+  if (options.beams == 1) {
+    infer::Engine engine(*passes);
+    AnswerOutput output(options.json);
+    const auto result = infer::write_text(engine, tokenizer, std::move(source), generate,
+                                          [&](std::string_view piece) { return output.write(piece), true; });
+    return output.finish(prompt, result.prompt, result, options.sampling, context.console);
+  }
   AnswerList answers({.output = {}, .json = options.json}, {}, context);
   FilePrompt line;
   line.line = 1;
   line.text = prompt;
-  line.options = options.sampling.options;
-  answer_window(model, rank, {line}, options, answers);
+  line.options = generate;
+  search_window(*passes, tokenizer, {line}, options, answers);
   answers.finish();
 }
 
-void answer_source_file(infer::OpenModel& opened, const std::string& prompts, const AnswerOptions& options,
+void answer_source_file(infer::OpenModel& model, const std::string& prompts, const AnswerOptions& options,
                         AnswerList& answers) {
-  require<ConfigError>(prompts != "-", "--prompts -: encoder-decoders read the prompts twice: give a file");
-  infer::PairModel model(opened);
-  infer::PairModel::Sizes sizes;
-  FilePrompt prompt;
-  std::int64_t count = 0, longest_answer = 0;
-  for (PromptFile file(prompts, options.sampling.options); file.next(prompt); ++count)
-    file.at_place([&] {
-      require<DataError>(!prompt.messages, "'messages' are for models that continue a text: give a 'prompt'");
-      require<DataError>(options.beams == 1 || prompt.options.stop.empty(),
-                         "'stop' is for answers without --beams");
-      require<DataError>(options.beams == 1 || !prompt.draws,
-                         "--beams searches for the most likely text and does not draw: leave out all options "
-                         "of the line but "
-                         "max_tokens");
-      sizes.source_tokens = std::max(sizes.source_tokens, std::ssize(model.ids_of(prompt.text)));
-      longest_answer = std::max(longest_answer, prompt.options.max_tokens);
-    });
-  require<DataError>(count > 0, "{} has no prompts", prompts);
-  answers.begin(count);
-  sizes.sources = std::min<std::int64_t>(count, kSources);
-  sizes.targets = sizes.sources * options.beams;
-  sizes.target_tokens = model.longest(longest_answer);
-  infer::EncoderDecoderRank& rank = model.load(sizes);
-  PromptFile file(prompts, options.sampling.options);
-  std::vector<FilePrompt> window;
-  for (bool more = true; more;) {
-    more = file.next(prompt);
-    if (more && !answers.has(prompt)) window.push_back(prompt);
-    if (window.size() < kSources && more) continue;
-    if (!window.empty()) answer_window(model, rank, window, options, answers);
-    window.clear();
-    answers.check_interrupt();
+  const token::Tokenizer& tokenizer = model.tokenizer();
+  SourceSizes sizes;
+  std::int64_t count = 0;
+  if (prompts == "-") {  // it cannot be read twice
+    sizes.cover(infer::longest_side(model.model().config, {}), options.sampling.options.max_tokens);
+  } else {
+    FilePrompt prompt;
+    for (PromptFile file(prompts, options.sampling.options); file.next(prompt); ++count)
+      file.at_place([&] {
+        check_line(prompt, options);
+        sizes.cover(std::ssize(source_ids(tokenizer, prompt)), prompt.options.max_tokens);
+      });
+    require<DataError>(count > 0, "{} has no prompts", prompts);
   }
-  answers.finish();
+  const auto passes = load_for_sources(model, sizes, options);
+  if (options.beams == 1) {
+    infer::Engine engine(*passes);
+    return answer_prompts(engine, tokenizer, prompts, options.sampling.options, answers);
+  }
+  if (count > 0) answers.begin(count);
+  search_file(*passes, tokenizer, prompts, options, answers);
 }
 
 SamplingArguments::Merged merged_for_sources(const infer::OpenModel& opened, const SamplingArguments& given,

@@ -6,6 +6,7 @@
 #include "cli/answer_list.h"
 #include "cli/command.h"
 #include "cli/sampling_arguments.h"
+#include "infer/engine/paged_decoder.h"
 #include "infer/open_model.h"
 
 namespace stoa::cli {
@@ -15,6 +16,7 @@ struct AnswerOptions {
   std::int64_t beams = 1;
   double length_penalty = 1;
   bool json = false;
+  infer::EngineUse use = {};  // but for the lengths of texts
 };
 
 // ConfigError: options of sampling with a beam.

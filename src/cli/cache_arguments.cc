@@ -17,8 +17,8 @@ void CacheArguments::add_to(CLI::App& command) {
 std::optional<DType> CacheArguments::type() const { return infer::cache_type_from_name(name_); }
 
 void CacheArguments::require_use(const infer::OpenModel& model) const {
-  require<ConfigError>(model.kind() == model::ModelKind::kGpt || !type(),
-                       "--kv-dtype is for models that continue a text");
+  require<ConfigError>(model.kind() != model::ModelKind::kBert || !type(),
+                       "--kv-dtype is for models that keep keys and values, and encoders keep none");
 }
 
 }  // namespace stoa::cli

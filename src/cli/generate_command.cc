@@ -121,14 +121,22 @@ void generate(const GenerateArguments& arguments, Context& context, infer::RankT
   const model::ModelKind kind = model.kind();
   require<ConfigError>(kind == model::ModelKind::kGpt || team == nullptr,
                        "--tp, --ep and --pp are for models that continue a text");
-  require<ConfigError>(kind == model::ModelKind::kGpt || arguments.constraint.given().empty(),
-                       "{} is for models that continue a text", arguments.constraint.given());
+  require<ConfigError>(kind != model::ModelKind::kBert || arguments.constraint.given().empty(),
+                       "{} is for models that write texts", arguments.constraint.given());
   arguments.cache.require_use(model);
   const bool many = !arguments.prompts.empty();
   if (kind == model::ModelKind::kT5) {
     require<ConfigError>(!arguments.echo, "--echo is for models that continue a text");
+    require<ConfigError>(!arguments.speculation.any(),
+                         "--prompt-lookup and --draft are for models that continue a text");
+    require<ConfigError>(arguments.beams == 1 || arguments.constraint.given().empty(),
+                         "{} is for answers without --beams", arguments.constraint.given());
     AnswerOptions options{{}, arguments.beams, arguments.length_penalty, arguments.json};
     options.sampling = merged_for_sources(model, arguments.sampling, options);
+    options.sampling.options.constraint = arguments.constraint.compile(model);
+    options.use.cache = arguments.cache.type();
+    if (arguments.cache_gigabytes) options.use.cache_bytes = *arguments.cache_gigabytes * 1e9;
+    if (!many) options.use.sequences = options.use.scored = 1;
     if (!arguments.json) options.sampling.say(context.console);
     if (!many) return answer_source(model, arguments.prompt, options, context);
     AnswerList answers = list_of(arguments, model, options.sampling, context);

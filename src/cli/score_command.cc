@@ -16,7 +16,6 @@
 #include "infer/engine/text_losses.h"
 #include "infer/labelled_rows.h"
 #include "infer/masked_losses.h"
-#include "infer/pair_model.h"
 #include "infer/probabilities.h"
 
 namespace stoa::cli {
@@ -65,25 +64,29 @@ nlohmann::json logprobs_of(std::span<const float> losses, std::int64_t number) {
 }
 
 // Scores targets with an encoder-decoder; every line is a source, a tab and a target.
-void score_pairs(infer::OpenModel& opened, bool as_ids, InputLines& in) {
-  infer::PairModel model(opened, !as_ids);
+void score_pairs(infer::OpenModel& model, bool as_ids, std::optional<DType> cache, InputLines& in) {
+  const auto ids = [&](std::string_view text, std::int64_t number) {
+    return as_ids ? parse_ids(std::string(text), number, model.model().vocabulary)
+                  : infer::ids_with_end(model.tokenizer(), text);
+  };
   std::vector<infer::TokenPair> pairs;
   for (std::string line; in.next(line);) {
-    const auto number = static_cast<std::int64_t>(pairs.size()) + 1;
-    pairs.push_back(model.pair_of(line, number, [&](std::string_view text) {
-      if (!as_ids) return model.ids_of(text);
-      auto ids = parse_ids(std::string(text), number, opened.model().vocabulary);
-      model.check_length(ids.size());
-      return ids;
-    }));
+    const auto number = std::ssize(pairs) + 1;
+    pairs.push_back(infer::pair_of(line, number, model.model().config,
+                                   [&](std::string_view text) { return ids(text, number); }));
   }
   if (pairs.empty()) return;
-  model.load_for(pairs);
-  for (std::size_t i = 0; i < pairs.size(); ++i)
-    print_json_line(nlohmann::json{
-        {"source_ids", pairs[i].source},
-        {"ids", pairs[i].target},
-        {"logprobs", logprobs_of(model.target_losses(pairs[i]), static_cast<std::int64_t>(i) + 1)}});
+  const auto rank = infer::load_for_pairs(model, pairs, {.tokenizer = !as_ids, .cache = cache});
+  constexpr std::size_t kAtOnce = 128;
+  for (std::size_t begin = 0; begin < pairs.size(); begin += kAtOnce) {
+    const auto window = std::span(pairs).subspan(begin, std::min(kAtOnce, pairs.size() - begin));
+    const auto losses = infer::pair_losses(*rank, window);
+    for (std::size_t i = 0; i < window.size(); ++i)
+      print_json_line(
+          nlohmann::json{{"source_ids", window[i].source},
+                         {"ids", window[i].target},
+                         {"logprobs", logprobs_of(losses[i], static_cast<std::int64_t>(begin + i) + 1)}});
+  }
 }
 
 // Scores each token but special ones with an encoder that sees a mask in its place, and all others.
@@ -190,7 +193,7 @@ void score(const ScoreArguments& arguments, Context& context, infer::RankTeam* t
     case model::ModelKind::kBert:
       return score_masked(model, arguments.ids, in);
     case model::ModelKind::kT5:
-      return score_pairs(model, arguments.ids, in);
+      return score_pairs(model, arguments.ids, arguments.cache.type(), in);
   }
 }
 

@@ -40,6 +40,10 @@ EngineSpeed predicted_speed(const PlanServeArguments& a, Context& context) {
   train::RunConfig config = load_config(a.config, Purpose::kPlan, context.console);
   require<ConfigError>(config.estimated.hybrid_override_pattern.empty(),
                        "serving of models with state-space layers (hybrid_override_pattern) is not planned");
+  require<ConfigError>(
+      config.model.kind != model::ModelKind::kT5,
+      "serving of encoder-decoders (kind t5) is not planned: the formulas are of models that "
+      "continue a text");
   const model::ModelSpec spec = model::resolve_model(config.model, tokenizer_ids(config));
   const plan::Cluster cluster = find_cluster(a.cluster);
   const plan::ModelShape shape = plan::shape_of(spec.config, spec.vocabulary);

@@ -6,7 +6,6 @@
 #include "base/timing.h"
 #include "infer/engine/text_losses.h"
 #include "infer/masked_losses.h"
-#include "infer/pair_model.h"
 #include "token/encoder.h"
 
 namespace stoa::eval {
@@ -109,27 +108,35 @@ ModelPerplexity of_encoder(infer::OpenModel& model, const data::TextFile& text, 
   return out;
 }
 
-ModelPerplexity of_pairs(infer::OpenModel& opened, data::TextFile text, const ReadingOptions& reading,
+ModelPerplexity of_pairs(infer::OpenModel& model, data::TextFile text, const ReadingOptions& reading,
                          const Told& at) {
   require<ConfigError>(!reading.window && !reading.stride,
                        "--window and --stride: an encoder-decoder reads source and target without windows");
-  infer::PairModel model(opened);
   ModelPerplexity out;
   std::vector<infer::TokenPair> pairs;
   text.split = data::TextSplit::kLine;
   data::each_document(text, [&](std::string_view line, std::uint64_t) {
-    pairs.push_back(model.pair_of(line, static_cast<std::int64_t>(pairs.size()) + 1,
-                                  [&](std::string_view side) { return model.ids_of(side); }));
+    pairs.push_back(
+        infer::pair_of(line, std::ssize(pairs) + 1, model.model().config,
+                       [&](std::string_view side) { return infer::ids_with_end(model.tokenizer(), side); }));
     out.result.add_text(line.substr(line.find('\t') + 1));
   });
   require<DataError>(!pairs.empty(), "'{}' holds no pair", text.path.string());
-  out.pairs = static_cast<std::int64_t>(pairs.size());
-  out.dtype = model.load_for(pairs).options().precision.compute;
+  out.pairs = std::ssize(pairs);
+  const auto rank =
+      infer::load_for_pairs(model, pairs, {.pass_tokens = reading.pass_tokens, .cache = reading.cache});
+  out.dtype = rank->options().precision.compute;
   const auto bytes = static_cast<double>(data::describe_input(text.path, {}).bytes);
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    timed(out, [&] { out.result.add_losses(model.target_losses(pairs[i])); });
-    out.result.read_tokens += static_cast<std::int64_t>(pairs[i].source.size() + pairs[i].target.size());
-    at(bytes * static_cast<double>(i + 1) / static_cast<double>(pairs.size()));
+  constexpr std::size_t kAtOnce = 128;
+  for (std::size_t begin = 0, end = 0; begin < pairs.size(); begin = end) {
+    end = std::min(begin + kAtOnce, pairs.size());
+    const auto window = std::span(pairs).subspan(begin, end - begin);
+    timed(out, [&] {
+      for (const auto& losses : infer::pair_losses(*rank, window)) out.result.add_losses(losses);
+    });
+    for (const infer::TokenPair& pair : window)
+      out.result.read_tokens += std::ssize(pair.source) + std::ssize(pair.target);
+    at(bytes * static_cast<double>(end) / static_cast<double>(pairs.size()));
   }
   return out;
 }

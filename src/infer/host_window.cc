@@ -27,6 +27,12 @@ void read_tensor(Machine& machine, TensorView tensor, const std::function<void(T
   read(TensorView(staging.data(), tensor.dtype, tensor.shape));
 }
 
+TensorView stage(Machine& machine, TensorView tensor, std::span<const std::int32_t> values) {
+  const TensorView to = tensor.slice(0, std::ssize(values));
+  machine.device->copy_from_host(to.data, values.data(), values.size_bytes(), *machine.stream);
+  return to;
+}
+
 void read_floats(Machine& machine, TensorView rows, std::int64_t columns, std::span<float> values) {
   require<InternalError>(static_cast<std::int64_t>(values.size()) == rows.rows() * columns,
                          "{} values for {} rows of {}", values.size(), rows.rows(), columns);

@@ -47,4 +47,10 @@ std::int64_t usable_positions(const model::ModelConfig& c) {
   return static_cast<std::int64_t>(static_cast<double>(c.max_positions()) * stretch);
 }
 
+std::int64_t longest_side(const model::ModelConfig& config, std::optional<std::int64_t> most) {
+  const std::int64_t positions = config.max_positions(), asked = most.value_or(positions);
+  const bool any = config.position_embedding_type == model::PositionEmbedding::kRelative;
+  return any ? asked : std::min(asked, positions);
+}
+
 }  // namespace stoa::infer

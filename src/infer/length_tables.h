@@ -30,5 +30,8 @@ class LengthTables {
 
 // The longest usable sequence: the model's positions, or the length to which dynamic scaling stretches them.
 std::int64_t usable_positions(const model::ModelConfig& config);
+// The longest source or target that an encoder-decoder of such positions reads, where `most` are asked for;
+// none: as many as its configuration says. Relative positions set no limit.
+std::int64_t longest_side(const model::ModelConfig& config, std::optional<std::int64_t> most);
 
 }  // namespace stoa::infer

@@ -48,9 +48,7 @@ void LoadedChunk::commit(std::optional<std::size_t> scratch_bytes) {
 }
 
 TensorView LoadedChunk::put(Arena::Id id, std::span<const std::int32_t> values) {
-  const TensorView to = arena_.view(id).slice(0, static_cast<std::int64_t>(values.size()));
-  machine_.device->copy_from_host(to.data, values.data(), values.size_bytes(), *machine_.stream);
-  return to;
+  return stage(machine_, arena_.view(id), values);
 }
 
 std::span<const float> LoadedChunk::read(TensorView rows, std::int64_t columns) {

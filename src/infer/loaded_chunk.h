@@ -1,5 +1,5 @@
-// A model on one rank, or a rank's share of it, loaded for inference: the common base of decoders, encoders
-// and encoder-decoders that need no gradients.
+// A model on one rank, or a rank's share of it, loaded for inference: the common base of PagedDecoder and
+// EncoderRank, which need no gradients.
 #pragma once
 
 #include <memory>
@@ -42,9 +42,9 @@ class LoadedChunk {
   const ChunkConstants& constants() const { return constants_; }
   ops::OpContext& ops() { return *ops_; }
   std::size_t scratch_high_water() const { return scratch_->high_water(); }
-  // The context of one pass; `cache`: keys and values of earlier tokens, or null.
-  nn::Pass pass(const nn::BatchView& batch, nn::KvCache* cache = nullptr) {
-    return {.ops = *ops_, .parallel = *parallel_, .params = *parameters_, .batch = batch, .cache = cache};
+  // The context of one pass over whole texts, without keys and values of earlier tokens.
+  nn::Pass pass(const nn::BatchView& batch) {
+    return {.ops = *ops_, .parallel = *parallel_, .params = *parameters_, .batch = batch};
   }
 
  private:

@@ -1,6 +1,6 @@
 // A model opened for use: found, compared with its checksums and read up to its weights, once, whatever its
-// kind. From it ranks are loaded: load_paged_decoder and load_for_losses (infer/engine), load_encoder
-// (infer/encoder_rank), PairModel (infer/pair_model).
+// kind. From it ranks are loaded: load_paged_decoder, load_for_losses and load_for_pairs (infer/engine),
+// load_encoder (infer/encoder_rank).
 #pragma once
 
 #include <memory>

@@ -11,7 +11,6 @@
 #include "infer/encoder_rank.h"
 #include "infer/engine/single_text.h"
 #include "infer/engine/text_losses.h"
-#include "infer/pair_model.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
@@ -73,7 +72,7 @@ TEST(OpenModel, SaysWhatItIsBeforeAMachineIsMade) {
   EXPECT_EQ(OpenModel(files.path(), DType::kBF16, machines.maker()).precision().compute, DType::kBF16);
   EXPECT_THAT([&] { load_encoder(model, {}); },
               ThrowsMessage<ConfigError>(HasSubstr("model_type llama is not an encoder")));
-  EXPECT_THAT([&] { PairModel pairs(model); },
+  EXPECT_THAT([&] { load_for_pairs(model, {}, {}); },
               ThrowsMessage<ConfigError>(HasSubstr("model_type llama is not an encoder-decoder")));
   EXPECT_THROW(load_paged_decoder(model, {}), IoError) << "there is no tokenizer";
   EXPECT_EQ(machines.made, 0);

@@ -497,8 +497,8 @@ TEST(Generation, CacheGivesTheSameLogits) {
       view.segments.longest_k = begin + count;
       nn::Pass pass = model.pass(view, false);
       pass.grads = nullptr;
-      cache.slots.clear();
-      for (std::int32_t i = 0; i < count; ++i) cache.slots.push_back(3 + begin + i);
+      cache.own.slots.clear();
+      for (std::int32_t i = 0; i < count; ++i) cache.own.slots.push_back(3 + begin + i);
       pass.cache = &cache;
       const std::vector<std::int32_t> rows{count - 1};
       const TensorView logits = model.new_memory(DType::kF64, {1, 24});

@@ -355,6 +355,13 @@ CacheSizes cache_sizes(const ModelConfig& c, const parallel::TensorPlace& place)
   return {parallel::head_part(c.num_attention_heads, c.query_groups(), place).groups.count, c.head_size()};
 }
 
+std::vector<std::int64_t> caching_layers(const ModelConfig& c, const parallel::Part& layers) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t l = layers.begin; l < layers.end(); ++l)
+    if (c.kind != ModelKind::kT5 || l >= c.encoder_layers()) out.push_back(l);
+  return out;
+}
+
 StateSizes state_sizes(const ModelConfig& c, const parallel::TensorPlace& place) {
   const LinearAttentionConfig& l = c.linear;
   const std::int64_t key_heads = parallel::part_of(l.linear_num_key_heads, place.size, place.rank).count,

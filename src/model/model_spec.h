@@ -60,6 +60,9 @@ struct CacheSizes {
   bool shared = false;
 };
 CacheSizes cache_sizes(const ModelConfig& config, const parallel::TensorPlace& place = {});
+// Those of some layers that keep something of the texts under way: all but an encoder's, which reads whole
+// texts. Keys and values of a source are of the same sizes as those of the target that is generated for it.
+std::vector<std::int64_t> caching_layers(const ModelConfig& config, const parallel::Part& layers);
 
 // What a layer of linear attention keeps of a text on such a rank, in the accumulation type.
 struct StateSizes {

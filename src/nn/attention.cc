@@ -266,8 +266,8 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
   pass.show(options_.name, ".v", in.v, shown(part_.groups, options_.groups));
   if (pass.cache) {
     const KvLayer& layer = pass.cache->layers[static_cast<std::size_t>(options_.layer)];
-    append(pass, in.k, layer.keys);
-    append(pass, in.v, layer.values);
+    append(pass, in.k, pass.cache->own, layer.keys);
+    append(pass, in.v, pass.cache->own, layer.values);
     in.k = layer.keys;
     in.v = layer.values;
   }

@@ -1,6 +1,7 @@
 #include "nn/cross_attention.h"
 
 #include "nn/attention_parts.h"
+#include "nn/kv_append.h"
 
 namespace stoa::nn {
 namespace {
@@ -86,11 +87,13 @@ void CrossAttention::make_kv(Pass& pass, Saved& saved) const {
 
 CrossAttention::PackedKeyValues CrossAttention::key_values(Pass& pass, Saved& saved) const {
   if (!pass.cache) return split(saved.get(pass, kv_));
-  const TensorView cache = pass.cache->sources[static_cast<std::size_t>(options_.layer)];
-  const TensorView all = cache.reshape({cache.rows(), 2 * heads_ * options_.head_size});
-  if (const std::int64_t source = pass.batch.source_tokens())
-    kv_linear_.forward(pass, saved.get(pass, memory_), all.slice(0, source));
-  return split(all);
+  const KvLayer& layer = pass.cache->layers[static_cast<std::size_t>(options_.layer)];
+  if (pass.batch.source_tokens() > 0) {
+    const PackedKeyValues read = split(saved.get(pass, kv_));
+    append(pass, read.k, pass.cache->source, layer.keys);
+    append(pass, read.v, pass.cache->source, layer.values);
+  }
+  return {layer.keys, layer.values};
 }
 
 ops::AttentionOptions CrossAttention::core(const Pass& pass) const {

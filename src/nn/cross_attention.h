@@ -1,6 +1,7 @@
 // Attention of a decoder's tokens to the output of an encoder (Vaswani et al. 2017, section 3.2.3): queries
 // of the target, keys and values of the source, whose lengths differ; every query sees all keys of its
-// sample. During generation the keys and values of a source are kept in the pass's cache.
+// sample. During generation the keys and values of a source are kept in the pass's cache: the pass that reads
+// it puts them there, next to those of its target's tokens.
 #pragma once
 
 #include "nn/linear.h"
@@ -44,7 +45,7 @@ class CrossAttention {
     return rows.reshape({rows.rows(), heads_, options_.head_size});
   }
   PackedKeyValues split(TensorView kv) const;
-  // Keys and values of the encoder's output; in generation those in the cache.
+  // Keys and values of the encoder's output; in generation those in the cache, behind what this pass adds.
   PackedKeyValues key_values(Pass& pass, Saved& saved) const;
   void make_q(Pass& pass, Saved& saved) const;
   void make_kv(Pass& pass, Saved& saved) const;

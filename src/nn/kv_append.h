@@ -7,14 +7,14 @@
 
 namespace stoa::nn {
 
-// rows [T, heads, d] -> rows pass.cache->slots[i] of `cache` (KvLayer); without blocks, neighbours at once.
-inline void append(Pass& pass, const TensorView& rows, TensorView cache) {
+// rows [T, heads, d] -> rows to.slots[i] of `cache` (KvLayer); without blocks, neighbours at once.
+inline void append(Pass& pass, const TensorView& rows, const CacheSlots& to, TensorView cache) {
   if (cache.shape.rank() == 4)
     return ops::run(pass.ops, ops::ScatterRows{.x = rows,
-                                               .index = pass.cache->rows,
+                                               .index = to.rows,
                                                .y = cache.reshape({cache.shape[0] * cache.shape[1],
                                                                    cache.shape[2], cache.shape[3]})});
-  const std::vector<std::int32_t>& slots = pass.cache->slots;
+  const std::vector<std::int32_t>& slots = to.slots;
   const auto flat = [&](const TensorView& x, std::size_t begin, std::size_t count) {
     const auto n = static_cast<std::int64_t>(count);
     return x.slice(static_cast<std::int64_t>(begin), n).reshape({n, x.shape.inner()});

@@ -231,7 +231,7 @@ void LatentAttention::attend_latents(Pass& pass, Saved& saved, TensorView contex
   copy_rows(pass, latent, entries.columns(0, rank));
   copy_rows(pass, key, entries.columns(rank, latent_.rotated));
   const TensorView cache = pass.cache->layers[static_cast<std::size_t>(options_.layer)].keys;
-  append(pass, entries.reshape({tokens, 1, width}), cache);
+  append(pass, entries.reshape({tokens, 1, width}), pass.cache->own, cache);
   // A head's rows of the matrix: its keys', then its values'.
   const TensorView matrix = keys_values_.linear.whole_matrix(pass);
   for (std::int64_t h = 0; h < heads; ++h)

@@ -71,15 +71,17 @@ struct KvLayer {
   // (ops/short_conv.h, ops/gated_delta.h). They summarise the whole text, so tokens must come in order.
   TensorView convolved, state;
 };
-// Cache of all layers. Keys and values of token i of the batch go to row slots[i]; segments of the pass refer
-// to cache rows.
-struct KvCache {
-  std::vector<KvLayer> layers;  // by global layer number
+// Where keys and values of new tokens go: token i to row slots[i].
+struct CacheSlots {
   std::vector<std::int32_t> slots;
   TensorView rows;  // int32, the same on the device, where keys and values are in blocks
-  // For cross-attention, by global layer number: keys, then values of every token of the sources, [T, 2,
-  // heads, d]. A pass with sources writes them, one without sources reads them.
-  std::vector<TensorView> sources;
+};
+// Cache of all layers; segments of the pass refer to cache rows.
+struct KvCache {
+  std::vector<KvLayer> layers;  // by global layer number
+  CacheSlots own;               // of the tokens of the batch; of an encoder-decoder, of its targets
+  // The tokens of sources: their keys and values for cross-attention are in the same tensors.
+  CacheSlots source;
 };
 
 struct Fp8;

@@ -60,8 +60,10 @@ class CompletionTask : public GenerationTask {
 
   void prepare(std::size_t choices) {
     for (const auto& prompt : form_.prompts) {
-      // Offsets count from the beginning of the prompt, whether or not it is echoed.
-      const std::int64_t offset = form_.logprobs ? characters(text_of(prompt)) : 0;
+      // Offsets count from the beginning of the prompt, whether or not it is echoed, unless the answer is a
+      // text of its own.
+      const std::int64_t offset =
+          form_.logprobs && !this->model().reads_sources() ? characters(text_of(prompt)) : 0;
       for (std::size_t i = 0; i < choices; ++i)
         choices_.push_back({{}, CompletionScores(model().tokenizer()), offset});
     }
@@ -202,6 +204,8 @@ void complete_text(const Call& call) {
   form.usage_chunk = usage.last;
   form.usage_always = usage.always;
   form.echo = body.boolean("echo", false);
+  check(!form.echo || !model->reads_sources(), "echo",
+        "'echo': '{}' is an encoder-decoder, whose answer does not continue the prompt", model->name());
   form.logprobs = body.integer("logprobs", 0, kMostCandidates);
   form.prompts = read_prompts(body, "prompt", *model, body.boolean("add_special_tokens", true), kMostPrompts);
   if (const auto suffix = body.text("suffix"); suffix && !suffix->empty()) {
@@ -228,7 +232,7 @@ void complete_text(const Call& call) {
         "{} prompts with n = {} are more than {} choices", form.prompts.size(), job.choices, kMostPrompts);
   std::vector<infer::Request> jobs;
   for (const auto& prompt : form.prompts) {
-    const std::int64_t room = std::max<std::int64_t>(1, model->context() - std::ssize(prompt));
+    const std::int64_t room = std::max<std::int64_t>(1, model->room(std::ssize(prompt)));
     job.max_tokens =
         answer_length(*model, prompt.size(), wanted.value_or(std::min<std::int64_t>(16, room)), "max_tokens");
     jobs.push_back(job);

@@ -67,6 +67,10 @@ class InfillTask : public GenerationTask {
 }  // namespace
 
 std::vector<std::int32_t> infill_prompt(const ServedModel& model, const InfillText& text, const char* field) {
+  check(!model.reads_sources(), field,
+        "'{}': the model '{}' is an encoder-decoder: mark in the prompt what is missing, as in its training "
+        "(T5: <extra_id_0>)",
+        field, model.name());
   const token::Tokenizer& tokenizer = model.tokenizer();
   const auto id_of = [&](const char* name) {
     return name == nullptr ? std::nullopt : tokenizer.token_to_id(name);

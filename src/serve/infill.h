@@ -16,7 +16,7 @@ struct InfillText {
 };
 
 // The ids of the prompt, by the special tokens of the model's family. ApiError 400, about `field`: it has no
-// such tokens; about "input_extra": there are files, and no token separates them.
+// such tokens, or is an encoder-decoder; about "input_extra": there are files, and no token separates them.
 std::vector<std::int32_t> infill_prompt(const ServedModel& model, const InfillText& text, const char* field);
 
 }  // namespace stoa::serve

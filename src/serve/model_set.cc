@@ -60,6 +60,7 @@ std::string too_large(const std::string& name, double bytes, const LoadRules& ru
 std::string describe_loaded(const ServedModel& model) {
   return fmt::format("{}: {} tokens of context{}{}", model.name(), model.context(),
                      model.kind() == model::ModelKind::kBert ? ", embeddings"
+                     : model.reads_sources()                 ? ", an encoder-decoder"
                      : model.has_template()                  ? ", chat"
                                                              : ", no chat template",
                      model.base() ? ", an adapter of " + model.base()->name() : "");
@@ -79,6 +80,7 @@ std::string describe_pool(const ServedModel& model) {
       team ? fmt::format(" on each of {} ranks", team->shape().ranks()) : "",
       limits.blocks * limits.block_tokens, texts(whole), texts(whole) == 1 ? "text" : "texts", whole);
   if (whole > kUsual && limits.sequences > 1) out += fmt::format(", {} of {}", texts(kUsual), kUsual);
+  if (limits.reads_sources()) out += ", each with a source of as many";
   if (limits.longest() < limits.context)
     out += fmt::format("; the model would read texts of {} tokens", limits.context - limits.virtual_of(0));
   return out;

@@ -68,6 +68,8 @@ class OlderTask : public GenerationTask {
 void run_older(const Call& call, const ServedModel& model, std::shared_ptr<ServedModel> held,
                const char* field, infer::Request job, AnswerText::Options text, bool nemo) {
   const RequestBody& body = call.body;
+  check(!model.reads_sources(), "model",
+        "the model '{}' is an encoder-decoder: /v1/completions reads a prompt as its source", model.name());
   const Json& list = body.at(field);
   check(list.is_array() && !list.empty() && list.size() <= kMostSentences, field,
         "'{}' must be a list of 1 to {} texts", field, kMostSentences);

@@ -104,12 +104,18 @@ AnswerText::Options read_text_options(const RequestBody& body) {
 std::int64_t answer_length(const ServedModel& model, std::size_t prompt_tokens,
                            std::optional<std::int64_t> wanted, const char* field) {
   const auto prompt = static_cast<std::int64_t>(prompt_tokens);
-  const std::int64_t room = model.context() - prompt;
-  if (room >= std::max<std::int64_t>(1, wanted.value_or(1))) return wanted.value_or(room);
+  const std::int64_t room = model.room(prompt), asked = wanted.value_or(1);
+  if (room >= std::max<std::int64_t>(1, asked)) return wanted.value_or(room);
   throw ApiError(
       400,
-      fmt::format("the context of '{}' is {} tokens: the prompt has {}, and {} of an answer were asked for",
-                  model.name(), model.context(), prompt, wanted.value_or(1)),
+      model.reads_sources()
+          ? fmt::format(
+                "'{}' reads prompts of {} tokens and writes answers of {}: the prompt has {}, and {} of an "
+                "answer were asked for",
+                model.name(), model.context(), model.room(std::min(prompt, model.context())), prompt, asked)
+          : fmt::format(
+                "the context of '{}' is {} tokens: the prompt has {}, and {} of an answer were asked for",
+                model.name(), model.context(), prompt, asked),
       field, "context_length_exceeded");
 }
 

@@ -15,6 +15,7 @@ namespace {
 template <class Body>
 auto with_use(const ModelOptions& options, Body body) {
   infer::EngineUse use;
+  use.pairs = true;
   use.context = options.max_context;
   use.cache = options.cache;
   if (options.cache_gigabytes) use.cache_bytes = *options.cache_gigabytes * 1e9;

@@ -1,4 +1,4 @@
-// The engine of a model that continues text: shared by the names under which the server offers it, the
+// The engine of a model that writes text: shared by the names under which the server offers it, the
 // model's own and those of its adapters.
 #pragma once
 
@@ -66,6 +66,7 @@ class ServedEngine {
   const infer::PassLimits& limits() const { return passes_->limits(); }
   infer::PoolMemory pool() const { return passes_->pool(); }  // on each rank
   std::int64_t context(int adapter) const { return engine_->context(adapter); }
+  std::int64_t room(std::int64_t prompt, int adapter) const { return engine_->room(prompt, adapter); }
   Admission& admission() { return admission_; }
   // What is open fails, and nothing is taken any more.
   void stop();

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "infer/chat_session.h"
 #include "infer/engine/paged_decoder.h"
+#include "infer/token_pair.h"
 
 namespace stoa::serve {
 namespace hf = model::huggingface;
@@ -28,6 +29,9 @@ void ServedModel::read_small_files(const std::optional<fs::path>& adapter) {
                        adapter->string(), own_tokenizer_->vocab_size(), vocabulary());
   }
   tokenizer_ = own_tokenizer_ ? &*own_tokenizer_ : &model_->tokenizer();
+  require<DataError>(!reads_sources() || tokenizer_->eos_id(),
+                     "{}: the tokenizer has no end-of-text token (</s>), which ends a source",
+                     options_.path.string());
   fs::path config = model_->generation_directory() / hf::GenerationConfig::kFile;
   if (adapter && fs::exists(*adapter / hf::GenerationConfig::kFile, ignored))
     config = *adapter / hf::GenerationConfig::kFile;
@@ -89,7 +93,7 @@ ModelOptions alone(const ModelOptions& options, const NamedAdapter& adapter) {
 
 // Whether adapters of the model have engines of their own.
 bool apart(const infer::OpenModel& model) {
-  return model.kind() == model::ModelKind::kBert || infer::reads_one_text(model.model().config);
+  return model.kind() != model::ModelKind::kGpt || infer::reads_one_text(model.model().config);
 }
 
 std::vector<infer::AdapterFiles> open_adapters(const infer::OpenModel& model, const ModelOptions& options) {
@@ -104,8 +108,17 @@ std::shared_ptr<infer::OpenModel> ServedModel::open(const ModelOptions& options,
                                                     const infer::MakeMachine& make_machine) {
   auto opened = std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter,
                                                    options.weights);
-  require<ConfigError>(opened->kind() != model::ModelKind::kT5,
-                       "{}: encoder-decoders are not served: stoa generate uses them", options.path.string());
+  const auto refuse = [&](model::ModelKind kind, const char* name) {
+    require<ConfigError>(opened->kind() != kind || options.team == nullptr,
+                         "{}: ranks (--tp, --ep, --pp) share models that continue a text, and this is {}",
+                         options.path.string(), name);
+  };
+  refuse(model::ModelKind::kBert, "an encoder");
+  refuse(model::ModelKind::kT5, "an encoder-decoder");
+  require<ConfigError>(
+      opened->kind() != model::ModelKind::kT5 || !(options.prompt_lookup || options.draft),
+      "{}: --prompt-lookup and --draft are for models that continue a text, and this is an encoder-decoder",
+      options.path.string());
   return opened;
 }
 
@@ -135,10 +148,6 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(
   if (first.kind() == model::ModelKind::kBert) first.note_unused_options();
   if (apart(*opened)) {
     if (first.kind() == model::ModelKind::kBert) {
-      require<ConfigError>(
-          options.team == nullptr,
-          "{}: ranks (--tp, --ep, --pp) share models that continue a text, and this is an encoder",
-          options.path.string());
       first.open_embedder();
     } else {
       first.engine_ =
@@ -231,8 +240,13 @@ std::vector<std::int32_t> ServedModel::render(const Json& messages, const Json& 
   return ids;
 }
 
+std::vector<std::int32_t> ServedModel::ids_of(std::string_view text, bool add_special) const {
+  if (reads_sources() && add_special) return infer::ids_with_end(*tokenizer_, text);
+  return tokenizer_->encode(text, {.plain = false, .add_special = add_special});
+}
+
 std::vector<std::int32_t> ServedModel::encode(std::string_view text, bool add_special) const {
-  std::vector<std::int32_t> ids = tokenizer_->encode(text, {.plain = false, .add_special = add_special});
+  std::vector<std::int32_t> ids = ids_of(text, add_special);
   if (!ids.empty()) return ids;
   const auto start = tokenizer_->bos_id() ? tokenizer_->bos_id() : tokenizer_->eod_id();
   check(start.has_value(), "prompt", "an empty prompt, and the tokenizer has no beginning-of-text token");

@@ -42,7 +42,11 @@ class ServedModel {
   model::ModelKind kind() const { return model_->kind(); }
   const token::Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t vocabulary() const { return model_->model().vocabulary; }
-  std::int64_t context() const { return context_; }
+  std::int64_t context() const { return context_; }  // of an encoder-decoder, of its sources
+  // Tokens that an answer to such a prompt may have.
+  std::int64_t room(std::int64_t prompt) const { return engine_->room(prompt, adapter_); }
+  // Whether it is an encoder-decoder: prompts are sources, and answers are texts of their own.
+  bool reads_sources() const { return kind() == model::ModelKind::kT5; }
   Metrics& metrics() const { return *metrics_; }
   const fs::path& directory() const { return model_->directory(); }
   const model::huggingface::GenerationConfig& defaults() const { return defaults_; }
@@ -79,7 +83,10 @@ class ServedModel {
   // The ids of a conversation. ApiError 400: no template, or it rejects the messages.
   std::vector<std::int32_t> render(const Json& messages, const Json& variables,
                                    bool add_generation_prompt) const;
-  // Ids of a text, special tokens in it read as such; the beginning of text where it would be empty.
+  // Ids of a text, special tokens in it read as such. `add_special`: with those that the tokenizer adds; a
+  // source ends with the end token.
+  std::vector<std::int32_t> ids_of(std::string_view text, bool add_special) const;
+  // The same; the beginning of text where it would be empty.
   std::vector<std::int32_t> encode(std::string_view text, bool add_special) const;
 
  private:

@@ -18,7 +18,7 @@ void tokenize(const Call& call) {
     ids = model->render(read_messages(body, "messages"), Json::object(), answers);
   } else {
     const auto text = body.text(body.has("prompt") ? "prompt" : "content");
-    ids = tokenizer.encode(*text, {.plain = false, .add_special = special});
+    ids = model->ids_of(*text, special);
   }
   Json out{{"count", ids.size()}, {"max_model_len", model->context()}};
   if (body.boolean("with_pieces", false)) {

@@ -123,6 +123,13 @@ TEST_F(EncoderDecoder, AnswersAndRates) {
   stoa_ok({"generate", "run", "--prompts", "prompts.txt", "--greedy", "--max-tokens", "9", "--dtype", "fp32",
            "--output", "answers.jsonl"});
   EXPECT_EQ(read_text(path("answers.jsonl")), shown);
+  stoa_ok({"generate", "run", "--prompts", "prompts.txt", "--greedy", "--max-tokens", "9", "--dtype", "fp32",
+           "--kv-memory-gb", "0.0001", "--threads", "2", "--output", "small.jsonl"});
+  EXPECT_EQ(read_text(path("small.jsonl")), shown) << "little memory";
+  const auto chosen = json_of(
+      Arguments{"generate", "run", "--prompt", "the stone", "--choice", "the road", "--choice", "bread"} +
+      fp32);
+  EXPECT_TRUE(chosen["text"] == "the road" || chosen["text"] == "bread") << chosen;
   ASSERT_EQ(together.size(), 3u);
   std::ofstream pairs_file(path("pairs.tsv"));
   for (const auto& line : together) {
@@ -278,6 +285,15 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   says({"eval", "perplexity", "run", "--text", "pair.txt", "--window", "8"},
        "reads source and target without windows");
   says({"embed", "run", "text.jsonl"}, "not an encoder");
+  says(Arguments{"plan", "inference"} + micro_model() +
+           Arguments{"model.kind=t5", "model.position_embedding_type=relative", "model.vocab_size=80",
+                     "--cluster", "dgx-a100-80gb"},
+       "is not planned");
+  says({"generate", "run", "--prompt", "x", "--prompt-lookup"}, "continue a text");
+  says({"generate", "run", "--prompt", "x", "--beams", "2", "--choice", "x"}, "without --beams");
+  std::ofstream(path("talk.jsonl")) << "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}\n";
+  says({"generate", "run", "--prompts", "talk.jsonl"},
+       "talk.jsonl:1: 'messages' are for models that continue");
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "does not sample");
   says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");
   says({"generate", "run", "--prompts", "text.jsonl", "--beams", "2", "--stop", "x"}, "--stop");

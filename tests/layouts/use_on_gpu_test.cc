@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/test_folder.h"
 #include "emulated_gpu.h"
-#include "infer/encoder_decoder_rank.h"
 #include "infer/encoder_rank.h"
+#include "infer/engine/engine.h"
 #include "infer/engine/single_text.h"
 #include "infer/engine/text_losses.h"
 #include "ops/cpu/cpu_backend.h"
@@ -192,17 +192,19 @@ TEST(UseOnGpu, EncoderDecoders) {
   expect_same_answers(R"({"model_type": "t5", "vocab_size": 32, "d_model": 16, "d_kv": 4, "d_ff": 24,
       "num_layers": 1, "num_heads": 4, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false})",
                       [](infer::OpenModel& model) {
-                        infer::EncoderDecoderOptions options;
-                        options.model = model.model();
-                        options.precision = model.precision();
-                        options.sources = options.targets = 1;
-                        options.source_tokens = options.target_tokens = 8;
-                        const auto rank = model.load<infer::EncoderDecoderRank>(options);
-                        Answers out(3);
-                        rank->losses({1, 2, 3, 4}, std::vector<std::int32_t>{0, 5, 6},
-                                     std::vector<std::int32_t>{5, 6, 7}, out);
-                        append(out, rank->read({{4, 3, 2}}, 0));
-                        append(out, rank->feed(std::vector<std::int32_t>{9}));
+                        const std::vector<infer::TokenPair> pairs{{{1, 2, 3, 4}, {5, 6, 7}}, {{4, 3}, {9}}};
+                        const auto rank = infer::load_for_pairs(model, pairs, {.tokenizer = false});
+                        Answers out;
+                        for (const auto& losses : infer::pair_losses(*rank, pairs)) append(out, losses);
+                        infer::Engine engine(*rank);
+                        infer::Request request{.prompt = {4, 3, 2}, .max_tokens = 3};
+                        request.choices = 2;
+                        request.logprobs = 8;
+                        engine.submit(request, [&](const infer::Event& event) {
+                          for (const auto& score : event.token.top) out.push_back(score.logprob);
+                          return true;
+                        });
+                        while (engine.step()) continue;
                         return out;
                       });
 }

@@ -87,8 +87,34 @@ Engine::Engine(PassModel& model, std::unique_ptr<Drafter> drafter)
       !drafter_ || limits().takes_back,
       "guesses of tokens (--prompt-lookup, --draft): this model cannot take tokens back (linear "
       "attention, or a table that depends on the length of the text)");
+  require<ConfigError>(
+      !drafter_ || !limits().reads_sources(),
+      "guesses of tokens (--prompt-lookup, --draft) are for models that continue a text, and "
+      "this is an encoder-decoder");
 }
 Engine::~Engine() = default;
+
+std::int64_t Engine::virtual_before(const Request& request) const {
+  return limits().reads_sources() ? 0 : limits().virtual_of(request.adapter);
+}
+
+std::int64_t Engine::source_of(const Request& request) const {
+  return limits().reads_sources() ? std::ssize(request.prompt) + limits().virtual_of(request.adapter) : 0;
+}
+
+std::int64_t Engine::context(int adapter) const {
+  const PassLimits& l = limits();
+  // One block is for the target.
+  const std::int64_t longest =
+      l.reads_sources() ? std::min(l.source_tokens, (l.blocks - 1) * l.block_tokens) : l.longest();
+  return longest - l.virtual_of(adapter);
+}
+
+std::int64_t Engine::room(std::int64_t prompt, int adapter) const {
+  const PassLimits& l = limits();
+  if (prompt > context(adapter)) return 0;
+  return l.reads_sources() ? l.longest(prompt + l.virtual_of(adapter)) : context(adapter) - prompt;
+}
 
 void Engine::check(const Request& r) const {
   const PassLimits& limits = model_.limits();
@@ -97,11 +123,15 @@ void Engine::check(const Request& r) const {
   require<ConfigError>(r.adapter >= 0 && r.adapter <= std::ssize(limits.adapters),
                        "adapter {} of {}: the model has no such adapter", r.adapter, limits.adapters.size());
   const std::int64_t virtual_tokens = limits.virtual_of(r.adapter);
-  require<DataError>(
-      tokens <= context(r.adapter),
-      "a prompt of {} tokens is too long: the context is {} tokens, the memory for keys and values "
-      "holds {}",
-      tokens, limits.context - virtual_tokens, limits.blocks * limits.block_tokens - virtual_tokens);
+  const bool source = limits.reads_sources();
+  require<DataError>(tokens <= context(r.adapter),
+                     "a prompt of {} tokens is too long: the {} {} tokens, the memory for keys and values "
+                     "holds {}",
+                     tokens, source ? "longest source that is read has" : "context is",
+                     (source ? limits.source_tokens : limits.context) - virtual_tokens,
+                     (limits.blocks - source) * limits.block_tokens - virtual_tokens);
+  require<ConfigError>(!source || !r.prompt_logprobs,
+                       "prompt_logprobs: an encoder-decoder gives the tokens of a source no probabilities");
   for (const std::int32_t id : r.prompt)
     require<DataError>(id >= 0 && id < limits.vocabulary,
                        "token {} of a prompt: the vocabulary has {} tokens", id, limits.vocabulary);
@@ -174,11 +204,13 @@ void Engine::submit(RequestId id, Request request, Listener listener) {
   s.listener = std::move(listener);
   s.open = s.request.choices;
   s.request.sampling.ends = s.request.end_ids;
-  std::vector<std::int32_t> tokens = with_virtual_tokens(limits(), s.request.prompt, s.request.adapter);
+  std::vector<std::int32_t> read = with_virtual_tokens(limits(), s.request.prompt, s.request.adapter), source;
+  if (limits().reads_sources()) source = std::exchange(read, {limits().start});
   // Nothing is computed for the last token of an answer.
-  const std::int64_t most = std::ssize(tokens) + std::max<std::int64_t>(0, s.request.max_tokens - 1);
+  const std::int64_t most = std::ssize(read) + std::max<std::int64_t>(0, s.request.max_tokens - 1);
   const SequenceId sequence =
-      scheduler_.add({.tokens = std::move(tokens),
+      scheduler_.add({.tokens = std::move(read),
+                      .source = std::move(source),
                       .scored = s.request.prompt_logprobs ? std::ssize(s.request.prompt) : 1,
                       // Adapters compute different keys of the same text.
                       .salt = fmt::format("{}:{}", s.request.adapter, s.request.cache_salt),
@@ -204,8 +236,8 @@ Engine::Choice& Engine::open(State& state, SequenceId sequence) {
 void Engine::score_prompt(State& state, const PassSegment& segment, std::span<const float> logits) {
   const auto vocabulary = static_cast<std::size_t>(limits().vocabulary);
   const std::vector<std::int32_t>& prompt = state.request.prompt;
-  const std::int64_t first = segment.begin + std::ssize(segment.tokens) - segment.scored + 1 -
-                             limits().virtual_of(state.request.adapter);
+  const std::int64_t first =
+      segment.begin + std::ssize(segment.tokens) - segment.scored + 1 - virtual_before(state.request);
   const std::int64_t count = std::min(segment.scored, std::ssize(prompt) - first);
   if (count <= 0) return;
   const std::size_t before = state.prompt_scores.size();
@@ -219,8 +251,8 @@ void Engine::score_prompt(State& state, const PassSegment& segment, std::span<co
 }
 
 std::span<const std::int32_t> Engine::text_of(SequenceId sequence) const {
-  const int adapter = choices_.at(sequence)->state->request.adapter;
-  return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(limits().virtual_of(adapter)));
+  const Request& request = choices_.at(sequence)->state->request;
+  return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(virtual_before(request)));
 }
 
 void Engine::draw_from(const PassSegment& segment, std::span<const float> logits) {
@@ -311,7 +343,8 @@ void Engine::deliver(Draw& d) {
   if (!on) return end(choice, EndReason::kCaller);
   if (complete) return end(choice, EndReason::kEndToken);
   if (choice.drawn == request.max_tokens) return end(choice, EndReason::kLength);
-  if (scheduler_.length(choice.sequence) == limits().longest()) return end(choice, EndReason::kContext);
+  if (scheduler_.length(choice.sequence) == limits().longest(source_of(request)))
+    return end(choice, EndReason::kContext);
   if (!scheduler_.append(choice.sequence, id)) {
     d.more = {};
     if (drafter_) guessing_.push_back(choice.sequence);

@@ -26,7 +26,8 @@ struct EngineCounters {
 
 class Engine {
  public:
-  // `drafter`: guesses tokens; none: no speculation. ConfigError: the model cannot take tokens back.
+  // `drafter`: guesses tokens; none: no speculation. ConfigError: the model cannot take tokens back, or is an
+  // encoder-decoder.
   explicit Engine(PassModel& model, std::unique_ptr<Drafter> drafter = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -48,8 +49,10 @@ class Engine {
   bool step();
 
   const PassLimits& limits() const { return model_.limits(); }
-  // Tokens of the longest text that an adapter reads.
-  std::int64_t context(int adapter = 0) const { return limits().longest() - limits().virtual_of(adapter); }
+  // Tokens of the longest text that an adapter reads; of an encoder-decoder, of the longest source.
+  std::int64_t context(int adapter = 0) const;
+  // Tokens that an answer to such a prompt may have.
+  std::int64_t room(std::int64_t prompt, int adapter = 0) const;
   EngineCounters counters() const;
 
  private:
@@ -59,6 +62,10 @@ class Engine {
 
   Choice& open(State& state, SequenceId sequence);
   void score_prompt(State& state, const PassSegment& segment, std::span<const float> logits);
+  // Virtual tokens in front of the tokens of a request's sequences; those of a source are in front of that.
+  std::int64_t virtual_before(const Request& request) const;
+  // Tokens of the source of a request's sequences; 0: it has none.
+  std::int64_t source_of(const Request& request) const;
   // The tokens of a sequence, without virtual ones.
   std::span<const std::int32_t> text_of(SequenceId sequence) const;
   void draw_from(const PassSegment& segment, std::span<const float> logits);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "constraint/test_support.h"
 #include "infer/engine/engine_loop.h"
+#include "infer/engine/prompt_lookup.h"
 #include "infer/engine/simulated_model.h"
 
 namespace stoa::infer {
@@ -30,15 +31,19 @@ std::vector<std::int32_t> random_prompt(std::mt19937& random, std::size_t length
 }
 
 // What one choice of a request must answer, without an engine.
-std::vector<std::int32_t> alone(const Request& r, int choice, std::int64_t longest, EndReason& reason) {
+std::vector<std::int32_t> alone(const Request& r, int choice, const PassLimits& limits, EndReason& reason) {
   TokenSampler sampler(r.sampling, choice);
-  std::vector<std::int32_t> seen = r.prompt, answer;
+  std::vector<std::int32_t> source, seen = r.prompt, answer;
+  if (limits.reads_sources()) source = std::exchange(seen, {limits.start});
+  const std::int64_t longest = limits.longest(std::ssize(source));
   std::vector<float> logits(50);
   std::optional<constraint::ConstrainedText> text;
   if (r.constraint) text.emplace(r.constraint);
   reason = EndReason::kLength;
   while (std::ssize(answer) < r.max_tokens) {
-    SimulatedModel::logits_of(seen, logits);
+    std::vector<std::int32_t> read = source;
+    read.insert(read.end(), seen.begin(), seen.end());
+    SimulatedModel::logits_of(read, logits);
     std::int32_t id = -1;
     if (text) {
       const auto bits = text->allowed();
@@ -93,7 +98,7 @@ void run_out(Engine& engine) {
   for (int i = 0; engine.step(); ++i) ASSERT_LT(i, 100000) << "the engine does not end";
 }
 
-TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
+void expect_answers_as_alone(bool sources) {
   const auto pairs = constraint::letters_that_match("([ab][cde]){2,6}(e|[^c]*)");
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -105,6 +110,7 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
     limits.sequences = 1 + random() % 6;
     limits.scored = limits.sequences + random() % 3;
     limits.shares = random() % 4 != 0;
+    if (sources) limits.source_tokens = 1 + random() % 24, limits.start = 7;
     SimulatedModel model(limits);
     Engine engine(model);
     const auto start = random_prompt(random, 12);
@@ -116,7 +122,9 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
       Request& r = c->request;
       r.prompt = random_prompt(random, 1 + random() % 12);
       if (random() % 2) r.prompt.insert(r.prompt.begin(), start.begin(), start.begin() + random() % 12);
-      if (std::ssize(r.prompt) >= limits.longest())
+      if (sources)
+        r.prompt.resize(std::min(r.prompt.size(), static_cast<std::size_t>(engine.context())));
+      else if (std::ssize(r.prompt) >= limits.longest())
         r.prompt.resize(static_cast<std::size_t>(limits.longest() - 1));
       r.max_tokens = random() % 20;
       r.choices = 1 + static_cast<int>(random() % 3);
@@ -127,7 +135,7 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
       r.priority = static_cast<int>(random() % 3);
       r.tenant = random() % 2 ? "a" : "b";
       r.cache_salt = random() % 2 ? "x" : "";
-      if (random() % 3 == 0) r.prompt_logprobs = 2;
+      if (random() % 3 == 0 && !sources) r.prompt_logprobs = 2;
       if (random() % 3 == 0) r.logprobs = 3;
       if (random() % 3 == 0) r.constraint = pairs;
       ids.push_back(engine.submit(r, c->listener()));
@@ -138,7 +146,7 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
       if (random() % 2) begin();
       if (random() % 8 == 0 && !ids.empty()) {
         const std::size_t i = random() % ids.size();
-        const bool open = all[i]->choices[0].ends == 0 || all[i]->choices.back().ends == 0;
+        const bool open = std::ranges::any_of(all[i]->choices, [](const Answer& a) { return a.ends == 0; });
         engine.cancel(ids[i]);
         if (open) cancelled[i] = true;
         for (const Answer& a : all[i]->choices) EXPECT_EQ(a.ends, 1);
@@ -155,7 +163,7 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
         const Answer& a = c.choices[static_cast<std::size_t>(choice)];
         ASSERT_EQ(a.ends, 1) << "seed " << seed << " request " << i << " choice " << choice;
         EndReason reason{};
-        auto expected = alone(c.request, choice, limits.longest(), reason);
+        auto expected = alone(c.request, choice, limits, reason);
         EXPECT_EQ(a.end.tokens, std::ssize(a.tokens));
         if (a.end.reason == EndReason::kCaller) {
           EXPECT_TRUE(cancelled[i]);
@@ -171,6 +179,44 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) {
       }
     }
   }
+}
+
+TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) { expect_answers_as_alone(false); }
+
+TEST(Engine, SourcesOfAnEncoderDecoderToo) { expect_answers_as_alone(true); }
+
+TEST(Engine, SourcesAreReadOnceAndShared) {
+  PassLimits limits = kSmall;
+  limits.source_tokens = 40;
+  limits.start = 3;
+  SimulatedModel model(limits);
+  Engine engine(model);
+  EXPECT_EQ(engine.context(), 40);
+  EXPECT_EQ(engine.room(40), 56) << "14 of the 24 blocks";
+  std::mt19937 random(2);
+  Collected first, second, other;
+  first.request = {.prompt = random_prompt(random, 22), .sampling = {.greedy = true}, .max_tokens = 4};
+  first.request.choices = 3;
+  second.request = first.request;
+  other.request = {.prompt = first.request.prompt, .sampling = {.greedy = true}, .max_tokens = 4};
+  other.request.prompt.resize(20);  // whole blocks: the beginning of a source has other states
+  engine.submit(first.request, first.listener());
+  engine.step();
+  EXPECT_EQ(engine.counters().blocks_used, 6 + 1) << "the three choices share the source and its first token";
+  run_out(engine);
+  engine.submit(second.request, second.listener());
+  run_out(engine);
+  engine.submit(other.request, other.listener());
+  run_out(engine);
+  EXPECT_EQ(second.choices[0].end.cached_tokens, 22);
+  EXPECT_EQ(second.choices[0].tokens, first.choices[2].tokens);
+  EXPECT_EQ(other.choices[0].end.cached_tokens, 0);
+  EXPECT_EQ(first.choices[0].end.prompt_tokens, 22);
+  first.request.prompt_logprobs = 1;
+  EXPECT_THROW(engine.check(first.request), ConfigError);
+  second.request.prompt = random_prompt(random, 41);
+  EXPECT_THROW(engine.check(second.request), DataError);
+  EXPECT_THROW(Engine(model, std::make_unique<PromptLookup>()), ConfigError);
 }
 
 TEST(Engine, ProbabilitiesAreThoseOfTheLogits) {
@@ -399,7 +445,7 @@ TEST(Engine, ContinuesWhatTheOnlySequenceLeft) {
       engine.submit(c.request, c.listener());
       run_out(engine);
       EndReason reason{};
-      EXPECT_EQ(c.choices[0].tokens, alone(c.request, 0, 64, reason));
+      EXPECT_EQ(c.choices[0].tokens, alone(c.request, 0, kSmall, reason));
       return std::pair(c.choices[0].end.cached_tokens, c.choices[0].tokens);
     };
     std::vector<std::int32_t> text{1, 2, 3, 4, 5};

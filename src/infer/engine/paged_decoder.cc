@@ -18,6 +18,16 @@ bool keeps_state(const model::ModelConfig& config) {
   return false;
 }
 
+// Length of the longest text.
+std::int64_t positions_of(const PassLimits& l) { return std::max(l.context, l.source_tokens); }
+
+// Whether it is an encoder-decoder.
+bool check_kind(const OpenModel& model, const EngineUse& use) {
+  const bool pairs = use.pairs && model.kind() == model::ModelKind::kT5;
+  model.require_kind(pairs ? model::ModelKind::kT5 : model::ModelKind::kGpt);
+  return pairs;
+}
+
 // Adapters use the matrices of the model as it holds them.
 PagedModel::Options with_shared_types(PagedModel::Options options) {
   for (model::ModelSpec& adapted : options.adapters) adapted.stored = options.model.stored;
@@ -29,16 +39,16 @@ PagedModel::Options with_shared_types(PagedModel::Options options) {
 PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
                            std::optional<std::size_t> scratch_bytes)
     : options_(with_shared_types(options)),
-      chunk_(machine, options.model, options.precision, options.limits.pass_tokens, options.limits.context,
-             options.share),
-      adapters_(chunk_, options_.adapters, options.precision, options.limits.pass_tokens,
-                options.limits.context, options.share),
+      chunk_(machine, options.model, options.precision, options.limits.most_tokens(),
+             positions_of(options.limits), options.share),
+      adapters_(chunk_, options_.adapters, options.precision, options.limits.most_tokens(),
+                positions_of(options.limits), options.share),
       model_(chunk_.arena(), options, [this] {
         return PassParts{chunk_.machine(),    chunk_.ops(),        chunk_.parallel(), chunk_.chunk(),
                          chunk_.parameters(), &chunk_.constants(), &adapters_};
       }) {
   chunk_.commit(scratch_bytes);
-  adapters_.bind(machine, chunk_.arena(), options.limits.context);
+  adapters_.bind(machine, chunk_.arena(), positions_of(options.limits));
   pool_ = {options_.kept(), chunk_.arena().declared()[static_cast<std::size_t>(MemoryCategory::kKvCache)]};
 }
 
@@ -49,9 +59,8 @@ DType cache_type(OpenModel& model, std::optional<DType> asked) {
 
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share) {
   const model::CacheSizes sizes = model::cache_sizes(config, share.tensor_place());
-  const parallel::Part layers = share.layers(config.num_layers);
   std::size_t bytes = 0;
-  for (std::int64_t l = layers.begin; l < layers.end(); ++l)
+  for (const std::int64_t l : model::caching_layers(config, share.layers(config.num_layers)))
     if (!config.linear.is_linear(l))
       bytes += static_cast<std::size_t>(sizes.heads * ops::cached_width(type, sizes.width) *
                                         (sizes.shared ? 1 : 2)) *
@@ -75,19 +84,30 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   const std::int64_t positions = usable_positions(config);
   l.vocabulary = model.vocabulary;
   l.virtual_tokens = config.peft.virtual_count();
-  l.context = use.context ? std::min(positions, *use.context + l.virtual_tokens) : positions;
+  const auto with_virtual = [&](std::optional<std::int64_t> tokens) {
+    return tokens ? std::optional(*tokens + l.virtual_tokens) : std::nullopt;
+  };
+  if (config.kind == model::ModelKind::kT5) {
+    l.context = longest_side(config, use.context);
+    l.source_tokens = longest_side(config, with_virtual(use.source_tokens ? use.source_tokens : use.context));
+  } else {
+    l.context = std::min(positions, with_virtual(use.context).value_or(positions));
+  }
   const bool state = keeps_state(config), alone = reads_one_text(config);
   l.sequences = alone ? 1 : use.sequences;
   l.shares = !alone && tables;
   l.takes_back = !alone;
-  if (!l.shares && l.sequences == 1) l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
-  l.block_tokens = alone || !tables ? l.context : std::min(kBlockTokens, l.context);
+  if (!l.shares && l.sequences == 1 && !l.reads_sources())
+    l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
+  const std::int64_t longest = positions_of(l);
+  l.block_tokens = alone || !tables ? longest : std::min(kBlockTokens, longest);
   // Rank 0 has as many heads and layers as any.
   RankShare first = share;
   first.rank = 0;
   const std::size_t per_token = bytes_per_token(config, type, first);
   const double block_bytes = static_cast<double>(per_token) * static_cast<double>(l.block_tokens);
-  const std::int64_t context_blocks = l.blocks_of(l.context), most = context_blocks * l.sequences;
+  const std::int64_t context_blocks = l.blocks_of(l.context) + l.blocks_of(l.source_tokens),
+                     most = context_blocks * l.sequences;
   const double bytes =
       use.cache_bytes.value_or(std::max(kGigabyte, block_bytes * static_cast<double>(context_blocks)));
   l.blocks = block_bytes == 0 || bytes >= block_bytes * static_cast<double>(most)
@@ -96,14 +116,18 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   require<PoolTooSmall>(l.blocks >= 1,
                         "{:g} bytes for keys and values hold less than one block of {} tokens ({:.0f} bytes)",
                         bytes, l.block_tokens, block_bytes);
-  l.pass_tokens = std::clamp<std::int64_t>(use.pass_tokens, 1, l.context * l.sequences);
+  require<PoolTooSmall>(l.blocks >= 2 || !l.reads_sources(),
+                        "{:g} bytes for keys and values hold less than two blocks of {} tokens ({:.0f} bytes "
+                        "each), one for a source and one for its target",
+                        bytes, l.block_tokens, block_bytes);
+  l.pass_tokens = std::clamp<std::int64_t>(use.pass_tokens, 1, (l.context + l.source_tokens) * l.sequences);
   l.scored = std::max(l.sequences, use.scored);
   return l;
 }
 
 PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters, const RankShare& share) {
-  model.require_kind(model::ModelKind::kGpt);
+  const bool pairs = check_kind(model, use);
   if (std::ranges::any_of(adapters, needs_numbers)) model.decode_weights();
   const DType kept = cache_type(model, use.cache);
   PagedModel::Options options{model.model(),
@@ -114,9 +138,12 @@ PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
                               use.losses,
                               kept,
                               share};
-  require<ConfigError>(adapters.empty() || !reads_one_text(model.model().config),
-                       "{}: a model that reads one text at a time has one adapter",
-                       model.directory().string());
+  if (pairs)
+    options.limits.start =
+        static_cast<std::int32_t>(model.special().decoder_start.value_or(model.special().pad.value_or(0)));
+  require<ConfigError>(adapters.empty() || !(pairs || reads_one_text(model.model().config)),
+                       "{}: {} has one adapter", model.directory().string(),
+                       pairs ? "an encoder-decoder" : "a model that reads one text at a time");
   const std::int64_t positions = usable_positions(model.model().config);
   for (const AdapterFiles& files : adapters) {
     options.adapters.push_back(files.model());
@@ -131,7 +158,7 @@ PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
 
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
                                                  std::span<const AdapterFiles> adapters) {
-  model.require_kind(model::ModelKind::kGpt);
+  check_kind(model, use);
   if (use.tokenizer) model.tokenizer();  // before paged_options() makes the machine
   return load_share(model, paged_options(model, use, adapters), adapters);
 }

@@ -58,6 +58,10 @@ struct EngineUse {
   bool tokenizer = true;      // is one needed? It is read before the weights
   bool losses = false;        // PagedModel::Options::losses
   std::optional<DType> cache = {};  // of keys and values (infer/cache_type.h); none: chosen by the model
+  // Of encoder-decoders, which are refused unless `pairs`: `context` is of the targets; the longest source,
+  // as many tokens where it is not given.
+  bool pairs = false;
+  std::optional<std::int64_t> source_tokens = {};
 };
 // The type of a model's keys and values. Makes its machine. ConfigError as of infer/cache_type.h.
 DType cache_type(OpenModel& model, std::optional<DType> asked);
@@ -77,7 +81,8 @@ bool reads_one_text(const model::ModelConfig& config);
 PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters = {}, const RankShare& share = {});
 // With adapters of the model that requests choose by their number, from 1. ConfigError: not a model that
-// continues a text, or one that reads one text at a time.
+// continues a text, or with `use.pairs` an encoder-decoder; adapters of one that reads one text at a time, or
+// of an encoder-decoder.
 std::unique_ptr<PagedDecoder> load_paged_decoder(OpenModel& model, const EngineUse& use,
                                                  std::span<const AdapterFiles> adapters = {});
 // One that is built so, with its weights; `adapters` are those of the options.

@@ -19,8 +19,12 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return arena.declare(MemoryCategory::kBatch, {std::string("engine.") + name, type, shape});
   };
-  tokens_ = declare("tokens", DType::kI32, {limits.pass_tokens});
-  positions_ = declare("positions", DType::kI32, {limits.pass_tokens});
+  require<InternalError>(!limits.reads_sources() || options.adapters.empty(),
+                         "requests choose adapters of an encoder-decoder");
+  const std::int64_t tokens = limits.most_tokens();
+  if (limits.reads_sources()) sources_.emplace(arena, limits, options.tables);
+  tokens_ = declare("tokens", DType::kI32, {tokens});
+  positions_ = declare("positions", DType::kI32, {tokens});
   q_begin_ = declare("q_begin", DType::kI32, {limits.sequences + 1});
   k_count_ = declare("k_count", DType::kI32, {limits.sequences});
   k_begin_ = declare("k_begin", DType::kI32, {limits.sequences * limits.blocks_of(limits.longest())});
@@ -35,7 +39,7 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   if (options.losses) {
     labels_ = declare("labels", DType::kI32, {limits.pass_tokens});
     mask_ = declare("loss_mask", DType::kF32, {limits.pass_tokens});
-    losses_ = declare("losses", options.precision.vectors(), {limits.pass_tokens});
+    losses_ = declare("losses", options.precision.vectors(), {tokens});
   }
   const DType kept = options.kept();
   require<InternalError>(options.tables || kept == options.precision.compute,
@@ -49,8 +53,7 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads,
                                             ops::cached_width(kept, sizes.width)}
                                     : Shape{limits.blocks * limits.block_tokens, sizes.heads, sizes.width};
-  const parallel::Part layers = share.layers(config.num_layers);
-  for (std::int64_t l = layers.begin; l < layers.end(); ++l) {
+  for (const std::int64_t l : model::caching_layers(config, share.layers(config.num_layers))) {
     linear_.push_back(config.linear.is_linear(l));
     const DType type = linear_.back() ? options.precision.vectors() : kept;
     const Arena::Id first = linear_.back() ? cache("convolved", l, type, states.convolved)
@@ -64,9 +67,10 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
 
 void PagedModel::open_cache() {
   if (!cache_.layers.empty()) return;
-  // Layers of other stages have none here.
-  const std::int64_t before = options_.share.layers(options_.model.config.num_layers).begin;
-  cache_.layers.resize(static_cast<std::size_t>(before));
+  const model::ModelConfig& config = options_.model.config;
+  const auto layers = model::caching_layers(config, options_.share.layers(config.num_layers));
+  // Those before it are of other stages, or of an encoder.
+  if (!layers.empty()) cache_.layers.resize(static_cast<std::size_t>(layers.front()));
   for (std::size_t l = 0; l < cache_ids_.size(); ++l) {
     const TensorView first = arena_.view(cache_ids_[l].first), second = arena_.view(cache_ids_[l].second);
     nn::KvLayer& layer = cache_.layers.emplace_back();
@@ -170,15 +174,16 @@ void PagedModel::run_plan(const PassParts& parts, const PassPlan& plan,
 }
 
 std::span<const float> PagedModel::losses(const PassPlan& plan, std::span<const std::int32_t> labels) {
-  require<InternalError>(options_.losses && std::ssize(labels) == plan.tokens,
-                         "{} labels of {} tokens; losses are {}", labels.size(), plan.tokens,
+  const std::int64_t tokens = plan.tokens - plan.sources;
+  require<InternalError>(options_.losses && std::ssize(labels) == tokens,
+                         "{} labels of {} tokens; losses are {}", labels.size(), tokens,
                          options_.losses ? "declared" : "not declared");
   const PassParts parts = parts_();
   run_plan(parts, plan, labels);
   gather_losses(parts, plan.tokens);
   host_losses_.resize(labels.size());
-  read_floats(parts.machine, arena_.view(losses_).slice(0, plan.tokens).reshape({1, plan.tokens}),
-              plan.tokens, host_losses_);
+  read_floats(parts.machine, arena_.view(losses_).slice(plan.sources, tokens).reshape({1, tokens}), tokens,
+              host_losses_);
   return host_losses_;
 }
 
@@ -247,16 +252,15 @@ void PagedModel::gather_losses(const PassParts& parts, std::int64_t tokens) {
   (share.rank == 0 ? group.receive(losses, holder, stream) : group.send(losses, 0, stream))->wait();
 }
 
-TensorView PagedModel::stage(const PassParts& parts, Arena::Id id, std::span<const std::int32_t> values) {
-  const TensorView to = arena_.view(id).slice(0, static_cast<std::int64_t>(values.size()));
-  parts.machine.device->copy_from_host(to.data, values.data(), values.size_bytes(), *parts.machine.stream);
-  return to;
-}
-
 std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments,
                                       std::int64_t row, std::span<const std::int32_t> labels) {
   std::vector<std::int32_t> tokens, positions, q_begin{0}, k_begin, k_count, blocks, scored;
-  cache_.slots.clear();
+  const auto put = [&](Arena::Id id, std::span<const std::int32_t> values) {
+    return stage(parts.machine, arena_.view(id), values);
+  };
+  if (sources_) SourceRows::append(segments, tokens, positions);
+  const std::int64_t read = std::ssize(tokens);  // rows of sources
+  cache_.own.slots.clear();
   ops::AttentionSegments s;
   const std::int64_t size = limits().block_tokens;
   std::size_t columns = 0;  // of the table of blocks
@@ -266,10 +270,10 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
     for (std::int64_t position = segment.begin; position < end; ++position) {
       positions.push_back(static_cast<std::int32_t>(position));
-      cache_.slots.push_back(static_cast<std::int32_t>(
+      cache_.own.slots.push_back(static_cast<std::int32_t>(
           segment.blocks[static_cast<std::size_t>(position / size)] * size + position % size));
     }
-    q_begin.push_back(static_cast<std::int32_t>(tokens.size()));
+    q_begin.push_back(static_cast<std::int32_t>(std::ssize(tokens) - read));
     k_begin.push_back(static_cast<std::int32_t>(segment.blocks.front() * size));
     k_count.push_back(static_cast<std::int32_t>(end));
     blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
@@ -280,18 +284,21 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     s.longest_k = std::max<std::int64_t>(s.longest_k, end);
   }
   s.count = std::ssize(segments);
-  s.q_begin = stage(parts, q_begin_, q_begin);
+  s.q_begin = put(q_begin_, q_begin);
   require<InternalError>(options_.tables || columns == 1, "{} blocks of a sequence without tables", columns);
-  s.k_begin = stage(parts, k_begin_, options_.tables ? blocks : k_begin);
+  s.k_begin = put(k_begin_, options_.tables ? blocks : k_begin);
   if (options_.tables) s.k_begin = s.k_begin.reshape({s.count, static_cast<std::int64_t>(columns)});
-  s.k_count = stage(parts, k_count_, k_count);
-  if (options_.tables) cache_.rows = stage(parts, slots_, cache_.slots);
+  s.k_count = put(k_count_, k_count);
+  if (options_.tables) cache_.own.rows = put(slots_, cache_.own.slots);
   nn::BatchView view;
   view.rows = 1;
   view.length = std::ssize(tokens);
-  view.tokens = stage(parts, tokens_, tokens);
-  view.positions = stage(parts, positions_, positions);
+  view.tokens = put(tokens_, tokens);
+  view.positions = put(positions_, positions);
   view.segments = s;
+  SourceRows::Parts divided;
+  if (sources_) sources_->split(parts.machine, arena_, segments, view, divided, cache_.source);
+  nn::BatchView& written = sources_ ? divided.target : view;
   Scratch::Frame frame(parts.ops.scratch);
   model::Chunk::Outputs outputs;
   const RankShare& share = options_.share;
@@ -309,10 +316,10 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
   if (!share.last_stage()) {
     outputs.stream = boundary();
   } else if (!labels.empty()) {
-    const std::vector<float> ones(tokens.size(), 1.0f);
-    view.labels = stage(parts, labels_, labels.subspan(static_cast<std::size_t>(row), tokens.size()));
-    view.loss_mask = arena_.view(mask_).slice(0, view.length);
-    parts.machine.device->copy_from_host(view.loss_mask.data, ones.data(), ones.size() * sizeof(float),
+    const std::vector<float> ones(static_cast<std::size_t>(written.length), 1.0f);
+    written.labels = put(labels_, labels.subspan(static_cast<std::size_t>(row), ones.size()));
+    written.loss_mask = arena_.view(mask_).slice(0, written.length);
+    parts.machine.device->copy_from_host(written.loss_mask.data, ones.data(), ones.size() * sizeof(float),
                                          *parts.machine.stream);
     outputs.losses = arena_.view(losses_).slice(row, view.length);
   } else if (!scored.empty()) {
@@ -340,7 +347,7 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     parts.parallel.along(parallel::Axis::kPipeline)
         .send(outputs.stream, share.stage() + 1, *parts.machine.stream)
         ->wait();
-  return labels.empty() ? std::ssize(scored) : view.length;
+  return labels.empty() ? std::ssize(scored) : written.length;
 }
 
 void PagedModel::share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
@@ -351,12 +358,34 @@ void PagedModel::share_out(std::int64_t tasks, const std::function<void(std::int
 
 void PagedModel::dry_run() {
   const PassLimits& l = limits();
-  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(l.pass_tokens), 0);
-  const std::vector<BlockId> blocks(static_cast<std::size_t>(l.blocks_of(l.longest())), 0);
+  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(std::max(l.pass_tokens, l.source_tokens)),
+                                        0);
+  const std::vector<BlockId> blocks(static_cast<std::size_t>(l.blocks_of(l.longest())), 0),
+      source_blocks(static_cast<std::size_t>(l.blocks_of(l.source_tokens)), 0);
+  const auto run_all = [&](PassPlan& plan) {
+    reached_ = l.longest();  // nothing is recomputed: that takes passes like these
+    history_.assign(static_cast<std::size_t>(plan.segments.front().begin), 0);
+    for (int adapter = 0; adapter <= std::ssize(options_.adapters); ++adapter) {
+      for (PassSegment& segment : plan.segments) segment.adapter = adapter;
+      run(plan);
+      if (options_.losses)
+        losses(plan, std::span(zeros).first(static_cast<std::size_t>(plan.tokens - plan.sources)));
+    }
+  };
+  // The first segments read sources of this length, `most` tokens together.
+  const auto with_sources = [&](PassPlan plan, std::int64_t source, std::int64_t most) {
+    for (PassSegment& segment : plan.segments) {
+      const std::int64_t count = std::min(source, most - plan.sources);
+      segment.source = std::span(zeros).first(static_cast<std::size_t>(std::max<std::int64_t>(0, count)));
+      plan.sources += std::ssize(segment.source);
+    }
+    plan.tokens += plan.sources;
+    return plan;
+  };
   // Workspaces may depend on the numbers of tokens, sequences and logits: their ends are walked, and where
   // products change their kernels.
   for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}, std::int64_t{128}, l.pass_tokens})
-    for (const std::int64_t sequences : {std::int64_t{1}, l.sequences}) {
+    for (const std::int64_t sequences : {std::int64_t{1}, std::min(l.sequences, l.pass_tokens)}) {
       if (tokens > l.pass_tokens || sequences > tokens) continue;
       PassPlan plan;
       for (std::int64_t i = 0; i < sequences; ++i) {
@@ -367,18 +396,21 @@ void PagedModel::dry_run() {
         segment.length = l.longest();
         segment.tokens = std::span(zeros).first(static_cast<std::size_t>(count));
         segment.blocks = blocks;
+        segment.source_length = l.source_tokens;
+        segment.source_blocks = source_blocks;
         segment.scored = std::min(count, l.scored - plan.scored - others);
         plan.tokens += count;
         plan.segments.push_back(segment);
         plan.scored += segment.scored;
       }
-      reached_ = l.longest();  // nothing is recomputed: that takes passes like these
-      history_.assign(static_cast<std::size_t>(plan.segments.front().begin), 0);
-      for (int adapter = 0; adapter <= std::ssize(options_.adapters); ++adapter) {
-        for (PassSegment& segment : plan.segments) segment.adapter = adapter;
-        run(plan);
-        if (options_.losses) losses(plan, std::span(zeros).first(static_cast<std::size_t>(plan.tokens)));
-      }
+      run_all(plan);
+      if (!l.reads_sources()) continue;
+      // A long source next to the tokens of others, and as many sources as a pass takes.
+      for (const std::int64_t most : {l.source_tokens, l.most_tokens() - plan.tokens})
+        for (const std::int64_t source : {l.source_tokens, std::max<std::int64_t>(1, most / sequences)}) {
+          PassPlan reading = with_sources(plan, std::min(source, l.source_tokens), most);
+          if (reading.sources > 0 && reading.tokens <= l.most_tokens()) run_all(reading);
+        }
     }
   if (l.shares && l.blocks > 1) copy_block(parts_(), 0, 1);
   reached_ = 0;

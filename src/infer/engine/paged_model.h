@@ -1,4 +1,5 @@
 // A model's passes over keys and values in a pool of blocks: rows of many sequences go through it together.
+// An encoder-decoder reads sources in the passes that begin their targets: see Scheduler.
 // Declares its buffers in an arena that someone else commits, and runs with someone else's weights: those of
 // a loaded model, or of a training rank that samples text. The logits of a token have the same bits whatever
 // else is in its pass, as long as the backend keeps rows apart (ops/cpu/gemm.h).
@@ -6,6 +7,7 @@
 
 #include "device/arena.h"
 #include "infer/engine/pass_plan.h"
+#include "infer/engine/source_rows.h"
 #include "infer/length_tables.h"
 #include "infer/pass_parts.h"
 #include "infer/rank_share.h"
@@ -50,7 +52,6 @@ class PagedModel final : public PassModel {
   void copy_block(const PassParts& parts, BlockId from, BlockId to);
   // Restores what a table that depends on the length of the text demands of the only sequence.
   void prepare_alone(const PassParts& parts, const PassSegment& segment);
-  TensorView stage(const PassParts& parts, Arena::Id id, std::span<const std::int32_t> values);
   // All segments of a pass; `labels`: of its tokens, whose losses become losses_, or none.
   void run_plan(const PassParts& parts, const PassPlan& plan, std::span<const std::int32_t> labels);
   // Logits become rows of logits_ from `row` on; returns how many. With labels, losses become losses_
@@ -62,6 +63,7 @@ class PagedModel final : public PassModel {
   const Options options_;
   const std::function<PassParts()> parts_;
   const LengthTables tables_;
+  std::optional<SourceRows> sources_;  // of an encoder-decoder
   Arena::Id tokens_, positions_, q_begin_, k_begin_, k_count_, logits_;
   Arena::Id others_;                                        // logits of other ranks, on rank 0 of several
   Arena::Id slots_;                                         // with tables

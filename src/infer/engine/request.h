@@ -29,7 +29,7 @@ const char* name_of(EndReason reason);
 using RequestId = std::int64_t;
 
 struct Request {
-  std::vector<std::int32_t> prompt = {};  // at least one id
+  std::vector<std::int32_t> prompt = {};  // at least one id; an encoder-decoder reads it as the source
   SamplingOptions sampling = {};  // choice i draws token n by (sampling.seed, i, n); its ends are end_ids
   std::int64_t max_tokens = 128;  // of every choice
   int adapter = 0;                // number of the model's adapter, from 1; 0: the model itself

@@ -3,17 +3,15 @@
 // and with two.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
 #include "constraint/test_support.h"
-#include "device/host/host_device.h"
 #include "infer/cache_type.h"
 #include "infer/engine/draft_model.h"
 #include "infer/engine/engine.h"
 #include "infer/engine/paged_decoder.h"
+#include "infer/engine/recorded_model.h"
 #include "nn/stored_weight.h"
-#include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
 namespace {
@@ -63,31 +61,6 @@ model::ModelConfig bits_config(BitsKind kind) {
   return c;
 }
 
-// Keeps the logits of every token that a pass gives.
-class RecordedModel final : public PassModel {
- public:
-  explicit RecordedModel(PassModel& model) : model_(model) {}
-  const PassLimits& limits() const override { return model_.limits(); }
-  std::span<const float> run(const PassPlan& plan) override {
-    const auto logits = model_.run(plan);
-    const auto width = static_cast<std::size_t>(limits().vocabulary);
-    std::size_t row = 0;
-    for (const PassSegment& s : plan.segments)
-      for (std::int64_t i = std::ssize(s.tokens) - s.scored; i < std::ssize(s.tokens); ++i, ++row) {
-        const auto values = logits.subspan(row * width, width);
-        rows[{s.sequence, s.begin + i}] = {values.begin(), values.end()};
-      }
-    return logits;
-  }
-  void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
-    model_.share_out(n, body);
-  }
-  std::map<std::pair<SequenceId, std::int64_t>, std::vector<float>> rows;
-
- private:
-  PassModel& model_;
-};
-
 struct Way {
   const char* name;
   std::int64_t sequences = 32, pass_tokens = 512, blocks = 400;
@@ -114,24 +87,6 @@ class SpoiledDrafter final : public Drafter {
 };
 
 using Logits = std::map<std::pair<std::size_t, std::int64_t>, std::vector<float>>;  // by request and position
-
-Machine machine_with_rows_apart(int threads) {
-  Machine machine;
-  machine.pool = std::make_unique<WorkerPool>(threads);
-  machine.device = std::make_unique<HostDevice>();
-  machine.backend =
-      std::make_unique<ops::cpu::CpuBackend>(*machine.pool, ops::cpu::best_instruction_set(), true);
-  machine.stream = machine.device->create_stream();
-  return machine;
-}
-
-// Values that depend on `salt` and the place in the tensor.
-void fill_by_formula(TensorView weights, std::int64_t salt) {
-  dispatch_float(weights.dtype, [&]<class T>() {
-    for (std::int64_t i = 0; i < weights.elements(); ++i)
-      weights.as<T>()[i] = T(0.3F * std::sin(static_cast<float>(i * i % 1009 * 7 + salt * 31 + 1)));
-  });
-}
 
 // Matrices in the numbers of a file, of several formats.
 std::shared_ptr<const nn::StoredTypes> stored_types(const model::ModelSpec& spec) {

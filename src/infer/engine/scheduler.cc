@@ -1,5 +1,7 @@
 #include "infer/engine/scheduler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -19,11 +21,30 @@ struct Scheduler::Sequence {
   std::int64_t guesses = 0;  // how many of the last tokens are guesses
   std::vector<BlockId> blocks;
   std::vector<BlockPool::Content> contents;  // of its full blocks that were computed
+  // An encoder-decoder's; the target's keys and values depend on it: it is part of the salt.
+  std::vector<std::int32_t> source;
+  std::vector<BlockId> source_blocks;  // while it runs
+  bool source_read = false;            // its keys and values are there
   bool runs = false, gave_up = false, planned = false;
 
   std::int64_t certain() const { return std::ssize(tokens) - guesses; }
   std::int64_t left() const { return std::ssize(tokens) - computed; }
+  // Tokens of the source that are still to be read.
+  std::int64_t unread() const { return source_read ? 0 : std::ssize(source); }
+  // For the source's own blocks. Its tokens see each other in both directions: only whole sources are equal.
+  std::string source_salt() const { return "source of " + salt; }
 };
+
+namespace {
+
+// The tokens of block `i`, of which the last may have fewer.
+std::span<const std::int32_t> tokens_of_block(std::span<const std::int32_t> tokens, std::size_t i,
+                                              std::int64_t size) {
+  const std::size_t begin = i * static_cast<std::size_t>(size);
+  return tokens.subspan(begin, std::min(static_cast<std::size_t>(size), tokens.size() - begin));
+}
+
+}  // namespace
 
 Scheduler::Scheduler(const PassLimits& limits)
     : limits_(limits), pool_(limits.blocks, limits.block_tokens, limits.shares) {
@@ -63,24 +84,33 @@ Scheduler::Sequence& Scheduler::insert(std::unique_ptr<Sequence> sequence) {
 }
 
 SequenceId Scheduler::add(NewSequence sequence) {
-  require<InternalError>(!sequence.tokens.empty() && std::ssize(sequence.tokens) <= limits_.longest(),
-                         "a sequence of {} tokens, the pool holds {}", sequence.tokens.size(),
-                         limits_.longest());
+  require<InternalError>(limits_.reads_sources() != sequence.source.empty() &&
+                             std::ssize(sequence.source) <= limits_.source_tokens,
+                         "a source of {} tokens, the model reads {}", sequence.source.size(),
+                         limits_.source_tokens);
+  const std::int64_t longest = limits_.longest(std::ssize(sequence.source));
+  require<InternalError>(!sequence.tokens.empty() && std::ssize(sequence.tokens) <= longest,
+                         "a sequence of {} tokens, the pool holds {}", sequence.tokens.size(), longest);
   auto s = std::make_unique<Sequence>();
   s->tokens = std::move(sequence.tokens);
+  s->source = std::move(sequence.source);
   s->salt = std::move(sequence.salt);
+  if (!s->source.empty()) {
+    s->salt += fmt::format(":{}:", s->source.size());
+    s->salt.append(reinterpret_cast<const char*>(s->source.data()), s->source.size() * sizeof(std::int32_t));
+  }
   s->tenant = std::move(sequence.tenant);
   s->priority = sequence.priority;
   s->adapter = sequence.adapter;
-  s->most = sequence.most == 0 ? limits_.longest() : std::min(sequence.most, limits_.longest());
+  s->most = sequence.most == 0 ? longest : std::min(sequence.most, longest);
   s->scored = std::max<std::int64_t>(0, std::ssize(s->tokens) - sequence.scored);
   return insert(std::move(s)).id;
 }
 
 SequenceId Scheduler::fork(SequenceId of) {
   const Sequence& from = get(of);
-  require<InternalError>(from.left() == 0, "sequence {} is forked with {} tokens to compute", of,
-                         from.left());
+  require<InternalError>(from.left() == 0 || !from.runs, "sequence {} is forked with {} tokens to compute",
+                         of, from.left());
   auto copy = std::make_unique<Sequence>(from);
   copy->runs = copy->planned = false;
   const bool runs = from.runs && running() < limits_.sequences && limits_.shares;
@@ -88,9 +118,12 @@ SequenceId Scheduler::fork(SequenceId of) {
     copy->computed = 0;
     copy->blocks.clear();
     copy->contents.clear();
+    copy->source_blocks.clear();
+    copy->source_read = false;
     copy->gave_up = true;
   }
   for (const BlockId block : copy->blocks) pool_.share(block);
+  for (const BlockId block : copy->source_blocks) pool_.share(block);
   Sequence& s = insert(std::move(copy));
   if (runs) start(s);
   return s.id;
@@ -109,8 +142,9 @@ bool Scheduler::append(SequenceId id, std::int32_t token) {
 void Scheduler::append(SequenceId id, std::span<const std::int32_t> tokens, std::int64_t scored) {
   Sequence& s = get(id);
   cut(s, s.certain());
-  require<InternalError>(std::ssize(s.tokens) + std::ssize(tokens) <= limits_.longest(),
-                         "sequence {} grows beyond {} tokens", id, limits_.longest());
+  const std::int64_t longest = limits_.longest(std::ssize(s.source));
+  require<InternalError>(std::ssize(s.tokens) + std::ssize(tokens) <= longest,
+                         "sequence {} grows beyond {} tokens", id, longest);
   s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.end());
   s.scored = std::max(s.scored, std::ssize(s.tokens) - scored);
 }
@@ -155,9 +189,12 @@ void Scheduler::free_blocks(Sequence& s) {
     left_.assign(s.tokens.begin(), s.tokens.begin() + (s.planned ? 0 : s.computed));
   }
   // The last first: the beginnings of texts are used again the most.
-  for (auto block = s.blocks.rbegin(); block != s.blocks.rend(); ++block) pool_.release(*block);
-  s.blocks.clear();
+  for (std::vector<BlockId>* blocks : {&s.blocks, &s.source_blocks}) {
+    for (auto block = blocks->rbegin(); block != blocks->rend(); ++block) pool_.release(*block);
+    blocks->clear();
+  }
   s.contents.clear();
+  s.source_read = false;
   s.computed = 0;
   if (s.runs) std::erase(running_, &s);
   s.runs = false;
@@ -249,7 +286,10 @@ bool Scheduler::make_room(Sequence& s, std::int64_t count) {
 }
 
 std::int64_t Scheduler::share_of_pass(const Sequence& s) const {
-  std::int64_t count = std::min(s.left(), limits_.pass_tokens - plan_.tokens);
+  std::int64_t room = limits_.pass_tokens - plan_.tokens - s.unread();
+  // PassLimits::most_tokens()
+  if (s.unread() > 0 && room < 1 && plan_.tokens == std::ssize(plan_.segments)) room = 1;
+  std::int64_t count = std::min(s.left(), room);
   // Tokens before s.scored need no logits.
   const std::int64_t silent = std::max<std::int64_t>(0, s.scored - s.computed);
   return std::min(count, silent + limits_.scored - plan_.scored);
@@ -265,14 +305,19 @@ void Scheduler::plan(Sequence& s, std::int64_t count) {
       std::span(s.tokens).subspan(static_cast<std::size_t>(s.computed), static_cast<std::size_t>(count));
   const std::int64_t end = s.computed + count, size = limits_.block_tokens;
   segment.blocks = std::span(s.blocks).first(static_cast<std::size_t>((end + size - 1) / size));
+  if (s.unread() > 0) segment.source = s.source;
+  segment.source_length = std::ssize(s.source);
+  segment.source_blocks = s.source_blocks;
   segment.scored = std::clamp<std::int64_t>(end - s.scored, 0, count);
   segment.last = end == std::ssize(s.tokens);
-  const bool answers = segment.last && count == 1 + s.guesses;
-  plan_.tokens += count;
+  const std::int64_t read = count + s.unread();
+  const bool answers = segment.last && read == 1 + s.guesses;
+  plan_.tokens += read;
+  plan_.sources += s.unread();
   plan_.scored += segment.scored;
   plan_.segments.push_back(segment);
   s.planned = true;
-  tenants_.at(s.tenant).served += static_cast<double>(answers ? 2 : count);
+  tenants_.at(s.tenant).served += static_cast<double>(answers ? 2 : read);
 }
 
 // How many tokens of a sequence are in memory because the last one began with them.
@@ -290,13 +335,29 @@ bool Scheduler::may_grow(const Sequence& s) const {
   return std::ssize(s.blocks) < limits_.blocks_of(s.most) || !written_by_one;
 }
 
+// The blocks that hold its whole source; none: some do not.
+std::vector<BlockPool::Found> Scheduler::find_source(const Sequence& s) const {
+  std::vector<BlockPool::Found> found;
+  const std::int64_t count = limits_.blocks_of(std::ssize(s.source));
+  while (std::ssize(found) < count) {
+    const auto next = pool_.find(found.empty() ? BlockPool::kStart : found.back().content, s.source_salt(),
+                                 tokens_of_block(s.source, found.size(), limits_.block_tokens));
+    if (!next) return {};
+    found.push_back(*next);
+  }
+  return found;
+}
+
 // Gives a waiting sequence blocks for all its tokens: those known to hold its beginning, and others.
 bool Scheduler::admit(Sequence& s) {
   const std::int64_t size = limits_.block_tokens, length = std::ssize(s.tokens);
+  const std::int64_t source_blocks = limits_.blocks_of(std::ssize(s.source));
+  const std::vector<BlockPool::Found> source = find_source(s);
   // Some token must be computed for its logits.
   const std::int64_t most = std::min(s.scored, length - 1) / size;
   std::vector<BlockPool::Found> found;
   std::int64_t unowned = 0;
+  for (const BlockPool::Found& f : source) unowned += pool_.is_free(f.block);
   while (std::ssize(found) < most) {
     const auto next = pool_.find(found.empty() ? BlockPool::kStart : found.back().content, s.salt,
                                  std::span(s.tokens).subspan(found.size() * static_cast<std::size_t>(size),
@@ -305,7 +366,8 @@ bool Scheduler::admit(Sequence& s) {
     unowned += pool_.is_free(next->block);
     found.push_back(*next);
   }
-  const std::int64_t needed = (length + size - 1) / size - std::ssize(found) + unowned;
+  const std::int64_t needed =
+      (length + size - 1) / size - std::ssize(found) + source_blocks - std::ssize(source) + unowned;
   // One more for everyone that runs and may grow: who is admitted must not make others give up at once.
   const auto growing =
       std::ranges::count_if(running_, [&](const Sequence* other) { return may_grow(*other); });
@@ -315,8 +377,14 @@ bool Scheduler::admit(Sequence& s) {
     s.blocks.push_back(f.block);
     s.contents.push_back(f.content);
   }
+  for (const BlockPool::Found& f : source) {
+    pool_.share(f.block);
+    s.source_blocks.push_back(f.block);
+  }
+  s.source_read = !source.empty();
   s.computed = std::ssize(found) * size + left_for(s);
-  s.cached = std::max(s.cached, s.gave_up ? 0 : s.computed);
+  s.cached = std::max(s.cached, s.gave_up ? 0 : s.computed + std::ssize(s.source) - s.unread());
+  while (std::ssize(s.source_blocks) < source_blocks) s.source_blocks.push_back(pool_.take().value());
   start(s);
   require<InternalError>(reserve(s, length - s.computed), "{} free blocks, needed {}", pool_.free(), needed);
   return true;
@@ -353,6 +421,13 @@ void Scheduler::complete() {
     s.planned = false;
     s.computed = segment.begin + std::ssize(segment.tokens);
     s.scored = std::max(s.scored, s.computed);
+    if (s.unread() > 0) {
+      BlockPool::Content before = BlockPool::kStart;
+      for (std::size_t i = 0; i < s.source_blocks.size(); ++i)
+        before =
+            pool_.remember(s.source_blocks[i], before, s.source_salt(), tokens_of_block(s.source, i, size));
+      s.source_read = true;
+    }
     while ((std::ssize(s.contents) + 1) * size <= std::min(s.computed, s.certain())) {
       const std::size_t i = s.contents.size();
       s.contents.push_back(pool_.remember(

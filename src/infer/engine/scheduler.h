@@ -5,6 +5,9 @@
 // pass; then those that wait, once the pool holds all their tokens. When blocks run out, the sequence of the
 // lowest rank gives up its blocks and waits, before all others of its priority, to be recomputed. Rank:
 // priority, then arrival; so the first never gives up, and everyone ends.
+//
+// A sequence of an encoder-decoder has a source, too. It is read in one pass, together with the first tokens
+// of its target, and its keys and values have blocks of their own, which equal sources share.
 #pragma once
 
 #include <map>
@@ -19,8 +22,9 @@
 namespace stoa::infer {
 
 struct NewSequence {
-  std::vector<std::int32_t> tokens;  // at least one, at most PassLimits::longest()
-  std::int64_t scored = 1;           // how many of the last tokens need logits, at least 1
+  std::vector<std::int32_t> tokens;       // at least one, at most PassLimits::longest()
+  std::vector<std::int32_t> source = {};  // of an encoder-decoder; `tokens` begin its target
+  std::int64_t scored = 1;                // how many of the last tokens need logits, at least 1
   std::string salt = {}, tenant = {};
   int priority = 0;
   int adapter = 0;        // the segments of a pass are ordered by it
@@ -33,8 +37,8 @@ class Scheduler {
   ~Scheduler();
 
   SequenceId add(NewSequence sequence);
-  // Another sequence of the same tokens, all computed, that shares the blocks of `of` as long as both are
-  // equal. It runs if there is room for it.
+  // Another sequence of the same tokens, whose logits were given, that shares the blocks of `of` as long as
+  // both are equal. It runs if there is room for it.
   SequenceId fork(SequenceId of);
   // The next token of a sequence whose tokens were all computed. Where it was guessed, the guess has come
   // true and its logits were given: true. Otherwise all guesses are taken back.
@@ -63,7 +67,7 @@ class Scheduler {
   std::int64_t running() const { return std::ssize(running_); }
   std::int64_t waiting() const { return std::ssize(sequences_) - running(); }
   std::int64_t preemptions() const { return preemptions_; }
-  // Tokens that the sequence found computed when it began to run.
+  // Tokens that the sequence found computed when it began to run, those of its source among them.
   std::int64_t cached(SequenceId id) const;
   const BlockPool& pool() const { return pool_; }
 
@@ -91,6 +95,7 @@ class Scheduler {
   void cut(Sequence& sequence, std::int64_t keep);
   bool reserve(Sequence& sequence, std::int64_t count);
   bool make_room(Sequence& sequence, std::int64_t count);
+  std::vector<BlockPool::Found> find_source(const Sequence& sequence) const;
   bool admit(Sequence& sequence);
   bool may_grow(const Sequence& sequence) const;
   std::int64_t left_for(const Sequence& sequence) const;

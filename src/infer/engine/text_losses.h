@@ -1,6 +1,6 @@
-// Token losses of whole texts, by the engine's passes: many texts go through a model at once, and no logits
-// are kept. Where the model has virtual tokens (nn/adapter_policy.h), they are put in front of every text
-// here: callers do not see them.
+// Token losses of whole texts, or of targets of encoder-decoders, by the engine's passes: many texts go
+// through a model at once, and no logits are kept. Where the model has virtual tokens (nn/adapter_policy.h),
+// they are put in front of every text here: callers do not see them.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "infer/engine/paged_decoder.h"
+#include "infer/token_pair.h"
 
 namespace stoa::infer {
 
@@ -22,6 +23,9 @@ void text_losses(PassModel& model, std::span<const std::int32_t> tokens, std::sp
 // -ln p of every token of a text after its first, given those before it; at most longest_text() + 1 tokens.
 std::vector<float> text_losses(PassModel& model, std::span<const std::int32_t> ids);
 
+// -ln p of every token of the targets, given the source and the tokens before it.
+std::vector<std::vector<float>> pair_losses(PassModel& model, std::span<const TokenPair> pairs);
+
 // What a model is loaded for that is measured, and writes nothing.
 struct LossUse {
   std::optional<std::int64_t> text_tokens = {};  // longest text; none: the model's positions
@@ -33,5 +37,8 @@ struct LossUse {
 EngineUse use_for_losses(OpenModel& model, const LossUse& use);
 // Errors of load_paged_decoder.
 std::unique_ptr<PagedDecoder> load_for_losses(OpenModel& model, const LossUse& use);
+// An encoder-decoder, for pairs at most as long as these. `use.text_tokens` is not read.
+std::unique_ptr<PagedDecoder> load_for_pairs(OpenModel& model, std::span<const TokenPair> pairs,
+                                             const LossUse& use);
 
 }  // namespace stoa::infer

@@ -52,6 +52,37 @@ TEST(TextLosses, EveryTokenHasTheLossOfItsText) {
   }
 }
 
+TEST(TextLosses, OfTargetsGivenTheirSources) {
+  std::mt19937 random(5);
+  std::vector<TokenPair> pairs(30);
+  for (TokenPair& pair : pairs) {
+    pair.source.resize(1 + random() % 20);
+    pair.target.resize(1 + random() % 15);
+    for (auto* side : {&pair.source, &pair.target})
+      for (auto& id : *side) id = static_cast<std::int32_t>(random() % kIds);
+  }
+  for (PassLimits limits :
+       {PassLimits{16, 200, 16, 512, 128, 128, kIds, true}, PassLimits{4, 11, 16, 3, 3, 3, kIds, true},
+        PassLimits{4, 30, 16, 20, 9, 9, kIds, false}}) {
+    limits.source_tokens = 23;
+    limits.start = 2;
+    limits.virtual_tokens = 3;
+    SimulatedModel model(limits);
+    const auto losses = pair_losses(model, pairs);
+    ASSERT_EQ(losses.size(), pairs.size());
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      std::vector<std::int32_t> read{kIds, kIds + 1, kIds + 2};
+      read.insert(read.end(), pairs[p].source.begin(), pairs[p].source.end());
+      read.push_back(2);
+      ASSERT_EQ(losses[p].size(), pairs[p].target.size());
+      for (std::size_t t = 0; t < pairs[p].target.size(); ++t) {
+        ASSERT_EQ(losses[p][t], SimulatedModel::loss_of(read, pairs[p].target[t], kIds)) << p;
+        read.push_back(pairs[p].target[t]);
+      }
+    }
+  }
+}
+
 TEST(TextLosses, VirtualTokensComeFirstAndHaveNone) {
   PassLimits limits{16, 200, 128, 24, 8, 8, kIds, true};
   limits.virtual_tokens = 3;

@@ -1,4 +1,4 @@
-#include "infer/target_search.h"
+#include "infer/beam_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,12 +41,6 @@ TEST(BeamSearch, FindsWhatTheLikeliestTokensMiss) {
   EXPECT_THAT(best.ids, ElementsAre(1, 3));
   EXPECT_TRUE(best.ended);
   EXPECT_NEAR(best.score, std::log(.4 * .95 * .9) / 3, 1e-6);
-
-  DrawnTarget one({.greedy = true}, limits(3), 0);
-  EXPECT_TRUE(one.advance(logs({.02, .4, .5, .08})));
-  EXPECT_THAT(one.tokens(), ElementsAre(2));
-  EXPECT_FALSE(one.advance(logs({.4, .2, .2, .2})));
-  EXPECT_THAT(one.best().ids, ElementsAre(2));
 }
 
 TEST(BeamSearch, EndsWithItsLength) {

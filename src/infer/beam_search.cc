@@ -1,4 +1,4 @@
-#include "infer/target_search.h"
+#include "infer/beam_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,20 +6,6 @@
 #include "base/error.h"
 
 namespace stoa::infer {
-
-DrawnTarget::DrawnTarget(const SamplingOptions& sampling, SearchLimits limits, std::int32_t start)
-    : sampler_(sampling), limits_(std::move(limits)), seen_{start} {}
-
-bool DrawnTarget::advance(std::span<const float> logits) {
-  const std::int32_t id = sampler_.next(logits, seen_);
-  found_.ended = limits_.ends(id);
-  if (found_.ended) return false;
-  found_.ids.push_back(id);
-  seen_.push_back(id);
-  tokens_ = {id};
-  parents_ = {0};
-  return static_cast<std::int64_t>(found_.ids.size()) < limits_.max_tokens;
-}
 
 BeamSearch::BeamSearch(std::int64_t beams, double length_penalty, SearchLimits limits)
     : beams_(static_cast<std::size_t>(beams)), length_penalty_(length_penalty), limits_(std::move(limits)) {
