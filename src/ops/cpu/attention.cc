@@ -205,7 +205,7 @@ struct PagedCut {
   }
 };
 
-// Where what `workers` workers need lies in the workspace of attention over blocks.
+// Where what `workers` workers need is in the workspace of attention over blocks.
 struct PagedWorkspace {
   std::size_t share;  // of a worker
   std::size_t first, finished, states, total;

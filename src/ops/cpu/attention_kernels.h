@@ -69,7 +69,7 @@ struct AttentionBackwardKernels {
 // Keys and values in blocks (ops/attention.h). Every kKeySpan keys of a sequence have a softmax of their own;
 // these are merged in the order of the keys. So a few texts' keys can be shared out among many workers.
 constexpr std::int64_t kKeySpan = 256;
-// Of the softmax of a span, for so many rows: outputs, sums and maxima.
+// What the softmax of a span keeps for so many rows: outputs, sums and maxima.
 constexpr std::int64_t paged_state_floats(std::int64_t rows, std::int64_t d) {
   constexpr std::int64_t kMostLanes = 16;
   return rows * (round_up(d, kMostLanes) + 2 * kMostLanes);

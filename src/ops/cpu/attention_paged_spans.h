@@ -8,7 +8,7 @@
 
 namespace stoa::ops::cpu::STOA_ISA {
 
-// Of each row: the largest score, lanes of the sum of exp(score - top), and the sum of those times values. A
+// For each row the largest score, lanes of the sum of exp(score - top), and the sum of those times values. A
 // row that saw no key has top -infinity.
 struct PagedSoftmax {
   std::int64_t rows, width;  // width: of a row of outputs
@@ -62,7 +62,7 @@ struct PagedRows {
   std::int64_t query(std::int64_t row) const { return heads.begin + row / per_query(); }
   std::int64_t head(std::int64_t row) const { return heads.first_head + row % per_query(); }
 
-  // Of a row in queries or in the output.
+  // The place of a row among queries or in the output.
   char* place(const Rows& x, std::int64_t row) const {
     const std::int64_t size = args.q.type == Element::kF32 ? 4 : 2;
     return static_cast<char*>(x.data) + ((segment.q_row + query(row)) * x.stride + head(row) * args.d) * size;
