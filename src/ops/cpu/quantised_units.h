@@ -120,9 +120,10 @@ STOA_INLINE U unsigned_halves_at(const std::byte* p) {
 // What the codes of 4 bits in bytes stand for, plus 128.
 template <const quant::CodeValues& kValues>
 STOA_INLINE U looked_up(U codes) {
+  constexpr quant::CodeValues kOwn = kValues;  // no symbol that objects of other instruction sets share
 #if STOA_ISA_LEVEL >= 1
   __m128i table;
-  std::memcpy(&table, kValues.data(), sizeof table);
+  std::memcpy(&table, kOwn.data(), sizeof table);
   table = _mm_xor_si128(table, _mm_set1_epi8(static_cast<char>(0x80)));
 #endif
 #if STOA_ISA_LEVEL >= 2
@@ -135,7 +136,7 @@ STOA_INLINE U looked_up(U codes) {
   U out{};
   for (int i = 0; i < kLanes; ++i)
     for (int byte = 0; byte < 32; byte += 8)
-      out[i] |= static_cast<std::uint32_t>(kValues[(codes[i] >> byte) & 15u] + 128) << byte;
+      out[i] |= static_cast<std::uint32_t>(kOwn[(codes[i] >> byte) & 15u] + 128) << byte;
   return out;
 #endif
 }
