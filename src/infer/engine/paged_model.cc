@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "infer/cache_type.h"
 #include "infer/engine/adapter_set.h"
 #include "infer/host_window.h"
@@ -372,21 +373,24 @@ void PagedModel::dry_run() {
         losses(plan, std::span(zeros).first(static_cast<std::size_t>(plan.tokens - plan.sources)));
     }
   };
-  // The first segments read sources of this length, `most` tokens together.
-  const auto with_sources = [&](PassPlan plan, std::int64_t source, std::int64_t most) {
+  // The first segments read sources of up to `longest` tokens, `all` tokens together if they can.
+  const auto run_with_sources = [&](PassPlan plan, std::int64_t longest, std::int64_t all) {
     for (PassSegment& segment : plan.segments) {
-      const std::int64_t count = std::min(source, most - plan.sources);
-      segment.source = std::span(zeros).first(static_cast<std::size_t>(std::max<std::int64_t>(0, count)));
-      plan.sources += std::ssize(segment.source);
+      const std::int64_t count = std::min({longest, l.source_tokens, all - plan.sources});
+      segment.source = std::span(zeros).first(static_cast<std::size_t>(count));
+      plan.sources += count;
     }
     plan.tokens += plan.sources;
-    return plan;
+    run_all(plan);
   };
   // Workspaces may depend on the numbers of tokens, sequences and logits: their ends are walked, and where
   // products change their kernels.
-  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}, std::int64_t{128}, l.pass_tokens})
-    for (const std::int64_t sequences : {std::int64_t{1}, std::min(l.sequences, l.pass_tokens)}) {
-      if (tokens > l.pass_tokens || sequences > tokens) continue;
+  std::vector<std::int64_t> counts{1, 8, 128, l.pass_tokens};
+  if (l.reads_sources()) counts.insert(counts.end(), {2, 4, 16, 32, 64, 256, 512, l.sequences});
+  for (const std::int64_t tokens : counts)
+    for (const std::int64_t most : {std::int64_t{1}, l.sequences}) {
+      if (tokens > l.pass_tokens) continue;
+      const std::int64_t sequences = std::min(most, tokens);
       PassPlan plan;
       for (std::int64_t i = 0; i < sequences; ++i) {
         PassSegment segment;
@@ -405,12 +409,13 @@ void PagedModel::dry_run() {
       }
       run_all(plan);
       if (!l.reads_sources()) continue;
-      // A long source next to the tokens of others, and as many sources as a pass takes.
-      for (const std::int64_t most : {l.source_tokens, l.most_tokens() - plan.tokens})
-        for (const std::int64_t source : {l.source_tokens, std::max<std::int64_t>(1, most / sequences)}) {
-          PassPlan reading = with_sources(plan, std::min(source, l.source_tokens), most);
-          if (reading.sources > 0 && reading.tokens <= l.most_tokens()) run_all(reading);
-        }
+      // Sources fill what the targets leave of a pass, a few long ones or one for each target; or one that is
+      // too long for that joins the next tokens of answers.
+      if (const std::int64_t left = l.pass_tokens - plan.tokens; left > 0) {
+        run_with_sources(plan, l.source_tokens, left);
+        run_with_sources(plan, ceil_div(left, sequences), left);
+      }
+      if (plan.tokens == sequences) run_with_sources(plan, l.source_tokens, l.source_tokens);
     }
   if (l.shares && l.blocks > 1) copy_block(parts_(), 0, 1);
   reached_ = 0;

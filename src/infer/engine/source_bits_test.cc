@@ -183,6 +183,35 @@ TEST(SourceBits, LossesAreThoseOfTheLogits) {
   }
 }
 
+// The dry run has seen the memory of whatever passes the scheduler makes: many short sources, a long one next
+// to answers under way, and what is between.
+TEST(SourceBits, PassesOfEveryShapeFit) {
+  for (const std::int64_t pass_tokens : {12, 40, 100, 512}) {
+    Machine machine = machine_with_rows_apart(2);
+    const auto decoder = make_pairs_model(machine, kSourceRelative, DType::kF32,
+                                          {.name = "", .pass_tokens = pass_tokens}, true);
+    const auto submit = [&](Engine& engine, std::size_t length, std::size_t i) {
+      Request r;
+      for (std::size_t t = 0; t < length; ++t)
+        r.prompt.push_back(static_cast<std::int32_t>((t < 2 ? i / (1 + t * 61) : t) % 61));
+      r.max_tokens = 2 + static_cast<std::int64_t>(i % 2);
+      engine.submit(r, [](const Event&) { return true; });
+    };
+    for (const std::size_t length : {1u, 2u, 5u, 9u, 15u, 17u, 24u, 40u, 70u, 120u}) {
+      Engine engine(*decoder);
+      for (std::size_t i = 0; i < 40; ++i) submit(engine, length, i);
+      while (engine.step()) continue;
+    }
+    for (const std::size_t others : {1u, 7u, 16u, 31u}) {
+      Engine engine(*decoder);
+      for (std::size_t i = 0; i < others; ++i) submit(engine, 3, i);
+      engine.step();
+      submit(engine, 120, others);
+      while (engine.step()) continue;
+    }
+  }
+}
+
 TEST(SourceBits, ChoicesDrawAsIfAlone) {
   Machine machine = machine_with_rows_apart(2);
   const auto answers = [&](const SourceWay& way, int choices) {
