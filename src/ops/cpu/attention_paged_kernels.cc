@@ -293,7 +293,8 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
   const std::int64_t rows = row_of.count(), group = heads.first_head / (args.heads / args.groups);
   const PagedMemory<Products> at(rows, d);
   float *scores = memory + at.scores, *alpha = memory + at.alpha;
-  const PagedSoftmax total(memory + at.total, rows, d), span(memory + at.span, rows, d);
+  const PagedSoftmax total(memory + at.total, rows, d, rows),
+      span(memory + at.span, rows, d, Products::output_rows(rows));
   total.clear();
   span.clear();
   Products products(args, heads, rows, memory + at.products);
@@ -347,7 +348,7 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
 void merge(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
            void* memory) {
   const PagedRows row_of{args, segment, heads};
-  const PagedSoftmax total(static_cast<float*>(memory), row_of.count(), args.d);
+  const PagedSoftmax total(static_cast<float*>(memory), row_of.count(), args.d, row_of.count());
   total.clear();
   const SpansOfTask spans({args, segment}, heads);
   for (std::int64_t key = spans.first_key; key < spans.end_key; key = (key / kKeySpan + 1) * kKeySpan)

@@ -14,23 +14,29 @@ struct PagedSoftmax {
   std::int64_t rows, width;  // width: of a row of outputs
   float *output, *sum, *top;
 
-  PagedSoftmax(float* memory, std::int64_t rows_, std::int64_t d)
+  // `room`: rows for which there is memory; tiles write more outputs than there are rows.
+  PagedSoftmax(float* memory, std::int64_t rows_, std::int64_t d, std::int64_t room)
       : rows(rows_),
         width(padded(d)),
         output(memory),
-        sum(memory + rows * width),
-        top(memory + rows * (width + kLanes)) {}
+        sum(memory + room * width),
+        top(memory + room * (width + kLanes)) {}
 
   static std::int64_t floats(std::int64_t rows, std::int64_t d) {
     return round_up(rows * (padded(d) + kLanes + 1), kLanes);
   }
 
   void clear() const {
-    std::memset(output, 0, static_cast<std::size_t>(rows * (width + kLanes)) * sizeof(float));
+    std::memset(output, 0, static_cast<std::size_t>(top - output) * sizeof(float));
     for (std::int64_t r = 0; r < rows; ++r) top[r] = -kInfinity;
   }
   void copy_to(const PagedSoftmax& to) const {
-    std::memcpy(to.output, output, static_cast<std::size_t>(rows * (width + kLanes + 1)) * sizeof(float));
+    const auto copy = [](float* into, const float* from, std::int64_t count) {
+      std::memcpy(into, from, static_cast<std::size_t>(count) * sizeof(float));
+    };
+    copy(to.output, output, rows * width);
+    copy(to.sum, sum, rows * kLanes);
+    copy(to.top, top, rows);
   }
 
   // Adds the span that follows.
@@ -68,7 +74,7 @@ struct PagedRows {
     return static_cast<char*>(x.data) + ((segment.q_row + query(row)) * x.stride + head(row) * args.d) * size;
   }
   PagedSoftmax state(std::int64_t span) const {
-    return {heads.states + span * paged_state_floats(count(), args.d), count(), args.d};
+    return {heads.states + span * paged_state_floats(count(), args.d), count(), args.d, count()};
   }
 
   void write(const PagedSoftmax& total) const {
