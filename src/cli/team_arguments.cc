@@ -20,27 +20,19 @@ InterruptScope::Manner manner_of_follower() {
           .last_words = {}};
 }
 
-int status_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& own) {
-    return own.exit_code();
-  } catch (const std::exception&) {
-    return 1;
-  }
-}
-
 // The command on a thread of its own: the thread that started the ranks carries their messages.
 class CommandThread {
  public:
   CommandThread(infer::RankTeam& team, std::function<void()> body)
       : thread_([this, &team, body = std::move(body)] {
+          int status = 0;
           try {
             body();
-          } catch (...) {
+          } catch (const std::exception& error) {
             error_ = std::current_exception();
+            status = train::exit_status(error);
           }
-          team.end(error_ ? status_of(error_) : 0);
+          team.end(status);
         }) {}
   // What it threw.
   std::exception_ptr join() {

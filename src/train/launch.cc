@@ -31,11 +31,6 @@ constexpr const char* kBuild = "compiled by " __VERSION__;
 constexpr const char* kBuild = "compiled by " __VERSION__ " for debugging";
 #endif
 
-int code_of(const std::exception& error) {
-  const auto* own = dynamic_cast<const Error*>(&error);
-  return own ? own->exit_code() : 1;
-}
-
 // The first lines of two texts that differ, without their indents.
 std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
   std::istringstream x(a), y(b);
@@ -74,6 +69,11 @@ class RankError : public Error {
 };
 
 }  // namespace
+
+int exit_status(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own ? own->exit_code() : 1;
+}
 
 Seat only_seat() { return {.rank = 0, .ranks_on_host = 1, .context = parallel::ParallelContext::single}; }
 
@@ -146,7 +146,7 @@ void Launch::prepare_all(const char* text, const std::function<void()>& body, Tu
         try {
           world_->apart(text, body);
         } catch (const std::exception& error) {
-          code = code_of(error);
+          code = exit_status(error);
           problem = error.what();
         }
       }
@@ -280,7 +280,7 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
       body(seat);
     });
   } catch (const std::exception& error) {
-    throw RankError(world.failure(), code_of(error));
+    throw RankError(world.failure(), exit_status(error));
   }
 }
 

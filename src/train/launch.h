@@ -65,6 +65,9 @@ struct Seat {
 // The seat of a run with a single rank.
 Seat only_seat();
 
+// With what a process ends that failed with this error.
+int exit_status(const std::exception& error);
+
 // Ends a process whose error message another process prints.
 class SilentEnd : public Error {
  public:

@@ -1,6 +1,7 @@
 #include "infer/engine/paged_model.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -385,12 +386,11 @@ void PagedModel::dry_run() {
   };
   // Workspaces may depend on the numbers of tokens, sequences and logits: their ends are walked, and where
   // products change their kernels.
-  std::vector<std::int64_t> counts{1, 8, 128, l.pass_tokens};
-  if (l.reads_sources()) counts.insert(counts.end(), {2, 4, 16, 32, 64, 256, 512, l.sequences});
+  std::set<std::int64_t> counts{1, 8, 128, l.pass_tokens};
+  if (l.reads_sources()) counts.insert({2, 4, 16, 32, 64, 256, 512, l.sequences});
   for (const std::int64_t tokens : counts)
-    for (const std::int64_t most : {std::int64_t{1}, l.sequences}) {
+    for (const std::int64_t sequences : std::set{std::int64_t{1}, std::min(l.sequences, tokens)}) {
       if (tokens > l.pass_tokens) continue;
-      const std::int64_t sequences = std::min(most, tokens);
       PassPlan plan;
       for (std::int64_t i = 0; i < sequences; ++i) {
         PassSegment segment;

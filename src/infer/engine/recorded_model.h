@@ -1,9 +1,12 @@
-// For tests of bits: a model whose logits are kept, its machine, and its weights.
+// For tests of bits: a model whose logits are kept, its machine, its weights, and the comparison of logits.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +58,20 @@ inline void fill_by_formula(TensorView weights, std::int64_t salt) {
     for (std::int64_t i = 0; i < weights.elements(); ++i)
       weights.as<T>()[i] = T(0.3F * std::sin(static_cast<float>(i * i % 1009 * 7 + salt * 31 + 1)));
   });
+}
+
+// By request and position.
+using RequestLogits = std::map<std::pair<std::size_t, std::int64_t>, std::vector<float>>;
+
+// That rows are the bits of those which a request has alone. `what`: how they were computed, for messages.
+inline void expect_rows_of(const RequestLogits& alone, const RequestLogits& other, const std::string& what) {
+  std::size_t different = 0;
+  for (const auto& [key, row] : other) {
+    const auto it = alone.find(key);
+    ASSERT_NE(it, alone.end()) << what;
+    different += it->second != row;
+  }
+  EXPECT_EQ(different, 0u) << what << ", of " << other.size();
 }
 
 }  // namespace stoa::infer

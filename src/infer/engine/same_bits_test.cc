@@ -86,8 +86,6 @@ class SpoiledDrafter final : public Drafter {
   int guesses_ = 0;
 };
 
-using Logits = std::map<std::pair<std::size_t, std::int64_t>, std::vector<float>>;  // by request and position
-
 // Matrices in the numbers of a file, of several formats.
 std::shared_ptr<const nn::StoredTypes> stored_types(const model::ModelSpec& spec) {
   auto out = std::make_shared<nn::StoredTypes>();
@@ -123,7 +121,7 @@ void fill_stored(const nn::ParamSpec& spec, std::int64_t salt, TensorView memory
       static_cast<std::byte*>(memory.data));
 }
 
-Logits logits_of(BitsKind kind, DType type, const Way& way) {
+RequestLogits logits_of(BitsKind kind, DType type, const Way& way) {
   Machine machine = machine_with_rows_apart(way.threads);
   PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
   if (kind == kBitsStored) options.model.stored = stored_types(options.model);
@@ -152,7 +150,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
     return decoder;
   };
   const auto decoder = load();
-  Logits out;
+  RequestLogits out;
   RecordedModel recorded(*decoder);
   std::unique_ptr<Drafter> drafter;
   if (way.speculated) drafter = std::make_unique<SpoiledDrafter>(std::make_unique<DraftModel>(load()));
@@ -190,7 +188,7 @@ Logits logits_of(BitsKind kind, DType type, const Way& way) {
 
 // Compares all ways with texts that are read alone; `cache`: the type of keys and values.
 void expect_same_bits(BitsKind kind, DType type, std::optional<DType> cache) {
-  const Logits alone = logits_of(kind, type, {.name = "alone", .alone = true, .cache = cache});
+  const RequestLogits alone = logits_of(kind, type, {.name = "alone", .alone = true, .cache = cache});
   ASSERT_GT(alone.size(), 32u * 12u);
   for (Way way :
        {Way{.name = "batch"}, Way{.name = "two threads", .threads = 2},
@@ -199,16 +197,10 @@ void expect_same_bits(BitsKind kind, DType type, std::optional<DType> cache) {
         Way{.name = "preempted", .blocks = 18, .preempts = true}, Way{.name = "cached prefix", .twice = true},
         Way{.name = "speculated", .sequences = 4, .speculated = true}}) {
     way.cache = cache;
-    const Logits other = logits_of(kind, type, way);
-    std::size_t different = 0;
-    for (const auto& [key, row] : other) {
-      const auto it = alone.find(key);
-      ASSERT_NE(it, alone.end()) << way.name;
-      different += it->second != row;
-    }
-    EXPECT_EQ(different, 0u) << way.name << ", kind " << kind << " " << name_of(type) << " of "
-                             << other.size() << ", keys and values in "
-                             << cache_type_name(cache.value_or(type));
+    const RequestLogits other = logits_of(kind, type, way);
+    expect_rows_of(alone, other,
+                   fmt::format("{}, kind {} {}, keys and values in {}", way.name, static_cast<int>(kind),
+                               name_of(type), cache_type_name(cache.value_or(type))));
   }
 }
 
@@ -266,7 +258,7 @@ std::int64_t salt_of(const std::string& name, std::size_t adapter) {
 
 // `chosen`: by request, the adapter; none: only the requests of `only` are made, of a model that has this
 // adapter alone.
-Logits logits_with_adapters(BitsKind kind, DType type, const std::vector<int>& chosen, int only = -1) {
+RequestLogits logits_with_adapters(BitsKind kind, DType type, const std::vector<int>& chosen, int only = -1) {
   Machine machine = machine_with_rows_apart(2);
   const std::vector<model::PeftConfig> adapters = adapters_of(kind);
   const auto spec_of = [&](int adapter) {
@@ -302,7 +294,7 @@ Logits logits_with_adapters(BitsKind kind, DType type, const std::vector<int>& c
   for (int a = 1; a <= std::ssize(options.adapters); ++a) fill(decoder->adapters().own(a), a);
   RecordedModel recorded(*decoder);
   Engine engine(recorded);
-  Logits out;
+  RequestLogits out;
   std::map<SequenceId, std::size_t> request_of;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     if (alone && chosen[i] != only) continue;
@@ -328,10 +320,10 @@ TEST(SameBits, AdaptersServedTogetherAnswerAsAlone) {
       const int count = static_cast<int>(adapters_of(kind).size());
       std::vector<int> chosen;
       for (int i = 0; i < 4 * (count + 1); ++i) chosen.push_back(i * 5 % (count + 1));
-      const Logits together = logits_with_adapters(kind, type, chosen);
-      const Logits of_base = logits_with_adapters(kind, type, std::vector<int>(chosen.size(), 0), 0);
+      const RequestLogits together = logits_with_adapters(kind, type, chosen);
+      const RequestLogits of_base = logits_with_adapters(kind, type, std::vector<int>(chosen.size(), 0), 0);
       for (int adapter = 0; adapter <= count; ++adapter) {
-        const Logits alone = logits_with_adapters(kind, type, chosen, adapter);
+        const RequestLogits alone = logits_with_adapters(kind, type, chosen, adapter);
         ASSERT_GE(alone.size(), 4u * 12u);
         std::size_t different = 0;
         for (const auto& [key, row] : alone) {

@@ -86,16 +86,13 @@ Request source_request(std::size_t i) {
   return r;
 }
 
-// By request and position in the target.
-using TargetLogits = std::map<std::pair<std::size_t, std::int64_t>, std::vector<float>>;
-
-TargetLogits target_logits(SourceKind kind, DType type, const SourceWay& way) {
+RequestLogits target_logits(SourceKind kind, DType type, const SourceWay& way) {
   Machine machine = machine_with_rows_apart(way.threads);
   const auto decoder = make_pairs_model(machine, kind, type, way);
   RecordedModel recorded(*decoder);
   Engine engine(recorded);
   const auto pairs = constraint::letters_that_match("([abc][de])*", 61);
-  TargetLogits out;
+  RequestLogits out;
   SequenceId before = 0;
   for (int turn = 0; turn < (way.twice ? 2 : 1); ++turn) {
     for (std::size_t i = 0; i < 32; ++i) {
@@ -118,7 +115,7 @@ TargetLogits target_logits(SourceKind kind, DType type, const SourceWay& way) {
 }
 
 void expect_same_target_bits(SourceKind kind, DType type, std::optional<DType> cache) {
-  const TargetLogits alone = target_logits(kind, type, {.name = "alone", .alone = true, .cache = cache});
+  const RequestLogits alone = target_logits(kind, type, {.name = "alone", .alone = true, .cache = cache});
   ASSERT_GT(alone.size(), 32u * 12u);
   for (SourceWay way :
        {SourceWay{.name = "batch"}, SourceWay{.name = "two threads", .threads = 2},
@@ -129,17 +126,11 @@ void expect_same_target_bits(SourceKind kind, DType type, std::optional<DType> c
         SourceWay{.name = "preempted, passes of 7", .pass_tokens = 7, .blocks = 16, .preempts = true},
         SourceWay{.name = "sources read before", .twice = true}}) {
     way.cache = cache;
-    const TargetLogits other = target_logits(kind, type, way);
+    const RequestLogits other = target_logits(kind, type, way);
     EXPECT_EQ(other.size(), alone.size()) << way.name;
-    std::size_t different = 0;
-    for (const auto& [key, row] : other) {
-      const auto it = alone.find(key);
-      ASSERT_NE(it, alone.end()) << way.name;
-      different += it->second != row;
-    }
-    EXPECT_EQ(different, 0u) << way.name << ", kind " << kind << " " << name_of(type) << " of "
-                             << other.size() << ", keys and values in "
-                             << cache_type_name(cache.value_or(type));
+    expect_rows_of(alone, other,
+                   fmt::format("{}, kind {} {}, keys and values in {}", way.name, static_cast<int>(kind),
+                               name_of(type), cache_type_name(cache.value_or(type))));
   }
 }
 
