@@ -4,7 +4,7 @@
   python bench/profile_step.py [--json bench/results/profile.json] [CONFIG=gpt2-124m] [key=value …]
 
 Prints a table: calls, milliseconds, share of the step, TFLOP/s of the matrix products among them. Times are of the rank's thread, which
-waits for its workers, so they add up to the step. Batch 4 x 1024 unless overrides say otherwise.
+waits for its workers, so they add up to the step. Batch 4 x 1024 unless --rows and overrides say otherwise.
 """
 import argparse
 import json
@@ -20,15 +20,17 @@ def main():
     parser.add_argument("overrides", nargs="*")
     parser.add_argument("--stoa", default=common.DEFAULT_STOA)
     parser.add_argument("--step", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=4, help="batch, in one microbatch")
+    parser.add_argument("--backend", default="cpu", help="with cuda, each operation is waited for")
     parser.add_argument("--json")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         data = common.prepare_workplace(args.stoa, folder)
-        common.output(args.stoa, "train", args.config, *data, "model.micro_batch_size=4", "model.global_batch_size=4",
+        common.output(args.stoa, "train", args.config, *data, f"model.micro_batch_size={args.rows}", f"model.global_batch_size={args.rows}",
                       f"trainer.max_steps={args.step}", "trainer.val_check_interval=0", f"trainer.trace_steps=[{args.step}]",
-                      "model.optim.sched.warmup_steps=0", "exp_manager.create_checkpoint_callback=false", *args.overrides, "--output",
-                      folder / "run")
+                      "model.optim.sched.warmup_steps=0", "exp_manager.create_checkpoint_callback=false", *args.overrides, "--backend",
+                      args.backend, "--output", folder / "run")
         events = json.loads((folder / "run/trace.json").read_text())["traceEvents"]
     events = [e for e in events if e["ph"] == "X"]  # not the names of the tracks
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # All proofs of the CUDA backend on one GPU (and, where there are more, between them), the most important first; no downloads; at most ten minutes.
 #
-#   OUT=DIR tests/gpu.sh [BUILD]     BUILD: folder of the preset `cuda` (default build/cuda): BUILD/src/stoa, BUILD/tests/gpu_test
+#   OUT=DIR tests/gpu.sh [BUILD [PARTS]]     BUILD: folder of the preset `cuda` (default build/cuda): BUILD/src/stoa, BUILD/tests/gpu_test
+#                                            PARTS: a regular expression; only parts with such names run (03-data always does)
 #
 # Each part prints to DIR/NN-name.txt (default runs/gpu) and one line "ok" or "FAILED" to DIR/summary.txt. Libraries:
 # STOA_CUDA_LIBRARIES names folders of libcublasLt.so.13, libcudnn.so.9 and libcudart.so.13; without it, those of an
@@ -9,6 +10,7 @@
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build/cuda}
+parts=${2:-}
 out=${OUT:-$root/runs/gpu}
 stoa=$build/src/stoa
 work=$(mktemp -d)
@@ -34,6 +36,7 @@ limited() {  # limited SECONDS COMMAND…
 part() {  # part NAME SECONDS COMMAND…
   local name=$1 limit=$2 begin=$SECONDS
   shift 2
+  [[ $name =~ $parts || $name = 03-data ]] || return
   if limited "$limit" "$@" > "$out/$name.txt" 2>&1; then
     echo "ok      $name ($((SECONDS - begin)) s)" | tee -a "$out/summary.txt"
   else
@@ -48,7 +51,18 @@ machine() {
   "$stoa" bench device copy --backend cuda
 }
 part 01-machine 60 machine
-part 02-operations 150 "$build/tests/gpu_test" --gtest_brief=1
+# Tests are shared out among processes: most of their time is the reference's, on one core.
+operations() {
+  local shards=$(($(nproc) < 12 ? $(nproc) : 12)) shard status=0 running=()
+  for ((shard = 0; shard < shards; ++shard)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard "$build/tests/gpu_test" > "$work/operations-$shard.txt" 2>&1 &
+    running+=($!)
+  done
+  for shard in "${running[@]}"; do wait "$shard" || status=1; done
+  cat "$work"/operations-*.txt
+  return $status
+}
+part 02-operations 150 operations
 
 # A small corpus of this repository's own text.
 prepare() {
@@ -192,6 +206,21 @@ eight_bits() {
 }
 part 20-eight-bits 180 eight_bits
 
+# Answers: greedy ones of a trained model in fp32, one text and several at once, and the perplexity of a text.
+answers() {
+  train answers cpu trainer.max_steps=50 trainer.precision=32 || return 1
+  printf 'The model\nA checkpoint of\nTensor parallelism\nOn GPUs\n' > "$work/prompts.txt"
+  head -c 20000 "$work/text.txt" > "$work/held.txt"
+  local backend
+  for backend in cpu cuda; do
+    "$stoa" generate "$work/answers" --prompt 'The model' --max-tokens 60 --greedy --backend "$backend" > "$work/one-$backend.txt" &&
+      "$stoa" generate "$work/answers" --prompts "$work/prompts.txt" --max-tokens 40 --greedy --backend "$backend" > "$work/many-$backend.txt" &&
+      "$stoa" eval perplexity "$work/answers" --text "$work/held.txt" --backend "$backend" | tee "$work/perplexity-$backend.txt" || return 1
+  done
+  cmp "$work/one-cpu.txt" "$work/one-cuda.txt" && cmp "$work/many-cpu.txt" "$work/many-cuda.txt"
+}
+part 24-answers 90 answers
+
 # A rank per GPU, by NCCL, beside one rank: only where there are two GPUs.
 layouts_of_two=(model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2 model.context_parallel_size=2 model.zero_stage=1
   model.zero_stage=3 model.optim.name=muon)
@@ -245,7 +274,7 @@ fi
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck initcheck; do
     part "19-sanitizer-$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_test" --gtest_brief=1 \
-      --gtest_filter="*own_attention*Norm*:*own_attention*Rotary*:*own_attention*Embedding*:*own_attention*CrossEntropy*:*own_attention*Expert*:*own_attention*Router*:*own_attention*Arrivals*:*own_attention*AttentionOfOne*:*own_attention*QueriesThat*"
+      --gtest_filter="*Norm*/own_attention:*Rotary*/own_attention:*Embedding*/own_attention:*CrossEntropy*/own_attention:*Expert*/own_attention:*Router*/own_attention:*Arrivals*/own_attention:*AttentionOfOne*/own_attention:*QueriesThat*/own_attention"
   done
 else
   echo "skipped 19-sanitizer: no compute-sanitizer here" | tee -a "$out/summary.txt"

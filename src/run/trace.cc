@@ -16,7 +16,10 @@ void TraceRecorder::before(const char* op, double matrix_flops) {
   events_.push_back({op, now(), 0, matrix_flops, static_cast<int>(open_.size())});
 }
 
-void TraceRecorder::after(const char*) { end(); }
+void TraceRecorder::after(const char*) {
+  if (stream_) stream_->synchronize();
+  end();
+}
 
 void TraceRecorder::begin(std::string name) {
   open_.push_back(events_.size());

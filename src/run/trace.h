@@ -8,15 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "ops/op_context.h"
 
 namespace stoa::run {
 
 class TraceRecorder final : public ops::OpObserver {
  public:
-  // Ranks of one process share the origin of time.
+  // Ranks of one process share the origin of time. With a device whose work runs on after the call returns, give
+  // the stream: it is synchronised after every operation, so that each has its own time.
   using Clock = std::chrono::steady_clock;
-  explicit TraceRecorder(Clock::time_point origin = Clock::now()) : origin_(origin) {}
+  explicit TraceRecorder(Stream* stream = nullptr, Clock::time_point origin = Clock::now())
+      : stream_(stream), origin_(origin) {}
 
   void before(const char* op, double matrix_flops) override;
   void after(const char* op) override;
@@ -40,6 +43,7 @@ class TraceRecorder final : public ops::OpObserver {
   };
   std::int64_t now() const;
 
+  Stream* const stream_;
   const Clock::time_point origin_;
   std::vector<Event> events_;
   std::vector<std::size_t> open_;

@@ -239,7 +239,9 @@ void Trainer::train_step(data::Batch& batch, double data_seconds) {
   const bool trace = std::find(traced.begin(), traced.end(), done_.step + 1) != traced.end();
   if (trace && !trace_) {  // the ranks' clocks begin together
     rank_->parallel().along(parallel::Group::kWorld).barrier();
-    trace_ = std::make_unique<run::TraceRecorder>();
+    const infer::Machine& machine = rank_->machine();
+    const bool on_host = machine.device->kind() == DeviceKind::kHost;
+    trace_ = std::make_unique<run::TraceRecorder>(on_host ? nullptr : machine.stream.get());
   }
   rank_->step(batch, done_.samples, trace ? trace_.get() : nullptr, dump.get());
   if (trace) write_trace();
