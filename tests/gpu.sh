@@ -133,7 +133,7 @@ graphs() {
 }
 part 10-graphs-same-bits 60 graphs
 shared_graphs() {
-  train shared-graphs cuda --ranks 2 --cuda graphs,device=0 > "$work/shared-graphs.txt" 2>&1 && return 1
+  train shared-graphs cuda --ranks 2 --cuda graphs,device=0 model.micro_batch_size=4 > "$work/shared-graphs.txt" 2>&1 && return 1
   grep "CUDA option graphs: ranks share" "$work/shared-graphs.txt"
 }
 part 10-graphs-of-ranks-that-share-refused 30 shared_graphs

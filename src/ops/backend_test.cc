@@ -154,18 +154,19 @@ struct NormSize {
   std::int64_t t, groups, d;  // groups 0: [T, D]
 };
 constexpr NormSize kNormSizes[] = {{1, 0, 1},   {3, 0, 5},  {130, 0, 64}, {9, 0, 257},
-                                   {5, 0, 768}, {7, 3, 16}, {40, 2, 65}};
+                                   {5, 0, 768}, {7, 3, 16}, {40, 2, 65},  {3, 0, 1031}};
 
 Shape norm_shape(const NormSize& s) { return s.groups ? Shape{s.t, s.groups, s.d} : Shape{s.t, s.d}; }
 
 struct NormTypes {
-  DType x, y;
+  DType x, branch, y;
 };
-constexpr NormTypes kNormTypes[] = {{DType::kF32, DType::kF32},
-                                    {DType::kBF16, DType::kBF16},
-                                    {DType::kF16, DType::kF16},
-                                    {DType::kF32, DType::kBF16},
-                                    {DType::kF32, DType::kF16}};
+// The last two: what is normalised is the stream itself, as in BERT.
+constexpr NormTypes kNormTypes[] = {
+    {DType::kF32, DType::kF32, DType::kF32}, {DType::kBF16, DType::kBF16, DType::kBF16},
+    {DType::kF16, DType::kF16, DType::kF16}, {DType::kF32, DType::kBF16, DType::kBF16},
+    {DType::kF32, DType::kF16, DType::kF16}, {DType::kF32, DType::kBF16, DType::kF32},
+    {DType::kF32, DType::kF16, DType::kF32}};
 
 // Calls body(op, tensors) with every form of the forward pass.
 template <class Body>
@@ -175,8 +176,9 @@ void for_each_norm(Body&& body) {
       for (NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
         for (int form = 0; form < (s.groups ? 1 : 5);
              ++form) {  // 0 plain, 1 branch, 2 branch in place, 3 dropout, 4 branch and no weights
-          SCOPED_TRACE(fmt::format("{} -> {}: {} {} kind {} form {}", name_of(types.x), name_of(types.y), s.t,
-                                   norm_shape(s).text(), static_cast<int>(kind), form));
+          SCOPED_TRACE(fmt::format("{} + {} -> {}: {} {} kind {} form {}", name_of(types.x),
+                                   name_of(types.branch), name_of(types.y), s.t, norm_shape(s).text(),
+                                   static_cast<int>(kind), form));
           const std::int64_t gap = form == 0 ? 11 : 0;
           Tensors t;
           NormForward op;
@@ -185,7 +187,7 @@ void for_each_norm(Body&& body) {
           if (form != 4) op.gamma = t.random(DType::kF32, {s.d}, 0.3, 0, 1);
           if (kind == NormKind::kLayerNorm && form != 1 && form != 4) op.beta = t.random(DType::kF32, {s.d});
           if (form > 0) {
-            op.branch = t.random(types.y, {s.t, s.d});
+            op.branch = t.random(types.branch, {s.t, s.d});
             op.sum = form == 2 ? op.x : t.empty(types.x, {s.t, s.d});
           }
           if (form == 3) op.dropout = some_dropout(0.3F);

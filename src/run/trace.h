@@ -15,8 +15,8 @@ namespace stoa::run {
 
 class TraceRecorder final : public ops::OpObserver {
  public:
-  // Ranks of one process share the origin of time. With a device whose work runs on after the call returns, give
-  // the stream: it is synchronised after every operation, so that each has its own time.
+  // Ranks of one process share the origin of time. With a device whose work runs on after the call returns,
+  // give the stream: it is synchronised after every operation, so that each has its own time.
   using Clock = std::chrono::steady_clock;
   explicit TraceRecorder(Stream* stream = nullptr, Clock::time_point origin = Clock::now())
       : stream_(stream), origin_(origin) {}

@@ -31,11 +31,10 @@ AttentionCase dense(const char* name, std::int64_t heads, std::int64_t groups, s
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(
-    Gpu, BackendTest,
-    ::testing::Values(gpu("cuda", ""), gpu("own_attention", "own-attention"),
-                      gpu("deterministic", "deterministic")),
-    BackendCaseName());
+INSTANTIATE_TEST_SUITE_P(Gpu, BackendTest,
+                         ::testing::Values(gpu("cuda", ""), gpu("own_attention", "own-attention"),
+                                           gpu("deterministic", "deterministic")),
+                         BackendCaseName());
 
 // The forms of training, which the attention library takes.
 TEST(GpuAttention, DenseBatches) {

@@ -7,8 +7,11 @@
 
 #include <atomic>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "comm/nccl/fake_nccl.h"
+#include "family_runs.h"
 #include "layout_run.h"
 
 namespace stoa::layouts {
@@ -155,16 +158,18 @@ double distance(const Tensors& expected, const Tensors& other, double least) {
 
 // The kernels on matrix units: attention with dropout, packed documents, slopes, relative biases and a ring,
 // products of experts. Either side rounds to 8 bits of mantissa, at other places.
+// In bf16, beside the reference in bf16.
+void expect_near_reference(TestRun run, const run::Layout& layout = data_parallel(1)) {
+  run.type = DType::kBF16;
+  const RunResult expected = run_layout(run, layout);
+  run.machine = emulated_machine;
+  const RunResult other = run_layout(run, layout);
+  EXPECT_LT(distance(expected.gradients, other.gradients, 1e-4), 0.02);
+  for (std::size_t step = 0; step < expected.losses.size(); ++step)
+    EXPECT_NEAR(other.losses[step] / expected.losses[step], 1, 0.002);
+}
+
 TEST(EmulatedGpu, SixteenBits) {
-  const auto expect_near_reference = [](TestRun run, const run::Layout& layout = data_parallel(1)) {
-    run.type = DType::kBF16;
-    const RunResult expected = run_layout(run, layout);
-    run.machine = emulated_machine;
-    const RunResult other = run_layout(run, layout);
-    EXPECT_LT(distance(expected.gradients, other.gradients, 1e-4), 0.02);
-    for (std::size_t step = 0; step < expected.losses.size(); ++step)
-      EXPECT_NEAR(other.losses[step] / expected.losses[step], 1, 0.002);
-  };
   TestRun decoder = small();
   decoder.packed = true;
   decoder.config.attention_dropout = 0.2;
@@ -177,6 +182,32 @@ TEST(EmulatedGpu, SixteenBits) {
   run::Layout ring = layout_of(1, 2, 1, 1, 1);
   ring.context_kind = parallel::ContextKind::kRing;
   expect_near_reference(small(), ring);
+}
+
+// Every family finds its operations in bf16, or is told which of them has no kernel.
+TEST(EmulatedGpu, Families) {
+  const std::set<std::string_view> without_kernels{"Qwen3-Next", "Qwen3-Next of experts", "gpt-oss",
+                                                   "numbers of texts"};
+  for (const FamilyRun& family : family_runs()) {
+    SCOPED_TRACE(family.name);
+    TestRun run = small(family.run);
+    run.config.num_layers = family.run.config.num_layers;  // some layers are named
+    if (!without_kernels.contains(family.name)) {
+      expect_near_reference(run);
+      continue;
+    }
+    run.machine = emulated_machine;
+    EXPECT_THROW(static_cast<void>(run_layout(run, data_parallel(1))), ConfigError);
+  }
+}
+
+// Groups of one rank copy nothing that they cannot reach.
+TEST(EmulatedGpu, ZeroStagesOfOneRank) {
+  for (const int stage : {1, 2, 3}) {
+    run::Layout alone = data_parallel(1);
+    alone.zero_stage = stage;
+    expect_like_reference(small(), alone);
+  }
 }
 
 // Ranks that are threads and share the device.

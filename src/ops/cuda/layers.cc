@@ -36,10 +36,14 @@ void with_dropout(MapArgs& args, const Dropout& dropout, const TensorView& rows)
 
 void CudaBackend::execute(const NormForward& op, Resources resources) {
   expect_types(NormForward::kName, op.x, op.y);
-  if (op.branch)
-    require<ConfigError>(op.branch.dtype == op.y.dtype,
-                         "norm forward: branch {} with y {} on a GPU: expected one type", op.branch.text(),
-                         op.y.text());
+  // A branch of 16 bits beside an fp32 stream may be normalised to either.
+  if (op.branch) {
+    expect_types(NormForward::kName, op.x, op.branch);
+    require<ConfigError>(
+        op.y.dtype == op.branch.dtype || op.y.dtype == op.x.dtype,
+        "norm forward: branch {} with y {} on a GPU: expected one type, or y of the stream's",
+        op.branch.text(), op.y.text());
+  }
   NormArgs args;
   args.centred = op.kind == NormKind::kLayerNorm;
   args.epsilon = static_cast<float>(op.epsilon);

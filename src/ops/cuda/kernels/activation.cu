@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "ops/cuda/kernels/activation.h"
+#include "ops/cuda/kernels/approximations.h"
 #include "ops/cuda/kernels/launch.h"
 #include "ops/cuda/kernels/pack.h"
 
@@ -13,43 +14,72 @@ struct Point {
   float value, slope;
 };
 
-STOA_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+template <ActivationCode kKind>
+struct Kind {};
 
-// Comparisons are such that NaN stays NaN.
-STOA_DEVICE Point activation(ActivationCode kind, float x) {
+// Calls body(Kind) once for many elements.
+template <class Body>
+STOA_DEVICE void with_kind(ActivationCode kind, Body&& body) {
   switch (kind) {
-    case ActivationCode::kGelu: {
-      const float cdf = 0.5f * erfcf(-x * 0.70710678118654752f);
-      return {x * cdf, cdf + x * 0.39894228040143268f * expf(-0.5f * x * x)};
-    }
-    case ActivationCode::kGeluTanh: {
-      // 0.5 (1 + tanh u) = sigmoid(2u)
-      const float c = 0.79788456080286536f;
-      const float s = sigmoid(2 * c * (x + 0.044715f * x * x * x));
-      return {x * s, s + 2 * x * s * (1 - s) * c * (1 + 3 * 0.044715f * x * x)};
-    }
-    case ActivationCode::kQuickGelu: {
-      const float s = sigmoid(1.702f * x);
-      return {x * s, s + 1.702f * x * s * (1 - s)};
-    }
-    case ActivationCode::kSilu: {
-      const float s = sigmoid(x);
-      return {x * s, s + x * s * (1 - s)};
-    }
+    case ActivationCode::kGelu:
+      return body(Kind<ActivationCode::kGelu>{});
+    case ActivationCode::kGeluTanh:
+      return body(Kind<ActivationCode::kGeluTanh>{});
+    case ActivationCode::kQuickGelu:
+      return body(Kind<ActivationCode::kQuickGelu>{});
+    case ActivationCode::kSilu:
+      return body(Kind<ActivationCode::kSilu>{});
     case ActivationCode::kRelu:
-      return x <= 0 ? Point{0, 0} : Point{x, x == x ? 1.0f : x};
+      return body(Kind<ActivationCode::kRelu>{});
     case ActivationCode::kSquaredRelu:
-      return x <= 0 ? Point{0, 0} : Point{x * x, 2 * x};
-    case ActivationCode::kTanh: {
-      const float t = tanhf(x);
-      return {t, 1 - t * t};
-    }
-    case ActivationCode::kSigmoid: {
-      const float s = sigmoid(x);
-      return {s, s * (1 - s)};
-    }
+      return body(Kind<ActivationCode::kSquaredRelu>{});
+    case ActivationCode::kTanh:
+      return body(Kind<ActivationCode::kTanh>{});
+    case ActivationCode::kSigmoid:
+      return body(Kind<ActivationCode::kSigmoid>{});
   }
-  return {x, 1};
+}
+
+// Of elements of type T. Comparisons are such that NaN stays NaN.
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kGelu>, float x) {
+  const float cdf = 0.5f * erfcf(-x * 0.70710678118654752f);
+  return {x * cdf, cdf + x * 0.39894228040143268f * exp_for<T>(-0.5f * x * x)};
+}
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kGeluTanh>, float x) {
+  // 0.5 (1 + tanh u) = sigmoid(2u)
+  const float c = 0.79788456080286536f;
+  const float s = sigmoid_for<T>(2 * c * (x + 0.044715f * x * x * x));
+  return {x * s, s + 2 * x * s * (1 - s) * c * (1 + 3 * 0.044715f * x * x)};
+}
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kQuickGelu>, float x) {
+  const float s = sigmoid_for<T>(1.702f * x);
+  return {x * s, s + 1.702f * x * s * (1 - s)};
+}
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kSilu>, float x) {
+  const float s = sigmoid_for<T>(x);
+  return {x * s, s + x * s * (1 - s)};
+}
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kRelu>, float x) {
+  return x <= 0 ? Point{0, 0} : Point{x, x == x ? 1.0f : x};
+}
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kSquaredRelu>, float x) {
+  return x <= 0 ? Point{0, 0} : Point{x * x, 2 * x};
+}
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kTanh>, float x) {
+  const float t = tanhf(x);
+  return {t, 1 - t * t};
+}
+template <class T>
+STOA_DEVICE Point activation(Kind<ActivationCode::kSigmoid>, float x) {
+  const float s = sigmoid_for<T>(x);
+  return {s, s * (1 - s)};
 }
 
 // Without gate the tensor is one row; with it a block has (part of) one row.
@@ -70,24 +100,28 @@ struct ActivationKernel {
       float dy[V];
       load_pack<V>(static_cast<const T*>(a.dy) + row * a.columns + i, dy);
       float dup[V];
-      STOA_UNROLL
-      for (int j = 0; j < V; ++j) {
-        const Point point = activation(a.kind, gate[j]);
-        out[j] = dy[j] * point.slope;
-        if (a.gated) {
-          out[j] *= up[j];
-          dup[j] = dy[j] * point.value;
+      with_kind(a.kind, [&](auto kind) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j) {
+          const Point point = activation<T>(kind, gate[j]);
+          out[j] = dy[j] * point.slope;
+          if (a.gated) {
+            out[j] *= up[j];
+            dup[j] = dy[j] * point.value;
+          }
         }
-      }
+      });
       T* dx = static_cast<T*>(a.y) + row * wide + i;
       store_pack<V>(dx, out);
       if (a.gated) store_pack<V>(dx + a.columns, dup);
     } else {
-      STOA_UNROLL
-      for (int j = 0; j < V; ++j) {
-        out[j] = activation(a.kind, gate[j]).value;
-        if (a.gated) out[j] *= up[j];
-      }
+      with_kind(a.kind, [&](auto kind) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j) {
+          out[j] = activation<T>(kind, gate[j]).value;
+          if (a.gated) out[j] *= up[j];
+        }
+      });
       store_pack<V>(static_cast<T*>(a.y) + row * a.columns + i, out);
     }
   }

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ops/cuda/kernels/approximations.h"
 #include "ops/cuda/kernels/launch.h"
 #include "ops/cuda/kernels/loss.h"
 #include "ops/cuda/kernels/pack.h"
@@ -19,6 +20,10 @@ struct Totals {
 
 enum class Work { kAll, kPart, kMerge };
 
+struct Counted {
+  int value;
+};
+
 // A block has a row. The first pass keeps a running maximum and the sum of exponentials below it; the second,
 // which finds the row in the L2 cache, writes the gradient.
 template <class T, int V, Work kWork>
@@ -29,34 +34,41 @@ struct CrossEntropyKernel {
                                                               : "cross entropy of parts";
   static constexpr int kThreads = kBlock;
 
+  // Calls body(i, count) for the packs of this thread that begin at column i and have `count` columns:
+  // Width<V> where all are there, so that nothing is compared.
   template <class Body>
   STOA_DEVICE static void for_each(const Thread& t, std::int64_t columns, Body&& body) {
-    for (std::int64_t i = std::int64_t{t.index()} * V; i < columns; i += std::int64_t{t.count()} * V) body(i);
+    std::int64_t i = std::int64_t{t.index()} * V;
+    for (; i + V <= columns; i += std::int64_t{t.count()} * V) body(i, Width<V>{});
+    if (i < columns) body(i, Counted{static_cast<int>(columns - i)});
   }
 
   STOA_DEVICE static Totals totals_of(const Thread& t, const Args& a, const T* row, std::int64_t label) {
     auto* slots = t.shared<float>();
+    const bool all_columns = kWork == Work::kPart || a.smoothing != 0;
     Totals own;
-    for_each(t, a.columns, [&](std::int64_t i) {
+    for_each(t, a.columns, [&](std::int64_t i, auto count) {
       float x[V];
       load_pack<V>(row + i, x);
       float high = own.top;
       STOA_UNROLL
-      for (int j = 0; j < V; ++j) {
-        if (i + j >= a.columns) continue;
-        high = Max::of(high, x[j]);
-        own.total += x[j];
+      for (int j = 0; j < V; ++j)
+        if (j < count.value) high = Max::of(high, x[j]);
+      if (all_columns) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j)
+          if (j < count.value) own.total += x[j];
       }
-      own.sum *= expf(own.top - high);
+      own.sum *= exp_for<T>(own.top - high);
       own.top = high;
       STOA_UNROLL
       for (int j = 0; j < V; ++j)
-        if (i + j < a.columns) own.sum += expf(x[j] - high);
+        if (j < count.value) own.sum += exp_for<T>(x[j] - high);
     });
     Totals all;
     all.top = block_reduce<Max>(t, own.top, slots);
     all.sum = block_reduce<Add>(t, own.sum * expf(own.top - all.top), slots);
-    if (kWork == Work::kPart || a.smoothing != 0) all.total = block_reduce<Add>(t, own.total, slots);
+    if (all_columns) all.total = block_reduce<Add>(t, own.total, slots);
     if (label >= 0 && label < a.columns) all.at_label = static_cast<float>(widen(row[label]));
     t.sync();  // everybody has read the label's logit before it is overwritten
     return all;
@@ -101,23 +113,38 @@ struct CrossEntropyKernel {
       a.losses[r] = known ? loss_of(a, x) : mask == 0 ? 0.0f : float_of(0x7fffffffu);
     if (!a.seed || !row) return;
     const auto weight = static_cast<float>(static_cast<double>(mask) * *a.seed);
-    const bool zero = weight == 0 || !known, plain = a.smoothing == 0 && a.z_weight == 0;
+    const bool plain = a.smoothing == 0 && a.z_weight == 0;
     const float lse = x.top + x.log_sum(), slope = 1 + 2 * a.z_weight * lse;
     const float share = a.smoothing / static_cast<float>(a.vocabulary);
-    for_each(t, a.width, [&](std::int64_t i) {
+    if (weight == 0 || !known) {
+      const float zeros[V] = {};
+      for_each(t, a.width, [&](std::int64_t i, auto) { store_pack<V>(row + i, zeros); });
+      return;
+    }
+    const float factor = plain ? weight : weight * slope, less = plain ? 0 : weight * share;
+    for_each(t, a.width, [&](std::int64_t i, auto) {
       float y[V];
-      if (!zero) load_pack<V>(row + i, y);
+      load_pack<V>(row + i, y);
+      const std::int64_t at_label = label - i, end = a.columns - i;
+      // exp(x) - 1 without loss of digits where the label is nearly certain.
+      float of_label = 0;
+      if (at_label >= 0 && at_label < V) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j)
+          if (j == at_label) of_label = expm1f(y[j] - lse);
+        of_label = weight * (plain ? of_label : of_label * slope + (slope - 1) + a.smoothing - share);
+      }
       STOA_UNROLL
-      for (int j = 0; j < V; ++j) {
-        if (zero || i + j >= a.columns) {
-          y[j] = 0;
-        } else if (i + j == label) {
-          // exp(x) - 1 without loss of digits where the label is nearly certain.
-          const float difference = expm1f(y[j] - lse);
-          y[j] = weight * (plain ? difference : difference * slope + (slope - 1) + a.smoothing - share);
-        } else {
-          y[j] = plain ? weight * expf(y[j] - lse) : weight * slope * expf(y[j] - lse) - weight * share;
-        }
+      for (int j = 0; j < V; ++j) y[j] = factor * exp_for<T>(y[j] - lse) - less;
+      if (at_label >= 0 && at_label < V) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j)
+          if (j == at_label) y[j] = of_label;
+      }
+      if (end < V) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j)
+          if (j >= end) y[j] = 0;
       }
       store_pack<V>(row + i, y);
     });

@@ -7,7 +7,7 @@
 namespace stoa::ops::cuda {
 namespace {
 
-constexpr int kBlock = 256;
+constexpr int kBlock = 256, kBackwardBlock = 512;
 constexpr int kHold = 4;  // packs of a row that a thread keeps in registers; what is beyond is read again
 
 // A group of `width` threads has a row; a block of 256 has 256 / width rows.
@@ -23,23 +23,28 @@ STOA_DEVICE void load_gamma(const NormArgs& a, std::int64_t i, float (&gamma)[V]
   for (int j = 0; j < V; ++j) gamma[j] = 1;
 }
 
-template <class X, class Y, int V>
+template <class X, class B, class Y, int V>
 struct ForwardKernel {
   using Args = ForwardArgs;
   static constexpr const char* kName = "norm forward";
   static constexpr int kThreads = kBlock;
 
+  // x + branch as it is stored, which is what is normalised.
+  STOA_DEVICE static void add_branch(const NormArgs& a, std::int64_t r, std::int64_t i, float (&branch)[V],
+                                     float (&x)[V]) {
+    apply_dropout<V>(a.dropout, r * a.columns + i, branch);
+    STOA_UNROLL
+    for (int j = 0; j < V; ++j) x[j] = rounded<X>(x[j] + branch[j]);
+    store_pack<V>(row_of<X>(a.sum, r) + i, x);
+  }
   // Pack `i` of the row as it is normalised; the sum with the branch is written on the first reading.
   STOA_DEVICE static void load(const NormArgs& a, std::int64_t r, std::int64_t i, bool first, float (&x)[V]) {
     if (!first && a.branch.data) return load_pack<V>(row_of<X>(a.sum, r) + i, x);
     load_pack<V>(row_of<X>(a.x, r) + i, x);
     if (!a.branch.data) return;
     float branch[V];
-    load_pack<V>(row_of<Y>(a.branch, r) + i, branch);
-    apply_dropout<V>(a.dropout, r * a.columns + i, branch);
-    STOA_UNROLL
-    for (int j = 0; j < V; ++j) x[j] = rounded<X>(x[j] + branch[j]);
-    store_pack<V>(row_of<X>(a.sum, r) + i, x);
+    load_pack<V>(row_of<B>(a.branch, r) + i, branch);
+    add_branch(a, r, i, branch, x);
   }
 
   // Calls body(pack index, values) for the packs of this thread, the first kHold from `held`.
@@ -73,10 +78,19 @@ struct ForwardKernel {
         STOA_UNROLL
         for (int j = 0; j < V; ++j) sum += x[j];
       };
+      // All that a thread holds is read before the first sum is stored: sum may be x, so reads would wait for
+      // it.
+      float branch[kHold][V];
+      STOA_UNROLL
+      for (int k = 0; k < kHold; ++k) {
+        if (i + k * step >= a.columns) continue;
+        load_pack<V>(row_of<X>(a.x, r) + i + k * step, held[k]);
+        if (a.branch.data) load_pack<V>(row_of<B>(a.branch, r) + i + k * step, branch[k]);
+      }
       STOA_UNROLL
       for (int k = 0; k < kHold; ++k, i += step) {
         if (i >= a.columns) continue;
-        load(a, r, i, true, held[k]);
+        if (a.branch.data) add_branch(a, r, i, branch[k], held[k]);
         add(held[k]);
       }
       for (; i < a.columns; i += step) {
@@ -127,16 +141,22 @@ template <class X, class Y, int V, int kKeep>
 struct BackwardKernel {
   using Args = BackwardArgs;
   static constexpr const char* kName = "norm backward";
-  static constexpr int kThreads = kBlock;
+  static constexpr int kThreads = kBackwardBlock;
 
   struct Pack {
-    float x[V], dy[V];
+    float x[V], dy[V], dresidual[V];
   };
 
   STOA_DEVICE static void load(const NormArgs& a, std::int64_t r, std::int64_t i, float mean, float scale,
                                Pack& p) {
     load_pack<V>(row_of<X>(a.x, r) + i, p.x);
     load_pack<V>(row_of<Y>(a.dy, r) + i, p.dy);
+    if (a.dresidual.data) {
+      load_pack<V>(row_of<X>(a.dresidual, r) + i, p.dresidual);
+    } else {
+      STOA_UNROLL
+      for (int j = 0; j < V; ++j) p.dresidual[j] = 0;
+    }
     STOA_UNROLL
     for (int j = 0; j < V; ++j) p.x[j] = (p.x[j] - mean) * scale;  // h
   }
@@ -146,13 +166,8 @@ struct BackwardKernel {
     float gamma[V], dx[V];
     load_gamma<V>(a, i, gamma);
     STOA_UNROLL
-    for (int j = 0; j < V; ++j) dx[j] = scale * (p.dy[j] * gamma[j] - mean_g - p.x[j] * mean_gh);
-    if (a.dresidual.data) {
-      float residual[V];
-      load_pack<V>(row_of<X>(a.dresidual, r) + i, residual);
-      STOA_UNROLL
-      for (int j = 0; j < V; ++j) dx[j] += residual[j];
-    }
+    for (int j = 0; j < V; ++j)
+      dx[j] = scale * (p.dy[j] * gamma[j] - mean_g - p.x[j] * mean_gh) + p.dresidual[j];
     store_pack<V>(row_of<X>(a.dx, r) + i, dx);
     if (!a.dbranch.data) return;
     apply_dropout<V>(a.dropout, r * a.columns + i, dx);
@@ -161,7 +176,7 @@ struct BackwardKernel {
 
   STOA_DEVICE static void run(const Thread& t, const Args& args) {
     const NormArgs& a = args.norm;
-    auto* slots = t.shared<float>();
+    auto* slots = t.shared<Pair>();
     const std::int64_t step = std::int64_t{t.count()} * V, first = std::int64_t{t.index()} * V;
     float* partial = a.partial + t.block_x() * 2 * a.columns;
     float dgamma[kKeep][V], dbeta[kKeep][V];
@@ -210,8 +225,8 @@ struct BackwardKernel {
           partial[a.columns + i + j] += p.dy[j];
         }
       }
-      const float mean_g = a.centred ? block_reduce<Add>(t, g, slots) / columns : 0.0f;
-      const float mean_gh = block_reduce<Add>(t, gh, slots) / columns;
+      const Pair sum = block_reduce<Add>(t, Pair{g, gh}, slots);
+      const float mean_g = a.centred ? sum.first / columns : 0.0f, mean_gh = sum.second / columns;
       i = first;
       STOA_UNROLL
       for (int k = 0; k < kKeep; ++k, i += step)
@@ -331,21 +346,24 @@ struct ColumnSumKernel {
   }
 };
 
-// Types of the stream (x) and of the layers (y): equal, or an fp32 stream with 16-bit layers.
+// Calls body(x, branch, y) with the types of the stream, of the branch and of what is normalised: all equal,
+// or an fp32 stream with 16-bit branches, normalised to either.
 template <class Body>
-void with_types(Element x, Element y, Body&& body) {
-  with_fast_type(y, [&](auto layer) {
-    using Y = decltype(layer);
-    if (x == y)
-      body(Y{}, Y{});
+void with_types(Element x, Element branch, Element y, Body&& body) {
+  with_fast_type(branch, [&](auto layer) {
+    using B = decltype(layer);
+    if (x == branch)
+      body(B{}, B{}, B{});
+    else if (y == branch)
+      body(float{}, B{}, B{});
     else
-      body(float{}, Y{});
+      body(float{}, B{}, float{});
   });
 }
 
 std::int64_t rows_per_block(std::int64_t rows, std::int64_t columns) {
   if (columns == 1) return rows < 1 ? 1 : rows;
-  const std::int64_t most = 1024;
+  const std::int64_t most = 660;  // all at once on 108 to 132 multiprocessors: 5 on each of the latter
   const std::int64_t each = ceil_div(rows, most);
   return each < 4 ? 4 : each;
 }
@@ -359,9 +377,10 @@ void launch_norm_forward(const NormArgs& a, void* stream) {
   if (width < 32 && packs > width) width = packs > 16 ? 32 : 16;  // a warp reads what lies together at once
   const Grid grid{
       .x = ceil_div(a.rows, kBlock / width), .threads = kBlock, .shared = kBlock / 32 * sizeof(float)};
-  with_types(a.x.type, a.y.type, [&](auto x, auto y) {
+  with_types(a.x.type, a.branch.data ? a.branch.type : a.y.type, a.y.type, [&](auto x, auto branch, auto y) {
     with_width(a.wide, [&](auto v) {
-      launch<ForwardKernel<decltype(x), decltype(y), decltype(v)::value>>(grid, stream, {a, width});
+      launch<ForwardKernel<decltype(x), decltype(branch), decltype(y), decltype(v)::value>>(grid, stream,
+                                                                                            {a, width});
     });
   });
 }
@@ -372,7 +391,7 @@ std::int64_t norm_blocks(std::int64_t rows, std::int64_t columns) {
 }
 
 void launch_norm_backward(const NormArgs& a, void* stream) {
-  with_types(a.x.type, a.dy.type, [&](auto x, auto y) {
+  with_types(a.x.type, a.dy.type, a.dy.type, [&](auto x, auto, auto y) {
     using X = decltype(x);
     using Y = decltype(y);
     if (a.columns == 1) {
@@ -384,10 +403,11 @@ void launch_norm_backward(const NormArgs& a, void* stream) {
       constexpr int kV = decltype(v)::value;
       const std::int64_t packs = ceil_div(a.columns, kV);
       // As many threads as have work, in equal shares.
-      const std::int64_t each = ceil_div(packs, kBlock);
-      const int threads = round_up_warps(ceil_div(packs, each), kBlock);
-      const Grid grid{
-          .x = norm_blocks(a.rows, a.columns), .threads = threads, .shared = kBlock / 32 * sizeof(float)};
+      const std::int64_t each = ceil_div(packs, kBackwardBlock);
+      const int threads = round_up_warps(ceil_div(packs, each), kBackwardBlock);
+      const Grid grid{.x = norm_blocks(a.rows, a.columns),
+                      .threads = threads,
+                      .shared = kBackwardBlock / 32 * sizeof(Pair)};
       const BackwardArgs args{a, rows_per_block(a.rows, a.columns)};
       if (each <= 1)
         launch<BackwardKernel<X, Y, kV, 1>>(grid, stream, args);

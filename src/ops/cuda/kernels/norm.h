@@ -9,7 +9,7 @@ struct NormArgs {
   bool centred = true;  // LayerNorm
   float epsilon = 1e-5f;
   std::int64_t rows = 0, columns = 0;
-  Rows x, branch, sum, y;           // forward; types: x and sum, branch and y
+  Rows x, branch, sum, y;  // forward; types: x and sum; branch, of 16 bits or as x; y, as branch or as x
   Rows dy, dresidual, dx, dbranch;  // backward; types: x, dresidual and dx; dy and dbranch
   const float* gamma = nullptr;     // none: ones
   const float* beta = nullptr;

@@ -18,10 +18,24 @@ struct Max {
   }
 };
 
+// Two sums at once.
+struct Pair {
+  float first, second;
+};
+STOA_DEVICE Pair operator+(Pair a, Pair b) { return {a.first + b.first, a.second + b.second}; }
+
+template <class T>
+STOA_DEVICE T from_lane_xor(const Thread& t, T value, int mask) {
+  return t.shuffle_xor(value, mask);
+}
+STOA_DEVICE Pair from_lane_xor(const Thread& t, Pair value, int mask) {
+  return {t.shuffle_xor(value.first, mask), t.shuffle_xor(value.second, mask)};
+}
+
 // Over groups of `width` neighbouring lanes, a power of two up to 32; every lane gets the result.
 template <class Op, class T>
 STOA_DEVICE T warp_reduce(const Thread& t, T value, int width = 32) {
-  for (int step = width / 2; step > 0; step /= 2) value = Op::of(value, t.shuffle_xor(value, step));
+  for (int step = width / 2; step > 0; step /= 2) value = Op::of(value, from_lane_xor(t, value, step));
   return value;
 }
 

@@ -130,6 +130,7 @@ STOA_DEVICE float reciprocal_root(float x) { return 1.0f / sqrtf(x); }
 STOA_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 STOA_DEVICE float float_of(std::uint32_t x) { return __uint_as_float(x); }
 STOA_DEVICE float fast_exp(float x) { return __expf(x); }
+STOA_DEVICE float fast_divide(float x, float y) { return __fdividef(x, y); }  // 0 where |y| is beyond 2^126
 
 // Sixteen bytes, for streaming access to data that is not reused soon.
 struct alignas(16) Bytes16 {
