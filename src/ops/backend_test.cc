@@ -87,8 +87,8 @@ TEST_P(BackendTest, LinearWithASecondProduct) {
 
 // Products with a packed matrix are those with its numbers: to the bit, where both are cut alike.
 TEST_P(BackendTest, PackedLinear) {
-  if (backend().name() == "cuda") GTEST_SKIP();
-  for (const DType type : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16})
+  for (const DType type : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+    if (type == DType::kF64 && backend().name() == "cuda") continue;
     for (const quant::PackedKind kind : {quant::PackedKind::kInt8, quant::PackedKind::kNf4})
       for (const auto& s :
            {LinearSize{5, 64, 3, 0}, {70, 128, 77, 3}, {200, 192, 130, 0}, {300, 1088, 96, 5}}) {
@@ -125,6 +125,7 @@ TEST_P(BackendTest, PackedLinear) {
         expect_same(dx, expected_dx);
         t.expect_guards();
       }
+  }
 }
 
 TEST_P(BackendTest, LinearBackwardWeight) {

@@ -3,11 +3,10 @@
 #include <vector>
 
 #include "quant/packed_formats.h"
+#include "quant/packed_places.h"
 
 namespace stoa::quant {
 namespace {
-
-std::size_t int8_scales_at(const PackedShape& shape) { return whole_lines(shape.rows * shape.columns); }
 
 class Int8Matrix final : public PackedMatrix {
  public:
@@ -29,7 +28,7 @@ class Int8Matrix final : public PackedMatrix {
       std::memcpy(memory + (part.memory_row + i) * shape.columns,
                   codes_.data() + (part.row + i) * columns_ + part.column,
                   static_cast<std::size_t>(part.columns));
-    std::memcpy(memory + int8_scales_at(shape) + static_cast<std::size_t>(part.memory_row) * sizeof(float),
+    std::memcpy(memory + Int8Places(shape).scales + static_cast<std::size_t>(part.memory_row) * sizeof(float),
                 scales_.data() + part.row, static_cast<std::size_t>(part.rows) * sizeof(float));
   }
 
@@ -41,9 +40,7 @@ class Int8Matrix final : public PackedMatrix {
 
 std::int64_t no_groups(std::int64_t, std::int64_t) { return 0; }
 
-std::size_t int8_bytes(const PackedShape& shape) {
-  return int8_scales_at(shape) + whole_lines(shape.rows * static_cast<std::int64_t>(sizeof(float)));
-}
+std::size_t int8_bytes(const PackedShape& shape) { return Int8Places(shape).end; }
 
 std::unique_ptr<PackedMatrix> pack_int8(std::span<const float> numbers, std::int64_t columns) {
   return std::make_unique<Int8Matrix>(numbers, columns);
@@ -52,7 +49,7 @@ std::unique_ptr<PackedMatrix> pack_int8(std::span<const float> numbers, std::int
 void unpack_int8(const PackedShape& shape, const std::byte* memory, const PackedRange& range,
                  const RowTarget& to, const RowKernels& kernels) {
   const auto* codes = reinterpret_cast<const std::int8_t*>(memory);
-  const auto* scales = reinterpret_cast<const float*>(memory + int8_scales_at(shape));
+  const auto* scales = reinterpret_cast<const float*>(memory + Int8Places(shape).scales);
   const auto kernel = kernels.int8[static_cast<int>(to.type)];
   for (std::int64_t i = 0; i < range.rows; ++i)
     kernel({.codes = codes + (range.row + i) * shape.columns + range.column,

@@ -6,22 +6,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "quant/nf4.h"
 #include "quant/packed_formats.h"
+#include "quant/packed_places.h"
 
 namespace stoa::quant {
 namespace {
-
-constexpr std::int64_t kGroupBytes = 2 * sizeof(float);
-
-struct Nf4Places {
-  explicit Nf4Places(const PackedShape& shape)
-      : magnitudes(whole_lines(shape.rows * shape.columns / 2)),
-        first(magnitudes + whole_lines(shape.rows * shape.columns / kNf4Block)),
-        groups(first + whole_lines(shape.rows * static_cast<std::int64_t>(sizeof(std::int32_t)))),
-        end(groups + whole_lines(shape.groups * kGroupBytes)) {}
-  std::size_t magnitudes, first, groups, end;
-};
 
 class Nf4Matrix final : public PackedMatrix {
  public:
@@ -56,7 +45,7 @@ class Nf4Matrix final : public PackedMatrix {
       const auto first = static_cast<std::int32_t>(part.memory_group * kNf4Group + block);
       std::memcpy(memory + at.first + static_cast<std::size_t>(to) * sizeof(first), &first, sizeof(first));
     }
-    std::memcpy(memory + at.groups + part.memory_group * kGroupBytes, groups_.data(),
+    std::memcpy(memory + at.groups + part.memory_group * Nf4Places::kGroupBytes, groups_.data(),
                 groups_.size() * sizeof(float));
   }
 

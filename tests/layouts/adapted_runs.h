@@ -19,6 +19,30 @@ inline TestRun llama_like() {
   return run;
 }
 
+inline TestRun adapted(TestRun run, double dropout = 0.2) {
+  run.steps = 4;
+  model::PeftConfig& peft = run.config.peft;
+  peft.peft_scheme = model::PeftScheme::kLora;
+  peft.lora.adapter_dim = 3;
+  peft.lora.alpha = 6;
+  peft.lora.adapter_dropout = dropout;
+  // The first step moves B alone: A has a gradient from the second on.
+  run.rate = 0.05;
+  return run;
+}
+
+// Wide enough for whole blocks on two ranks.
+inline TestRun on_packed_base(TestRun run, model::BaseFormat format) {
+  run = adapted(std::move(run));
+  if (format == model::BaseFormat::kNf4) {
+    run.config.hidden_size = 128;
+    run.config.kv_channels = 64;
+    run.config.ffn_hidden_size = 128;
+  }
+  run.config.peft.quantize_base = format;
+  return run;
+}
+
 inline RunResult weights_at_start(TestRun run) {
   run.steps = 0;
   return run_layout(run, data_parallel(1));

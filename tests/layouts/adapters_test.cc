@@ -17,18 +17,6 @@ namespace {
 using ::testing::IsEmpty;
 using Names = std::vector<std::string>;
 
-TestRun adapted(TestRun run, double dropout = 0.2) {
-  run.steps = 4;
-  model::PeftConfig& peft = run.config.peft;
-  peft.peft_scheme = model::PeftScheme::kLora;
-  peft.lora.adapter_dim = 3;
-  peft.lora.alpha = 6;
-  peft.lora.adapter_dropout = dropout;
-  // The first step moves B alone: A has a gradient from the second on.
-  run.rate = 0.05;
-  return run;
-}
-
 bool is_adapter(const std::string& name) {
   return name.find(".lora_") != std::string::npos || name.find(".ia3_l") != std::string::npos ||
          name.find(".token_rows.") != std::string::npos || name.find(".adapter.") != std::string::npos;
@@ -80,18 +68,6 @@ TestRun with_bottlenecks(TestRun run, model::BottleneckType type) {
   run.config.peft.peft_scheme = model::PeftScheme::kAdapter;
   run.config.peft.bottleneck.type = type;
   run.config.peft.bottleneck.adapter_dim = 5;
-  return run;
-}
-
-// Wide enough for whole blocks on two ranks.
-TestRun on_packed_base(TestRun run, model::BaseFormat format) {
-  run = adapted(std::move(run));
-  if (format == model::BaseFormat::kNf4) {
-    run.config.hidden_size = 128;
-    run.config.kv_channels = 64;
-    run.config.ffn_hidden_size = 128;
-  }
-  run.config.peft.quantize_base = format;
   return run;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "adapted_runs.h"
 #include "comm/nccl/fake_nccl.h"
 #include "family_runs.h"
 #include "layout_run.h"
@@ -198,6 +199,17 @@ TEST(EmulatedGpu, Families) {
     }
     run.machine = emulated_machine;
     EXPECT_THROW(static_cast<void>(run_layout(run, data_parallel(1))), ConfigError);
+  }
+}
+
+// Low-rank adapters of a frozen model in 16, 8 and 4 bits.
+TEST(EmulatedGpu, AdaptersOfPackedModels) {
+  for (const model::BaseFormat format :
+       {model::BaseFormat::kNone, model::BaseFormat::kInt8, model::BaseFormat::kNf4}) {
+    TestRun run = on_packed_base(llama_like(), format);
+    run.type = DType::kF32;
+    expect_like_reference(run);
+    expect_near_reference(run);
   }
 }
 

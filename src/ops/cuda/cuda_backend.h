@@ -26,10 +26,6 @@ class CudaBackend final : public Backend {
   void execute(const LinearForward& op, Resources resources) override;
   void execute(const LinearBackwardInput& op, Resources resources) override;
   void execute(const LinearBackwardWeight& op, Resources resources) override;
-  void execute(const PackedLinearForward& op, Resources resources) override;
-  void execute(const PackedLinearBackwardInput& op, Resources resources) override;
-  std::size_t workspace_bytes(const PackedLinearForward& op) const override;
-  std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
   void execute(const ScatterRows& op, Resources resources) override;
   std::size_t workspace_bytes(const ScatterRows& op) const override;
   void execute(const QuantisedLinear& op, Resources resources) override;
@@ -39,6 +35,11 @@ class CudaBackend final : public Backend {
   std::size_t workspace_bytes(const LinearForward& op) const override;
   std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
+  // packed_linear.cc
+  void execute(const PackedLinearForward& op, Resources resources) override;
+  void execute(const PackedLinearBackwardInput& op, Resources resources) override;
+  std::size_t workspace_bytes(const PackedLinearForward& op) const override;
+  std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
   // fp8.cc
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;

@@ -17,7 +17,6 @@ constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases o
                      *kDistillation = "distillation (model.distill)",
                      *kMagnitudes =
                          "factors and magnitudes of adapters (IA3, DoRA) and regressions of encoders",
-                     *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)",
                      *kQuantised = "products with quantised weights",
                      *kCache = "keys and values in tables of blocks";
 
@@ -33,10 +32,6 @@ void CudaBackend::execute(const KeptMerge&, Resources) { refuse(kDistillation); 
 void CudaBackend::execute(const ExpertBias&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackward&, Resources) { refuse(kBiases); }
 void CudaBackend::execute(const ExpertBiasBackwardWeights&, Resources) { refuse(kBiases); }
-void CudaBackend::execute(const PackedLinearForward&, Resources) { refuse(kPacked); }
-void CudaBackend::execute(const PackedLinearBackwardInput&, Resources) { refuse(kPacked); }
-std::size_t CudaBackend::workspace_bytes(const PackedLinearForward&) const { refuse(kPacked); }
-std::size_t CudaBackend::workspace_bytes(const PackedLinearBackwardInput&) const { refuse(kPacked); }
 void CudaBackend::execute(const QuantisedLinear&, Resources) { refuse(kQuantised); }
 void CudaBackend::execute(const QuantisedRows&, Resources) { refuse(kQuantised); }
 std::size_t CudaBackend::workspace_bytes(const QuantisedLinear&) const { refuse(kQuantised); }

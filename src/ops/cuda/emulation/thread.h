@@ -142,6 +142,7 @@ std::uint32_t narrow_pair(float low, float high) {
 inline float reciprocal_root(float x) { return 1.0f / std::sqrt(x); }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float float_of(std::uint32_t x) { return std::bit_cast<float>(x); }
+inline float plain_product(float x, float y) { return x * y; }
 inline float fast_exp(float x) { return std::exp(x); }
 inline float fast_divide(float x, float y) { return x / y; }
 

@@ -129,6 +129,8 @@ STOA_DEVICE std::uint32_t narrow_pair(float low, float high) {
 STOA_DEVICE float reciprocal_root(float x) { return 1.0f / sqrtf(x); }
 STOA_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 STOA_DEVICE float float_of(std::uint32_t x) { return __uint_as_float(x); }
+// Rounded by itself: compilers do not join it with an addition.
+STOA_DEVICE float plain_product(float x, float y) { return __fmul_rn(x, y); }
 STOA_DEVICE float fast_exp(float x) { return __expf(x); }
 STOA_DEVICE float fast_divide(float x, float y) { return __fdividef(x, y); }  // 0 where |y| is beyond 2^126
 
