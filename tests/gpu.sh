@@ -206,20 +206,75 @@ eight_bits() {
 }
 part 20-eight-bits 180 eight_bits
 
-# Answers: greedy ones of a trained model in fp32, one text and several at once, and the perplexity of a text.
-answers() {
+# Answers of a trained model: greedy ones to one text and to several at once, equal to the CPU's in fp32; losses of a text.
+prompts() {
   train answers cpu trainer.max_steps=50 trainer.precision=32 || return 1
   printf 'The model\nA checkpoint of\nTensor parallelism\nOn GPUs\n' > "$work/prompts.txt"
   head -c 20000 "$work/text.txt" > "$work/held.txt"
+}
+answers_of() {  # answers_of NAME MODEL: on both backends
   local backend
   for backend in cpu cuda; do
-    "$stoa" generate "$work/answers" --prompt 'The model' --max-tokens 60 --greedy --backend "$backend" > "$work/one-$backend.txt" &&
-      "$stoa" generate "$work/answers" --prompts "$work/prompts.txt" --max-tokens 40 --greedy --backend "$backend" > "$work/many-$backend.txt" &&
-      "$stoa" eval perplexity "$work/answers" --text "$work/held.txt" --backend "$backend" | tee "$work/perplexity-$backend.txt" || return 1
+    "$stoa" generate "$2" --prompt 'The model' --max-tokens 60 --greedy --backend "$backend" > "$work/$1-one-$backend.txt" &&
+      "$stoa" generate "$2" --prompts "$work/prompts.txt" --max-tokens 40 --greedy --backend "$backend" > "$work/$1-many-$backend.txt" &&
+      "$stoa" eval perplexity "$2" --text "$work/held.txt" --backend "$backend" --json > "$work/$1-$backend.json" || return 1
   done
-  cmp "$work/one-cpu.txt" "$work/one-cuda.txt" && cmp "$work/many-cpu.txt" "$work/many-cuda.txt"
+  python3 - "$work/$1-cpu.json" "$work/$1-cuda.json" "$3" <<'PY'
+import json, sys
+cpu, gpu = (json.load(open(path))["loss"] for path in sys.argv[1:3])
+print("loss", cpu, gpu, "allowed", sys.argv[3])
+sys.exit(abs(cpu - gpu) > float(sys.argv[3]))
+PY
+}
+answers() {
+  prompts && answers_of plain "$work/answers" 1e-5 && cmp "$work"/plain-one-{cpu,cuda}.txt && cmp "$work"/plain-many-{cpu,cuda}.txt
 }
 part 24-answers 90 answers
+# Weights multiplied as files hold them.
+stored() {
+  local format
+  for format in q8_0 q4_0; do
+    "$stoa" checkpoint quantize "$work/answers" --format "$format" --output "$work/$format.gguf" && answers_of "$format" "$work/$format.gguf" 2e-3 || return 1
+  done
+}
+part 25-stored-weights 90 stored
+# Sixteen clients at once get what one text gets alone.
+served() {
+  "$stoa" serve "$work/answers" --backend cuda --port 0 > "$work/listening.txt" 2> "$work/serve.txt" &
+  local server=$! status
+  python3 - "$work/listening.txt" "$work/plain-one-cuda.txt" <<'PY'
+import concurrent.futures, json, sys, time, urllib.request
+for _ in range(300):
+    words = open(sys.argv[1]).read().split()
+    if words: break
+    time.sleep(0.1)
+def ask(_):
+    body = json.dumps({"prompt": "The model", "max_tokens": 60, "temperature": 0}).encode()
+    request = urllib.request.Request(words[-1] + "/v1/completions", body, {"Content-Type": "application/json"})
+    return json.load(urllib.request.urlopen(request, timeout=60))["choices"][0]["text"]
+with concurrent.futures.ThreadPoolExecutor(16) as pool: answers = list(pool.map(ask, range(64)))
+alone = open(sys.argv[2]).read().rstrip("\n")
+print(len(answers), "answers,", sum(a.rstrip("\n") == alone for a in answers), "of them as alone")
+sys.exit(any(a.rstrip("\n") != alone for a in answers))
+PY
+  status=$?
+  kill -TERM "$server" && wait "$server" && return $status
+}
+part 26-served 60 served
+# Low-rank adapters of a frozen model in 16, 8 and 4 bits, full tuning of an encoder in bf16.
+tuned() {
+  "$stoa" checkpoint export "$work/answers" --dtype fp32 --output "$work/base" || return 1
+  local format
+  for format in none int8 nf4; do
+    beside "tuned-$format" 2e-3 "$work/base" "${model[@]}" model.micro_batch_size=4 model.global_batch_size=8 model.encoder_seq_length=64 \
+      model.peft.peft_scheme=lora "model.peft.quantize_base=$format" model.optim.lr=0.01 || return 1
+  done
+}
+part 27-adapters 90 tuned
+bert_bf16() {
+  "$stoa" bench train bert-110m model.micro_batch_size=4 model.global_batch_size=4 trainer.precision=bf16 --backend cuda --steps 2 --warmup 1
+}
+part 28-bert-bf16 60 bert_bf16
 
 # A rank per GPU, by NCCL, beside one rank: only where there are two GPUs.
 layouts_of_two=(model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2 model.context_parallel_size=2 model.zero_stage=1
