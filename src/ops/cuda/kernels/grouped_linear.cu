@@ -39,13 +39,12 @@ struct BoundsKernel {
   }
 };
 
-// The rows of one block: tile t.block_x() of those that all experts have.
+// The rows of one block: tile `which` of those that all experts have.
 struct RowTile {
   std::int64_t expert = -1;  // none: the block has no rows
   std::int64_t first = 0, count = 0;
 
-  STOA_DEVICE RowTile(const Thread& t, const GroupedArgs& a, int tile) {
-    const std::int64_t which = t.block_x();
+  STOA_DEVICE RowTile(const GroupedArgs& a, std::int64_t which, int tile) {
     if (which >= a.tiles[a.experts]) return;
     std::int64_t low = 0, high = a.experts;  // tiles[low] <= which < tiles[high]
     while (high - low > 1) {
@@ -80,20 +79,22 @@ struct Codes {
   }
 };
 
-// Block (x, y): tile x of the rows, tile y of the columns of y (forward), of dx (backward).
+// Neighbouring blocks have the column tiles of y (forward) or dx (backward) of one tile of rows: its rows,
+// and the matrix of its expert, are in the L2 cache then.
 template <class Operands, bool kBackward>
 struct RowsKernel {
   using Args = GroupedArgs;
   using Tile = typename Operands::Tile;
   static constexpr const char* kName = kBackward ? "grouped linear backward input" : "grouped linear forward";
-  static constexpr int kThreads = Tile::kThreads;
+  static constexpr int kThreads = Tile::kThreads, kResident = 2;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     using Left = typename Operands::Left;
     using Right = typename Operands::Right;
-    const RowTile rows(t, a, Tile::kRows);
-    if (rows.expert < 0) return;
     const std::int64_t columns = kBackward ? a.k : a.n, depth = kBackward ? a.n : a.k,
-                       column = t.block_y() * Tile::kColumns;
+                       tiles = (columns + Tile::kColumns - 1) / Tile::kColumns,
+                       column = t.block_x() % tiles * Tile::kColumns;
+    const RowTile rows(a, t.block_x() / tiles, Tile::kRows);
+    if (rows.expert < 0) return;
     const Left* from = static_cast<const Left*>(kBackward ? a.dy : a.x) + rows.first * depth;
     const Right* w = static_cast<const Right*>(a.w) + rows.expert * a.n * a.k;
     auto* out = static_cast<typename Operands::Result*>(a.out) + rows.first * columns + column;
@@ -112,7 +113,7 @@ struct WeightKernel {
   using Args = GroupedArgs;
   using Tile = typename Operands::Tile;
   static constexpr const char* kName = "grouped linear backward weight";
-  static constexpr int kThreads = Tile::kThreads;
+  static constexpr int kThreads = Tile::kThreads, kResident = 2;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     using Left = typename Operands::Left;
     using Right = typename Operands::Right;
@@ -162,8 +163,8 @@ void launch_rows(const GroupedArgs& a, void* stream) {
     using Tile = typename decltype(operands)::Tile;
     // Every expert may have a tile that is not full.
     launch<RowsKernel<decltype(operands), kBackward>>(
-        {.x = a.rows / Tile::kRows + (a.experts < a.rows ? a.experts : a.rows),
-         .y = ceil_div(kBackward ? a.k : a.n, Tile::kColumns),
+        {.x = (a.rows / Tile::kRows + (a.experts < a.rows ? a.experts : a.rows)) *
+              ceil_div(kBackward ? a.k : a.n, Tile::kColumns),
          .threads = Tile::kThreads,
          .shared = Tile::kShared},
         stream, a);

@@ -1,5 +1,5 @@
 // Starts a kernel: a struct with `Args`, `kName`, `kThreads` (the most threads of a block) and `run(thread,
-// args)`.
+// args)`; where it says so, its registers are such that `kResident` blocks fit a multiprocessor.
 #pragma once
 
 #include "ops/cuda/kernels/element.h"
@@ -61,7 +61,15 @@ inline int round_up_warps(std::int64_t threads, int most) {
 
 #ifdef __CUDACC__
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads)
+constexpr int resident_blocks() {
+  if constexpr (requires { Kernel::kResident; })
+    return Kernel::kResident;
+  else
+    return 1;
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, resident_blocks<Kernel>())
     kernel_entry(const __grid_constant__ typename Kernel::Args args) {
   Kernel::run(Thread(), args);
 }

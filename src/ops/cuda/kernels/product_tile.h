@@ -86,9 +86,10 @@ struct ScalarTile {
 };
 
 // 16-bit elements by matrix units, sums in fp32; or codes of 8 bits, which become 16-bit elements when they
-// are read. Each of 2 x 4 warps has 64 x 32 elements. What is multiplied next is read while this is: into
-// registers, and from there into the other of two places. `kWide`: depth or, across, the count are multiples
-// of 8, so are strides, and addresses of 16 bytes (of codes, of 8).
+// are read. Each of 2 x 4 warps has 64 x 32 elements. What is multiplied next is read while this is: wide
+// elements are copied into the next but one of three places, others go through registers into the other of
+// two. `kWide`: depth or, across, the count are multiples of 8, so are strides, and addresses of 16 bytes (of
+// codes, of 8).
 template <class T, bool kWide>
 struct MatrixTile {
   static constexpr int kRows = 128, kColumns = 128, kDepth = 32, kThreads = 256;
@@ -96,7 +97,8 @@ struct MatrixTile {
   template <bool kAcross>
   static constexpr int kPitch = kAcross ? kRows + 8 : kDepth + 8;
   static constexpr int kPlace = kRows * kPitch<false>;  // elements of either operand
-  static constexpr std::size_t kShared = 4 * kPlace * sizeof(T);
+  static constexpr int kPlaces = kWide ? 3 : 2;
+  static constexpr std::size_t kShared = kPlaces * 2 * kPlace * sizeof(T);
   static constexpr int kPieces = kRows * kDepth / 8 / kThreads;  // of 16 bytes, of a thread
 
   // Where the n-th piece of 16 bytes begins: vector i, element q.
@@ -149,23 +151,69 @@ struct MatrixTile {
       store16(to + (kAcross ? at.q * kPitch<true> + at.i : at.i * kPitch<false> + at.q), from[n]);
     }
   }
-  template <class A, bool kAcrossA, class B, bool kAcrossB, class Body, class Start = FromZero>
-  STOA_DEVICE static void run(const Thread& t, const Vectors<A, kAcrossA>& a, const Vectors<B, kAcrossB>& b,
-                              std::int64_t depth, const Body& body, const Start& start = {}) {
-    T* places = t.shared<T>();
-    const int first_row = t.warp() / 4 * 64, first_column = t.warp() % 4 * 32;
-    float sum[4][4][4];
+  // Begins to copy what read() and store() move.
+  template <bool kAcross>
+  STOA_DEVICE static void copy(const Thread& t, const Vectors<T, kAcross>& from, std::int64_t p,
+                               std::int64_t depth, T* to) {
     STOA_UNROLL
-    for (int i = 0; i < 4; ++i) {
+    for (int n = 0; n < kPieces; ++n) {
+      const Piece at = piece<kAcross>(t, n);
+      const std::int64_t i = at.i, q = p + at.q;
+      const bool given = i < from.count && q < depth;
+      const T* begin = given ? from.data + (kAcross ? q * from.stride + i : i * from.stride + q) : from.data;
+      t.copy16(to + (kAcross ? at.q * kPitch<true> + at.i : at.i * kPitch<false> + at.q), begin, given);
+    }
+  }
+
+  using Sums = float[4][4][4];
+  // sum += the product of what is in a place.
+  template <bool kAcrossA, bool kAcrossB>
+  STOA_DEVICE static void multiply(const Thread& t, const T* place, Sums& sum) {
+    const int first_row = t.warp() / 4 * 64, first_column = t.warp() % 4 * 32;
+    STOA_UNROLL
+    for (int q = 0; q < kDepth; q += 16) {
+      std::uint32_t x[4][4], y[2][4];
       STOA_UNROLL
-      for (int j = 0; j < 4; ++j) {
+      for (int i = 0; i < 4; ++i)
+        load_fragments<kAcrossA>(t, place, kPitch<kAcrossA>, first_row + 16 * i, q, true, x[i]);
+      STOA_UNROLL
+      for (int j = 0; j < 2; ++j)
+        load_fragments<kAcrossB>(t, place + kPlace, kPitch<kAcrossB>, first_column + 16 * j, q, false, y[j]);
+      STOA_UNROLL
+      for (int i = 0; i < 4; ++i) {
         STOA_UNROLL
-        for (int n = 0; n < 4; ++n) {
-          const int r = first_row + 16 * i + sum_row(t, n), c = first_column + 8 * j + sum_column(t, n);
-          sum[i][j][n] = r < a.count && c < b.count ? start(r, c) : 0.0f;
-        }
+        for (int j = 0; j < 4; ++j)
+          t.multiply<T>(x[i], y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1], sum[i][j]);
       }
     }
+  }
+  template <bool kAcrossA, bool kAcrossB>
+  STOA_DEVICE static void run_copied(const Thread& t, const Vectors<T, kAcrossA>& a,
+                                     const Vectors<T, kAcrossB>& b, std::int64_t depth, T* places,
+                                     Sums& sum) {
+    const auto begin = [&](std::int64_t p, int place) {
+      if (p < depth) {
+        copy(t, a, p, depth, places + place * 2 * kPlace);
+        copy(t, b, p, depth, places + place * 2 * kPlace + kPlace);
+      }
+      t.commit_copies();
+    };
+    STOA_UNROLL
+    for (int n = 0; n < kPlaces - 1; ++n) begin(n * kDepth, n);
+    int turn = 0;
+    for (std::int64_t p = 0; p < depth; p += kDepth) {
+      t.template wait_copies<kPlaces - 2>();
+      t.sync();  // this place is complete, and nobody reads the one before it any more
+      begin(p + (kPlaces - 1) * kDepth, turn == 0 ? kPlaces - 1 : turn - 1);
+      multiply<kAcrossA, kAcrossB>(t, places + turn * 2 * kPlace, sum);
+      turn = turn == kPlaces - 1 ? 0 : turn + 1;
+    }
+    t.template wait_copies<0>();
+  }
+  template <class A, bool kAcrossA, class B, bool kAcrossB>
+  STOA_DEVICE static void run_through_registers(const Thread& t, const Vectors<A, kAcrossA>& a,
+                                                const Vectors<B, kAcrossB>& b, std::int64_t depth, T* places,
+                                                Sums& sum) {
     Bytes16 left[kPieces], right[kPieces];
     const auto fetch = [&](std::int64_t p) {
       read(t, a, p, depth, left);
@@ -184,39 +232,38 @@ struct MatrixTile {
     for (std::int64_t p = 0; p < depth; p += kDepth) {
       const bool more = p + kDepth < depth;
       if (more) fetch(p + kDepth);
-      const T* place = places + turn * 2 * kPlace;
-      STOA_UNROLL
-      for (int q = 0; q < kDepth; q += 16) {
-        std::uint32_t x[4][4], y[2][4];
-        STOA_UNROLL
-        for (int i = 0; i < 4; ++i)
-          load_fragments<kAcrossA>(t, place, kPitch<kAcrossA>, first_row + 16 * i, q, true, x[i]);
-        STOA_UNROLL
-        for (int j = 0; j < 2; ++j)
-          load_fragments<kAcrossB>(t, place + kPlace, kPitch<kAcrossB>, first_column + 16 * j, q, false,
-                                   y[j]);
-        STOA_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          STOA_UNROLL
-          for (int j = 0; j < 4; ++j)
-            t.multiply<T>(x[i], y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1], sum[i][j]);
-        }
-      }
+      multiply<kAcrossA, kAcrossB>(t, places + turn * 2 * kPlace, sum);
       turn = 1 - turn;
       if (more) put(places + turn * 2 * kPlace);
       t.sync();
     }
-    STOA_UNROLL
-    for (int i = 0; i < 4; ++i) {
+  }
+
+  template <class A, bool kAcrossA, class B, bool kAcrossB, class Body, class Start = FromZero>
+  STOA_DEVICE static void run(const Thread& t, const Vectors<A, kAcrossA>& a, const Vectors<B, kAcrossB>& b,
+                              std::int64_t depth, const Body& body, const Start& start = {}) {
+    const int first_row = t.warp() / 4 * 64, first_column = t.warp() % 4 * 32;
+    // Calls each(i, j, n, row, column) for the elements of this thread that are there.
+    const auto for_each = [&](const auto& each) {
       STOA_UNROLL
-      for (int j = 0; j < 4; ++j) {
+      for (int i = 0; i < 4; ++i) {
         STOA_UNROLL
-        for (int n = 0; n < 4; ++n) {
-          const int r = first_row + 16 * i + sum_row(t, n), c = first_column + 8 * j + sum_column(t, n);
-          if (r < a.count && c < b.count) body(r, c, sum[i][j][n]);
+        for (int j = 0; j < 4; ++j) {
+          STOA_UNROLL
+          for (int n = 0; n < 4; ++n) {
+            const int r = first_row + 16 * i + sum_row(t, n), c = first_column + 8 * j + sum_column(t, n);
+            if (r < a.count && c < b.count) each(i, j, n, r, c);
+          }
         }
       }
-    }
+    };
+    Sums sum = {};
+    for_each([&](int i, int j, int n, int r, int c) { sum[i][j][n] = start(r, c); });
+    if constexpr (kWide && std::is_same_v<A, T> && std::is_same_v<B, T>)
+      run_copied(t, a, b, depth, t.shared<T>(), sum);
+    else
+      run_through_registers(t, a, b, depth, t.shared<T>(), sum);
+    for_each([&](int i, int j, int n, int r, int c) { body(r, c, sum[i][j][n]); });
   }
 };
 
