@@ -18,7 +18,6 @@ constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases o
                      *kMagnitudes =
                          "factors and magnitudes of adapters (IA3, DoRA) and regressions of encoders",
                      *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)",
-                     *kQuantised = "products with quantised weights",
                      *kCache = "keys and values in tables of blocks";
 
 }  // namespace
@@ -37,10 +36,6 @@ void CudaBackend::execute(const PackedLinearForward&, Resources) { refuse(kPacke
 void CudaBackend::execute(const PackedLinearBackwardInput&, Resources) { refuse(kPacked); }
 std::size_t CudaBackend::workspace_bytes(const PackedLinearForward&) const { refuse(kPacked); }
 std::size_t CudaBackend::workspace_bytes(const PackedLinearBackwardInput&) const { refuse(kPacked); }
-void CudaBackend::execute(const QuantisedLinear&, Resources) { refuse(kQuantised); }
-void CudaBackend::execute(const QuantisedRows&, Resources) { refuse(kQuantised); }
-std::size_t CudaBackend::workspace_bytes(const QuantisedLinear&) const { refuse(kQuantised); }
-std::size_t CudaBackend::workspace_bytes(const QuantisedRows&) const { refuse(kQuantised); }
 void CudaBackend::execute(const ScatterRows&, Resources) { refuse(kCache); }
 std::size_t CudaBackend::workspace_bytes(const ScatterRows&) const { refuse(kCache); }
 void CudaBackend::execute(const ScaleMatrix&, Resources) { refuse(kMagnitudes); }
