@@ -78,10 +78,10 @@ struct EncodeKernel {
 
 // --- few tokens ---
 
-// A block has the 16 rows of a group, its warps a segment of columns each, and 8 kTiles tokens. An operand of
-// the matrix units is a unit of the group as it stands in memory: lane (g, v), g = lane / 4, has rows 2 g and
-// 2 g + 1 in the places of rows g and g + 8, and there columns 4 v … and 16 + 4 v …. `kEach`: tokens of a
-// lane that can be there, of two.
+// Block (x, y) has 8 kTiles tokens from 8 kTiles x on and the 16 rows of group y, its warps a segment of
+// columns each. An operand of the matrix units is a unit of the group as it stands in memory: lane (g, v), g
+// = lane / 4, has rows 2 g and 2 g + 1 in the places of rows g and g + 8, and there columns 4 v … and 16 + 4
+// v …. `kEach`: tokens of a lane that can be there, of two.
 template <WeightFormat kFormat, int kTiles, int kEach>
 struct FewTokensKernel {
   using Args = QuantisedProductArgs;
@@ -186,10 +186,10 @@ struct FewTokensKernel {
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const TokenCodes& x = a.x;
-    const PartPlace at(a, t.block_x(), 1);
+    const PartPlace at(a, t.block_y(), 1);
     const WeightPart& part = a.part[at.part];
     const WeightGroup<kFormat> group(part.groups + at.first * a.group_bytes, x.units);
-    const std::int64_t tokens = t.block_y() * 8 * kTiles;
+    const std::int64_t tokens = t.block_x() * 8 * kTiles;
     const int vector = t.lane() % 4;
     const Lane l{t.lane() / 4, vector, tokens, tokens + 2 * vector};
     Sums total = {};
@@ -227,8 +227,8 @@ template <WeightFormat kFormat, int kTiles, int kEach>
 void launch_few(const QuantisedProductArgs& a, void* stream) {
   const int segments = static_cast<int>(ceil_div(ceil_div(a.x.units, kSegmentUnits), a.segment));
   launch<FewTokensKernel<kFormat, kTiles, kEach>>(
-      {.x = tiles_of(a, 1),
-       .y = ceil_div(a.x.tokens, std::int64_t{8 * kTiles}),
+      {.x = ceil_div(a.x.tokens, std::int64_t{8 * kTiles}),
+       .y = tiles_of(a, 1),
        .threads = 32 * segments,
        .shared = static_cast<std::size_t>(segments) * kTiles * 128 * sizeof(float)},
       stream, a);
@@ -283,7 +283,7 @@ bool has_many(std::int64_t tokens) { return tokens > kFewTokens; }
 
 std::int64_t padded_tokens(std::int64_t tokens) {
   if (has_many(tokens)) return ceil_div(tokens, kTileTokens) * kTileTokens;
-  return tokens <= 8 ? 8 : tokens <= 16 ? 16 : kFewTokens;
+  return tokens <= 8 ? 8 : tokens <= 16 ? 16 : ceil_div(tokens, kPassTokens) * kPassTokens;
 }
 
 void launch_encode_tokens(const EncodeArgs& a, void* stream) {
@@ -308,7 +308,7 @@ void launch_quantised_product(const QuantisedProductArgs& a, void* stream) {
     else if (a.x.tokens <= 16)
       launch_few<kFormat, 2, 2>(a, stream);
     else
-      launch_few<kFormat, 4, 2>(a, stream);
+      launch_few<kFormat, kPassTokens / 8, 2>(a, stream);
   });
 }
 

@@ -13,7 +13,10 @@ namespace stoa::ops::cuda {
 
 constexpr int kScaledUnits = kScaledColumns / 32, kSegmentUnits = 8;  // units that have one scale of tokens
 constexpr int kMostSegments = 16;
-constexpr std::int64_t kFewTokens = 32;    // most that the kernel for few tokens takes
+// Most tokens that the kernel for few takes. Tiles of many would be too few blocks then, unless there are
+// very many rows.
+constexpr std::int64_t kFewTokens = 64;
+constexpr std::int64_t kPassTokens = 32;   // of those, for which codes of weights are read once
 constexpr std::int64_t kTileTokens = 128;  // of a tile of the kernel for many
 
 // Tokens as codes. Sums and scales are there for padded_tokens(); those of tokens that do not exist are 0.
