@@ -22,7 +22,6 @@ struct BackendCase {
   std::function<std::shared_ptr<Backend>()> make;
   bool rounds_bias = false;  // a bias is rounded to the output's type before it is added
   bool blocks = true;        // attends to keys in blocks
-  bool gpt_oss = true;       // has sinks, biases of experts and the clamped swiglu
 };
 inline void PrintTo(const BackendCase& backend, std::ostream* out) { *out << backend.name; }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "comm/nccl/fake_nccl.h"
+#include "family_runs.h"
 #include "layout_run.h"
 
 namespace stoa::layouts {
@@ -119,6 +120,24 @@ TEST(EmulatedGpu, LatentAttentionAndExpertsInGroups) {
   moe.moe_router_group_topk = 2;
   moe.moe_router_enable_expert_bias = true;
   moe.moe_router_bias_update_rate = 0.05;
+  expect_like_reference(run);
+}
+
+TEST(EmulatedGpu, SinksAndBiasesOfExperts) {
+  TestRun run = small(family_run("gpt-oss"));
+  run.config.moe.moe_dense_layers.clear();
+  expect_like_reference(run);
+}
+
+// Of adapters: DoRA's magnitudes, IA3's factors.
+TEST(EmulatedGpu, MagnitudesAndFactors) {
+  TestRun run = small();
+  model::PeftConfig& peft = run.config.peft;
+  peft.peft_scheme = model::PeftScheme::kLora;
+  peft.lora.use_dora = true;
+  expect_like_reference(run);
+  peft = {};
+  peft.peft_scheme = model::PeftScheme::kIa3;
   expect_like_reference(run);
 }
 

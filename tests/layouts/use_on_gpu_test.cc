@@ -184,6 +184,14 @@ TEST(UseOnGpu, Decoders) {
                       continue_text);
 }
 
+TEST(UseOnGpu, SinksAndBiasesOfExperts) {
+  expect_same_answers(R"({"model_type": "gpt_oss", "vocab_size": 32, "hidden_size": 16,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8,
+      "max_position_embeddings": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4,
+      "sliding_window": 4})",
+                      continue_text);
+}
+
 // Weights stay as the file holds them. Inputs of products are rounded to codes: one that lies between two may
 // become either.
 TEST(UseOnGpu, QuantisedFiles) {

@@ -79,8 +79,6 @@ void CudaBackend::execute(const QuantisedLinear& op, Resources resources) {
   }
 }
 
-std::size_t CudaBackend::workspace_bytes(const QuantisedRows&) const { return 0; }
-
 void CudaBackend::execute(const QuantisedRows& op, Resources resources) {
   expect_groups(QuantisedRows::kName, op.w);
   QuantisedRowsArgs args;

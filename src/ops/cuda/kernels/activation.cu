@@ -48,8 +48,21 @@ STOA_DEVICE Point activation(ActivationCode kind, float x) {
       const float s = sigmoid(x);
       return {s, s * (1 - s)};
     }
+    case ActivationCode::kClampedSwiglu:
+      break;  // of two arguments
   }
   return {x, 1};
+}
+
+struct GatedPoint {
+  float value, gate_slope, up_slope;
+};
+STOA_DEVICE GatedPoint clamped_swiglu(const ActivationArgs& a, float gate, float up) {
+  const float g = gate > a.limit ? a.limit : gate;
+  const float u = up > a.limit ? a.limit : up < -a.limit ? -a.limit : up;
+  const float s = sigmoid(a.alpha * g);
+  return {(u + 1) * g * s, gate > a.limit ? 0.0f : (u + 1) * (s + a.alpha * g * s * (1 - s)),
+          up > a.limit || up < -a.limit ? 0.0f : g * s};
 }
 
 // Without gate the tensor is one row; with it a block has (part of) one row.
@@ -72,6 +85,12 @@ struct ActivationKernel {
       float dup[V];
       STOA_UNROLL
       for (int j = 0; j < V; ++j) {
+        if (a.kind == ActivationCode::kClampedSwiglu) {
+          const GatedPoint point = clamped_swiglu(a, gate[j], up[j]);
+          out[j] = dy[j] * point.gate_slope;
+          dup[j] = dy[j] * point.up_slope;
+          continue;
+        }
         const Point point = activation(a.kind, gate[j]);
         out[j] = dy[j] * point.slope;
         if (a.gated) {
@@ -85,6 +104,10 @@ struct ActivationKernel {
     } else {
       STOA_UNROLL
       for (int j = 0; j < V; ++j) {
+        if (a.kind == ActivationCode::kClampedSwiglu) {
+          out[j] = clamped_swiglu(a, gate[j], up[j]).value;
+          continue;
+        }
         out[j] = activation(a.kind, gate[j]).value;
         if (a.gated) out[j] *= up[j];
       }
