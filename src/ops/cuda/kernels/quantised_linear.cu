@@ -55,9 +55,9 @@ struct EncodeKernel {
     }
     const int half = warp_reduce<Add>(t, sum, 4), whole = half + t.shuffle_xor(half, 4);
     if (unit >= to.units) return;
-    if (lane == 0) to.scales[block * to.padded + token] = largest / (kCoarseCode * kFineCodes);
-    if (vector == 0) to.sums[unit * to.padded + token] = whole;
-    if (vector % 4 == 0) to.half_sums[(unit * 2 + vector / 4) * to.padded + token] = half;
+    if (lane == 0) to.scales[of_eight(token, block, blocks_of(to))] = largest / (kCoarseCode * kFineCodes);
+    if (vector == 0) to.sums[of_eight(token, unit, to.units)] = whole;
+    if (vector % 4 == 0) to.half_sums[of_eight(token, unit * 2 + vector / 4, 2 * to.units)] = half;
     if (!here) return;
     if constexpr (kMany) {
       std::uint32_t pairs[2];
@@ -69,7 +69,7 @@ struct EncodeKernel {
              pairs[1]);
     } else {
       std::uint32_t* words = static_cast<std::uint32_t*>(to.codes) +
-                             ((unit * to.tokens + token) * 4 + vector % 4) * 4 + vector / 4;
+                             ((token * to.units + unit) * 4 + vector % 4) * 4 + vector / 4;
       words[0] = word_of(coarse);
       words[2] = word_of(fine);
     }
@@ -87,8 +87,8 @@ struct FewTokensKernel {
   using Args = QuantisedProductArgs;
   using Traits = WeightTraits<kFormat>;
   static constexpr const char* kName = "quantised linear of few tokens";
-  // Twice as many as there are, so that two blocks find registers.
-  static constexpr int kThreads = (kTiles == 1 ? 2 : 1) * 32 * kMostSegments;
+  // More than there are, so that registers are left for three blocks.
+  static constexpr int kThreads = (kTiles == 1 ? 3 : 2) * 32 * kMostSegments;
 
   // Units whose codes are on their way at the same time.
   static constexpr bool kLarge = Traits::kLowBits == 8 || (Traits::kHighBits > 0 && Traits::kBlockUnits > 1);
@@ -97,24 +97,45 @@ struct FewTokensKernel {
   // Sums of tokens 8 tile + 2 v and the next.
   using Sums = float[kTiles][4];
 
+  // What a lane reads of tokens, from one unit on: codes of token 8 tile + g (of the last one, if there is no
+  // such token: what comes of it is not stored), sums of tokens 2 v and 2 v + 1, the same of further tiles
+  // `units` times so far behind.
   struct Lane {
-    int row, vector;            // g, v
-    std::int64_t first, place;  // tokens: of the block, of this lane's sums
+    int row, vector;  // g, v
+    const std::uint32_t* codes[kTiles];
+    const std::int32_t *sums, *half_sums;
+    const float* scales;
+    std::int64_t units, blocks;
+
+    STOA_DEVICE Lane(const Thread& t, const TokenCodes& x, std::int64_t first, std::int64_t unit)
+        : row(t.lane() / 4), vector(t.lane() % 4), units(x.units), blocks(blocks_of(x)) {
+      STOA_UNROLL
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const std::int64_t token = first + 8 * tile + row, last = x.tokens - 1;
+        codes[tile] = static_cast<const std::uint32_t*>(x.codes) +
+                      (((token < last ? token : last) * units + unit) * 4 + vector) * 4;
+      }
+      const std::int64_t place = first + 2 * vector;
+      sums = x.sums + of_eight(place, unit, units);
+      half_sums = x.half_sums + of_eight(place, 2 * unit, 2 * units);
+      scales = x.scales + of_eight(place, unit / kScaledUnits, blocks);
+    }
+    STOA_DEVICE void advance(int by) {
+      STOA_UNROLL
+      for (int tile = 0; tile < kTiles; ++tile) codes[tile] += 16 * by;
+      sums += 8 * by, half_sums += 16 * by, scales += 8 * (by / kScaledUnits);
+    }
   };
 
-  STOA_DEVICE static void add_unit(const Thread& t, const TokenCodes& x, const Lane& l, std::int64_t unit,
-                                   const std::uint32_t (&rows)[4], const float (&scales)[2][2],
-                                   const float (&minima)[2], Sums& sums) {
+  // Unit `u` from where the lane stands.
+  STOA_DEVICE static void add_unit(const Thread& t, const Lane& l, int u, const std::uint32_t (&rows)[4],
+                                   const float (&scales)[2][2], const float (&minima)[2], Sums& sums) {
     STOA_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {
-      const std::int64_t token = l.first + 8 * tile + l.row, place = l.place + 8 * tile;
-      Bytes16 codes{};
-      if (token < x.tokens)
-        codes = load16(static_cast<const std::uint32_t*>(x.codes) +
-                       ((unit * x.tokens + token) * 4 + l.vector) * 4);
+      const Bytes16 codes = load16(l.codes[tile] + 16 * u);
       std::uint32_t code_sums[2] = {};
       if constexpr (Traits::kParts == 1 && (Traits::kZero != 0 || Traits::kMinimum))
-        load8(x.sums + unit * x.padded + place, code_sums);
+        load8(l.sums + 8 * (tile * l.units + u), code_sums);
       STOA_UNROLL
       for (int part = 0; part < Traits::kParts; ++part) {
         std::int32_t coarse[4] = {}, fine[4] = {};
@@ -122,7 +143,7 @@ struct FewTokensKernel {
           t.multiply_codes(rows, codes.words[0], codes.words[1], coarse);
           t.multiply_codes(rows, codes.words[2], codes.words[3], fine);
         } else {
-          load8(x.half_sums + (unit * 2 + part) * x.padded + place, code_sums);
+          load8(l.half_sums + 8 * (2 * (tile * l.units + u) + part), code_sums);
           t.multiply_codes(rows[2 * part], rows[2 * part + 1], codes.words[part], coarse);
           t.multiply_codes(rows[2 * part], rows[2 * part + 1], codes.words[2 + part], fine);
         }
@@ -147,8 +168,8 @@ struct FewTokensKernel {
 
   // Units [unit, unit + kUnits): what they need of the group is asked for at once.
   template <int kUnits>
-  STOA_DEVICE static void add_units(const Thread& t, const TokenCodes& x, const Lane& l,
-                                    const WeightGroup<kFormat>& group, std::int64_t unit, Sums& total) {
+  STOA_DEVICE static void add_units(const Thread& t, const WeightGroup<kFormat>& group, std::int64_t unit,
+                                    Lane& l, Sums& total) {
     RowCodes<kFormat, 2> codes[kUnits];
     PairScales<kFormat, kUnits> pair;
     STOA_UNROLL
@@ -170,18 +191,18 @@ struct FewTokensKernel {
           for (int part = 0; part < Traits::kParts; ++part) scales[part][r] = pair.scale(r, u, part);
           if constexpr (Traits::kMinimum) minima[r] = pair.minimum(r, u);
         }
-        add_unit(t, x, l, unit + u, rows, scales, minima, sums);
+        add_unit(t, l, u, rows, scales, minima, sums);
       }
-      const float* const scales = x.scales + (unit + first) / kScaledUnits * x.padded + l.place;
       STOA_UNROLL
       for (int tile = 0; tile < kTiles; ++tile) {
         std::uint32_t of[2];
-        load8(scales + 8 * tile, of);
+        load8(l.scales + 8 * (tile * l.blocks + first / kScaledUnits), of);
         STOA_UNROLL
         for (int e = 0; e < 4; ++e)
           if (e % 2 < kEach) total[tile][e] = fmaf(sums[tile][e], float_of(of[e % 2]), total[tile][e]);
       }
     }
+    l.advance(kUnits);
   }
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
@@ -190,17 +211,15 @@ struct FewTokensKernel {
     const WeightPart& part = a.part[at.part];
     const WeightGroup<kFormat> group(part.groups + at.first * a.group_bytes, x.units);
     const std::int64_t tokens = t.block_x() * 8 * kTiles;
-    const int vector = t.lane() % 4;
-    const Lane l{t.lane() / 4, vector, tokens, tokens + 2 * vector};
+    std::int64_t unit = t.warp() * a.segment * kSegmentUnits;
+    const std::int64_t behind = unit + a.segment * kSegmentUnits, end = behind < x.units ? behind : x.units;
+    Lane l(t, x, tokens, unit);
     Sums total = {};
-    const std::int64_t begin = t.warp() * a.segment * kSegmentUnits,
-                       behind = begin + a.segment * kSegmentUnits, end = behind < x.units ? behind : x.units;
-    std::int64_t unit = begin;
-    for (; unit + kAtOnce <= end; unit += kAtOnce) add_units<kAtOnce>(t, x, l, group, unit, total);
+    for (; unit + kAtOnce <= end; unit += kAtOnce) add_units<kAtOnce>(t, group, unit, l, total);
     if constexpr (Traits::kBlockUnits == 1) {
       for (; unit + kScaledUnits <= end; unit += kScaledUnits)
-        add_units<kScaledUnits>(t, x, l, group, unit, total);
-      if (unit < end) add_units<1>(t, x, l, group, unit, total);
+        add_units<kScaledUnits>(t, group, unit, l, total);
+      if (unit < end) add_units<1>(t, group, unit, l, total);
     }
     float* const shared = t.shared<float>();
     STOA_UNROLL

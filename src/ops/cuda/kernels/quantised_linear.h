@@ -12,7 +12,7 @@
 namespace stoa::ops::cuda {
 
 constexpr int kScaledUnits = kScaledColumns / 32, kSegmentUnits = 8;  // units that have one scale of tokens
-constexpr int kMostSegments = 16;
+constexpr int kMostSegments = 8;
 // Most tokens that the kernel for few takes. Tiles of many would be too few blocks then, unless there are
 // very many rows.
 constexpr std::int64_t kFewTokens = 64;
@@ -22,12 +22,13 @@ constexpr std::int64_t kTileTokens = 128;  // of a tile of the kernel for many
 // Tokens as codes. Sums and scales are there for padded_tokens(); those of tokens that do not exist are 0.
 struct TokenCodes {
   std::int64_t tokens = 0, padded = 0, units = 0;
-  // Few: [units, tokens, 4, 4] words of codes: those of columns 4 v and 16 + 4 v, coarse, then fine.
+  // Few: [tokens, units, 4, 4] words of codes: those of columns 4 v and 16 + 4 v, coarse, then fine.
   // Many: [tokens, columns] whole codes in fp16, which holds them all.
   void* codes = nullptr;
-  float* scales = nullptr;            // [ceil(units / 2), padded]
-  std::int32_t* sums = nullptr;       // [units, padded]
-  std::int32_t* half_sums = nullptr;  // [units, 2, padded]
+  // Of eight tokens at a time.
+  float* scales = nullptr;            // [padded / 8, ceil(units / 2), 8]
+  std::int32_t* sums = nullptr;       // [padded / 8, units, 8]
+  std::int32_t* half_sums = nullptr;  // [padded / 8, units, 2, 8]
 };
 // Whether the kernel for many tokens is to be used.
 bool has_many(std::int64_t tokens);

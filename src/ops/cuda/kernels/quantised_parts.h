@@ -1,4 +1,4 @@
-// Where the rows of a block of threads are, and how finished sums are stored.
+// Where the rows of a block of threads are, and numbers of tokens; how finished sums are stored.
 #pragma once
 
 #include "ops/cuda/kernels/quantised_linear.h"
@@ -25,6 +25,14 @@ inline std::int64_t tiles_of(const QuantisedProductArgs& a, int groups) {
   std::int64_t tiles = 0;
   for (int p = 0; p < a.parts; ++p) tiles += ceil_div(a.part[p].rows, std::int64_t{groups} * kGroupRows);
   return tiles;
+}
+
+// Where number `at` of `count` of a token is, among those of eight tokens at a time.
+STOA_DEVICE std::int64_t of_eight(std::int64_t token, std::int64_t at, std::int64_t count) {
+  return (token / 8 * count + at) * 8 + token % 8;
+}
+STOA_DEVICE std::int64_t blocks_of(const TokenCodes& x) {
+  return (x.units + kScaledUnits - 1) / kScaledUnits;
 }
 
 STOA_DEVICE void store_element(void* to, Element type, std::int64_t at, float value) {

@@ -79,11 +79,11 @@ struct QuantisedTilesKernel {
                      pair % (kGroupRows / 2));
     } else {
       const std::int64_t token = first_token + t.index() - kScaledUnits * kPairs;
-      to.token_scale = x.scales[first_unit / kScaledUnits * x.padded + token];
+      to.token_scale = x.scales[of_eight(token, first_unit / kScaledUnits, blocks_of(x))];
       if constexpr (Traits::kMinimum) {
         STOA_UNROLL
         for (int u = 0; u < kScaledUnits; ++u)
-          to.code_sums[u] = first_unit + u < x.units ? x.sums[(first_unit + u) * x.padded + token] : 0;
+          to.code_sums[u] = first_unit + u < x.units ? x.sums[of_eight(token, first_unit + u, x.units)] : 0;
       }
     }
   }
