@@ -17,6 +17,7 @@
 #include "infer/host_window.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"
+#include "quant/matrix_layout.h"
 
 namespace stoa::cli {
 namespace {
@@ -103,6 +104,7 @@ class DeviceBench {
   void copy();
   void gemm();
   void eight_bits();
+  void quantised();
   void attention();
   void streaming();
   void loss_and_update();
@@ -199,6 +201,61 @@ void DeviceBench::eight_bits() {
                          {"forward_tflops", flops / forward * 1e-12},
                          {"input_gradient_tflops", flops / input * 1e-12},
                          {"weight_gradient_tflops", flops / weight * 1e-12}});
+    release();
+  }
+}
+
+// A layer's matrix as GGUF files hold it, for the tokens of a few answers and of a prompt. Matrices that
+// follow each other are different ones, so that no cache has them.
+void DeviceBench::quantised() {
+  constexpr std::int64_t kColumns = 4096, kRows = 14336;
+  constexpr std::size_t kOfAll = std::size_t{1} << 28;  // bytes
+  for (const quant::BlockType type : {quant::BlockType::kQ8_0, quant::BlockType::kQ4_K}) {
+    const quant::BlockFormat& format = quant::format_of(type);
+    const quant::MatrixShape shape{kColumns, 1, {{{type, kRows}}}};
+    const auto row_bytes = static_cast<std::size_t>(format.row_bytes(kColumns));
+    std::vector<float> numbers(kColumns * quant::kGroupRows);
+    write_noise(TensorView(numbers.data(), DType::kF32, {std::ssize(numbers)}));
+    std::vector<std::byte> rows(row_bytes * quant::kGroupRows);
+    quant::encode_numbers(format, numbers.data(), std::ssize(numbers), nullptr, rows.data());
+    std::vector<TensorView> matrices;
+    while (matrices.empty() || matrices.size() * shape.bytes() < kOfAll) {
+      matrices.push_back(empty(DType::kU8, {shape.bytes()}));
+      // Every group has the same rows.
+      infer::write_tensor(machine_, matrices.back(), [&](TensorView host) {
+        auto* const memory = static_cast<std::byte*>(host.data);
+        const auto row = [&](std::int64_t r) {
+          return rows.data() + static_cast<std::size_t>(r) * row_bytes;
+        };
+        quant::pack_groups(shape.parts[0], kColumns, row, 0, 1, memory);
+        const std::int64_t group = shape.bytes() / shape.parts[0].groups();
+        for (std::int64_t g = 1; g < shape.parts[0].groups(); ++g)
+          std::copy_n(memory, group, memory + g * group);
+      });
+    }
+    for (const std::int64_t tokens : {1, 2, 4, 8, 16, 32, 64, 128, 512, 2048}) {
+      ops::QuantisedLinear op{
+          random(type_, {tokens, kColumns}), matrices[0], shape, {}, empty(type_, {tokens, kRows})};
+      ops::check(op);
+      const Buffer workspace =
+          machine_.device->allocate(std::max(machine_.backend->workspace_bytes(op), std::size_t{256}));
+      std::size_t next = 0;
+      const double t = time([&] {
+        op.w = matrices[next++ % matrices.size()];
+        machine_.backend->execute(op, ops::Resources{*machine_.stream, workspace.data()});
+      });
+      const auto bytes = static_cast<double>(shape.bytes());
+      print_json_line(Json{{"op", "quantised"},
+                           {"type", std::string(format.name)},
+                           {"rows", kRows},
+                           {"columns", kColumns},
+                           {"tokens", tokens},
+                           {"us", t * 1e6},
+                           {"gb_per_s", bytes / t * 1e-9},
+                           {"tflops", 2.0 * static_cast<double>(tokens * kRows * kColumns) / t * 1e-12}});
+      memory_.pop_back();
+      memory_.pop_back();
+    }
     release();
   }
 }
@@ -320,6 +377,7 @@ void DeviceBench::run() {
     if (what == "copy") copy();
     if (what == "gemm") gemm();
     if (what == "fp8") eight_bits();
+    if (what == "quantised") quantised();
     if (what == "attention") attention();
     if (what == "streaming") {
       streaming();
@@ -350,9 +408,11 @@ void add_bench_device(CLI::App& bench, Context&) {
                                            "Single operations of any backend, one JSON object per line. "
                                            "Example: stoa bench device --backend cuda");
   command
-      ->add_option("what", arguments->what,
-                   "copy, gemm, attention, streaming (default: these), fp8: FP8 GEMMs")
-      ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming", "fp8"}));
+      ->add_option(
+          "what", arguments->what,
+          "copy, gemm, attention, streaming (default: these), fp8: FP8 GEMMs, quantised: products with "
+          "matrices of GGUF files")
+      ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming", "fp8", "quantised"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")

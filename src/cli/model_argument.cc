@@ -22,7 +22,7 @@ void WeightArguments::add_to(CLI::App& command) {
   CLI::Option* const stored =
       flag("--stored-weights", infer::QuantisedWeights::kStored,
            "Multiply with the weights of a quantised GGUF file as the file holds them, by inputs rounded to "
-           "12 bits (default, on the CPU)");
+           "12 bits (default)");
   flag(
       "--decoded-weights", infer::QuantisedWeights::kDecoded,
       "Decode the weights of a quantised GGUF file to --dtype when they are read: this takes more memory and "

@@ -18,7 +18,6 @@ BackendCase gpu(const char* name, const char* options) {
           .make = [=] { return make_gpu(options); },
           .rounds_bias = true,
           .blocks = false,
-          .gpt_oss = false,
           .short_fp8_sums = true};
 }
 

@@ -126,6 +126,24 @@ TEST(EmulatedGpu, LatentAttentionAndExpertsInGroups) {
   expect_like_reference(run);
 }
 
+TEST(EmulatedGpu, SinksAndBiasesOfExperts) {
+  TestRun run = small(family_run("gpt-oss"));
+  run.config.moe.moe_dense_layers.clear();
+  expect_like_reference(run);
+}
+
+// Of adapters: DoRA's magnitudes, IA3's factors.
+TEST(EmulatedGpu, MagnitudesAndFactors) {
+  TestRun run = small();
+  model::PeftConfig& peft = run.config.peft;
+  peft.peft_scheme = model::PeftScheme::kLora;
+  peft.lora.use_dora = true;
+  expect_like_reference(run);
+  peft = {};
+  peft.peft_scheme = model::PeftScheme::kIa3;
+  expect_like_reference(run);
+}
+
 TEST(EmulatedGpu, Muon) {
   TestRun run = small();
   run.optimizer = optim::OptimizerKind::kMuon;
@@ -187,8 +205,7 @@ TEST(EmulatedGpu, SixteenBits) {
 
 // Every family finds its operations in bf16, or is told which of them has no kernel.
 TEST(EmulatedGpu, Families) {
-  const std::set<std::string_view> without_kernels{"Qwen3-Next", "Qwen3-Next of experts", "gpt-oss",
-                                                   "numbers of texts"};
+  const std::set<std::string_view> without_kernels{"Qwen3-Next", "Qwen3-Next of experts"};
   for (const FamilyRun& family : family_runs()) {
     SCOPED_TRACE(family.name);
     TestRun run = small(family.run);

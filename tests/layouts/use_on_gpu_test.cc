@@ -14,6 +14,7 @@
 #include "infer/engine/single_text.h"
 #include "infer/engine/text_losses.h"
 #include "ops/cpu/cpu_backend.h"
+#include "run/export_gguf.h"
 
 namespace stoa::layouts {
 namespace {
@@ -115,7 +116,7 @@ class Files {
     ckpt::ShardedWriter writer(path(), ckpt::kModelStem,
                                infer::model_entries(spec, *description.family, DType::kF32),
                                ckpt::WriteMode::kInPlace);
-    std::vector<float> values(4096);
+    std::vector<float> values(1 << 16);
     std::size_t next = 0;
     infer::write_model(writer, spec, *description.family, DType::kF32, [&](const std::string&) {
       for (float& value : values) value = 0.3f * std::sin(0.7f * static_cast<float>(++next % 1013));
@@ -133,12 +134,16 @@ class Files {
 using Answers = std::vector<float>;
 void append(Answers& to, std::span<const float> from) { to.insert(to.end(), from.begin(), from.end()); }
 
-// `use`: what a model answers; in each type of weights.
-void expect_same_answers(const std::string& config, const std::function<Answers(infer::OpenModel&)>& use) {
-  const Files files(config);
+using Use = std::function<Answers(infer::OpenModel&)>;
+
+// `use`: what a model answers; in each type of weights. `tolerance`: with fp32.
+void expect_same_answers_of(const fs::path& model, const Use& use, double tolerance = 1e-5) {
   for (const DType type : {DType::kF32, DType::kBF16}) {
     SCOPED_TRACE(name_of(type));
-    infer::OpenModel here(files.path(), type, plain_machine), there(files.path(), type, guarded_machine);
+    constexpr auto kStored = infer::QuantisedWeights::kStored;
+    infer::OpenModel here(model, type, plain_machine, std::nullopt, kStored),
+        there(model, type, guarded_machine, std::nullopt, kStored);
+    EXPECT_EQ(there.stored_types() != nullptr, model.extension() == ".gguf");
     const Answers expected = use(here), answers = use(there);
     ASSERT_EQ(answers.size(), expected.size());
     double error = 0, size = 0;
@@ -147,13 +152,20 @@ void expect_same_answers(const std::string& config, const std::function<Answers(
       size += std::pow(expected[i], 2);
     }
     EXPECT_GT(size, 0);
-    EXPECT_LT(std::sqrt(error / size), type == DType::kF32 ? 1e-5 : 0.02);
+    EXPECT_LT(std::sqrt(error / size), type == DType::kF32 ? tolerance : 0.02);
   }
+}
+void expect_same_answers(const std::string& config, const Use& use) {
+  expect_same_answers_of(Files(config).path(), use);
 }
 
 Answers continue_text(infer::OpenModel& model) {
-  const auto rank = infer::load_paged_decoder(
-      model, {.sequences = 1, .pass_tokens = 8, .scored = 1, .tokenizer = false, .losses = true});
+  const auto rank = infer::load_paged_decoder(model, {.sequences = 1,
+                                                      .pass_tokens = 8,
+                                                      .scored = 1,
+                                                      .tokenizer = false,
+                                                      .losses = true,
+                                                      .cache = model.precision().compute});
   Answers out = infer::text_losses(*rank, std::vector<std::int32_t>{1, 2, 3, 4, 5, 6});
   infer::SingleText text(*rank);
   append(out, text.feed(std::vector<std::int32_t>{7, 8, 9}));
@@ -170,6 +182,28 @@ TEST(UseOnGpu, Decoders) {
       "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 1, "intermediate_size": 8,
       "max_position_embeddings": 32, "num_local_experts": 4, "num_experts_per_tok": 2})",
                       continue_text);
+}
+
+TEST(UseOnGpu, SinksAndBiasesOfExperts) {
+  expect_same_answers(R"({"model_type": "gpt_oss", "vocab_size": 32, "hidden_size": 16,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8,
+      "max_position_embeddings": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4,
+      "sliding_window": 4})",
+                      continue_text);
+}
+
+// Weights stay as the file holds them. Inputs of products are rounded to codes: one that lies between two may
+// become either.
+TEST(UseOnGpu, QuantisedFiles) {
+  const Files files(R"({"model_type": "llama", "vocab_size": 40, "hidden_size": 256, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 256,
+      "max_position_embeddings": 64})");
+  for (const std::string format : {"q8_0", "q5_0", "q4_k_m"}) {
+    SCOPED_TRACE(format);
+    const fs::path file = files.path() / (format + ".gguf");
+    run::export_gguf(ckpt::find_checkpoint(files.path()), format, file);
+    expect_same_answers_of(file, continue_text, 1e-3);
+  }
 }
 
 TEST(UseOnGpu, Encoders) {

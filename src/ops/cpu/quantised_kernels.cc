@@ -136,7 +136,7 @@ void encode(const EncodeJob& job) {
 
 // Whole bytes are unsigned for VNNI, signed otherwise: products of two neighbours then fit into 16 bits.
 template <WeightFormat kFormat>
-constexpr bool kSignedCodes = STOA_ISA_LEVEL < 3 && traits_of(kFormat).whole_bytes();
+constexpr bool kSignedCodes = STOA_ISA_LEVEL < 3 && whole_bytes(traits_of(kFormat));
 template <WeightFormat kFormat>
 constexpr int kZero = kSignedCodes<kFormat> ? 0 : traits_of(kFormat).zero;
 

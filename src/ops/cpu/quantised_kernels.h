@@ -8,22 +8,9 @@
 #include "ops/cpu/kernel_table.h"
 #include "ops/cpu/matrix_args.h"
 #include "ops/quantised_codes.h"
+#include "ops/quantised_formats.h"
 
 namespace stoa::ops::cpu {
-
-enum class WeightFormat : std::uint8_t {
-  kQ8_0,
-  kQ4_0,
-  kQ4_1,
-  kQ5_0,
-  kQ5_1,
-  kQ4_K,
-  kQ5_K,
-  kQ6_K,
-  kIQ4_NL,
-  kIQ4_XS,
-  kMXFP4
-};
 
 inline constexpr std::int64_t kScaledUnits = kScaledColumns / 32;
 

@@ -20,36 +20,6 @@ constexpr std::int64_t kTaskElements = 16 << 10;  // of tokens that are encoded
 constexpr std::int64_t kLeastTileTokens = 9;      // from where tiles are faster than vectors
 constexpr std::int64_t kVectorTokens = 8;         // most that vectors take at once
 
-WeightFormat weight_format(quant::BlockType type) {
-  using quant::BlockType;
-  switch (type) {
-    case BlockType::kQ8_0:
-      return WeightFormat::kQ8_0;
-    case BlockType::kQ4_0:
-      return WeightFormat::kQ4_0;
-    case BlockType::kQ4_1:
-      return WeightFormat::kQ4_1;
-    case BlockType::kQ5_0:
-      return WeightFormat::kQ5_0;
-    case BlockType::kQ5_1:
-      return WeightFormat::kQ5_1;
-    case BlockType::kQ4_K:
-      return WeightFormat::kQ4_K;
-    case BlockType::kQ5_K:
-      return WeightFormat::kQ5_K;
-    case BlockType::kQ6_K:
-      return WeightFormat::kQ6_K;
-    case BlockType::kIQ4_NL:
-      return WeightFormat::kIQ4_NL;
-    case BlockType::kIQ4_XS:
-      return WeightFormat::kIQ4_XS;
-    case BlockType::kMXFP4:
-      return WeightFormat::kMXFP4;
-    default:
-      fail<InternalError>("no product with {}", quant::format_of(type).name);
-  }
-}
-
 // How tokens are cut, and where the parts of the workspace are.
 struct TokenPlan {
   bool tiles;

@@ -20,7 +20,7 @@ namespace stoa::ops::cpu::STOA_ISA {
 template <WeightFormat kFormat>
 struct UnitOperands {
   static constexpr FormatTraits kTraits = traits_of(kFormat);
-  static constexpr bool kWhole = kTraits.high_bits == 0 && !kTraits.whole_bytes();
+  static constexpr bool kWhole = kTraits.high_bits == 0 && !whole_bytes(kTraits);
   // Unsigned codes times kFineCodes need all eight bits.
   static constexpr bool kUnsigned = kWhole && kTraits.zero == 0;
   static constexpr int kProducts = kWhole ? 1 : 2, kTokenBytes = kWhole ? kTokenUnit : kUnit,

@@ -6,51 +6,16 @@
 
 #include "ops/cpu/quantised_kernels.h"
 #include "ops/cpu/simd.h"
-#include "quant/code_values.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 
 constexpr int kGroup = 16, kUnitWords = 8, kUnit = 32;  // rows, words of a row and columns of a unit
 constexpr int kTokenUnit = 2 * kUnit;                   // bytes of a token: coarse codes, then fine ones
 
-struct FormatTraits {
-  int low_bits, high_bits;
-  int zero;
-  int block_units;  // units of a block
-  int scale_bytes;  // of a block, of one row
-  int parts;        // scales of a unit
-  bool minimum;
-  // What codes stand for, plus `zero`, is what products see; null: the codes themselves.
-  const quant::CodeValues* values = nullptr;
-
-  // Whether products see all values of eight bits.
-  constexpr bool whole_bytes() const { return low_bits == 8 || values != nullptr; }
-};
-constexpr FormatTraits traits_of(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kQ8_0:
-      return {8, 0, 128, 1, 2, 1, false};
-    case WeightFormat::kQ4_0:
-      return {4, 0, 8, 1, 2, 1, false};
-    case WeightFormat::kQ4_1:
-      return {4, 0, 0, 1, 4, 1, true};
-    case WeightFormat::kQ5_0:
-      return {4, 1, 16, 1, 2, 1, false};
-    case WeightFormat::kQ5_1:
-      return {4, 1, 0, 1, 4, 1, true};
-    case WeightFormat::kQ4_K:
-      return {4, 0, 0, 8, 16, 1, true};
-    case WeightFormat::kQ5_K:
-      return {4, 1, 0, 8, 16, 1, true};
-    case WeightFormat::kQ6_K:
-      return {4, 2, 32, 8, 18, 2, false};
-    case WeightFormat::kIQ4_NL:
-      return {4, 0, 128, 1, 2, 1, false, &quant::kUnevenValues};
-    case WeightFormat::kIQ4_XS:
-      return {4, 0, 128, 8, 8, 1, false, &quant::kUnevenValues};
-    default:
-      return {4, 0, 128, 1, 1, 1, false, &quant::kTwiceE2M1};
-  }
+constexpr FormatTraits traits_of(WeightFormat format) { return kFormatTraits[static_cast<int>(format)]; }
+// Whether products see all values of eight bits.
+constexpr bool whole_bytes(const FormatTraits& traits) {
+  return traits.low_bits == 8 || traits.values != nullptr;
 }
 
 // A code, or a sum of products, from those of its two parts.

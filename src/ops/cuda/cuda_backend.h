@@ -28,10 +28,6 @@ class CudaBackend final : public Backend {
   void execute(const LinearBackwardWeight& op, Resources resources) override;
   void execute(const ScatterRows& op, Resources resources) override;
   std::size_t workspace_bytes(const ScatterRows& op) const override;
-  void execute(const QuantisedLinear& op, Resources resources) override;
-  void execute(const QuantisedRows& op, Resources resources) override;
-  std::size_t workspace_bytes(const QuantisedLinear& op) const override;
-  std::size_t workspace_bytes(const QuantisedRows& op) const override;
   std::size_t workspace_bytes(const LinearForward& op) const override;
   std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
@@ -40,6 +36,10 @@ class CudaBackend final : public Backend {
   void execute(const PackedLinearBackwardInput& op, Resources resources) override;
   std::size_t workspace_bytes(const PackedLinearForward& op) const override;
   std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
+  // quantised_linear.cc
+  void execute(const QuantisedLinear& op, Resources resources) override;
+  void execute(const QuantisedRows& op, Resources resources) override;
+  std::size_t workspace_bytes(const QuantisedLinear& op) const override;
   // fp8.cc
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
@@ -81,6 +81,18 @@ class CudaBackend final : public Backend {
   void execute(const ScaleRowsBackward& op, Resources resources) override;
   void execute(const LatentHeads& op, Resources resources) override;
   void execute(const LatentHeadsBackward& op, Resources resources) override;
+  // attention_sink.cc
+  void execute(const AttentionSink& op, Resources resources) override;
+  void execute(const AttentionSinkBackward& op, Resources resources) override;
+  // expert_bias.cc
+  void execute(const ExpertBias& op, Resources resources) override;
+  void execute(const ExpertBiasBackward& op, Resources resources) override;
+  void execute(const ExpertBiasBackwardWeights& op, Resources resources) override;
+  // scale_matrix.cc
+  void execute(const ScaleMatrix& op, Resources resources) override;
+  void execute(const ScaleMatrixBackward& op, Resources resources) override;
+  void execute(const RowDots& op, Resources resources) override;
+  void execute(const InverseRoot& op, Resources resources) override;
   // linear_attention.cc
   void execute(const ShortConvForward& op, Resources resources) override;
   void execute(const ShortConvBackward& op, Resources resources) override;
@@ -124,33 +136,13 @@ class CudaBackend final : public Backend {
 
   // refused.cc: what no kernel computes yet. A dry run asks for the workspace, so a model is refused before
   // it has memory.
-  void execute(const AttentionSink& op, Resources resources) override;
   void execute(const DivergencePart& op, Resources resources) override;
   void execute(const DivergenceSums& op, Resources resources) override;
   void execute(const DivergenceMerge& op, Resources resources) override;
   void execute(const KeptPart& op, Resources resources) override;
   void execute(const KeptMerge& op, Resources resources) override;
-  void execute(const AttentionSinkBackward& op, Resources resources) override;
-  void execute(const ExpertBias& op, Resources resources) override;
-  void execute(const ExpertBiasBackward& op, Resources resources) override;
-  void execute(const ExpertBiasBackwardWeights& op, Resources resources) override;
-  void execute(const ScaleMatrix& op, Resources resources) override;
-  void execute(const ScaleMatrixBackward& op, Resources resources) override;
-  void execute(const RowDots& op, Resources resources) override;
-  void execute(const InverseRoot& op, Resources resources) override;
-  std::size_t workspace_bytes(const ScaleMatrix& op) const override;
-  std::size_t workspace_bytes(const ScaleMatrixBackward& op) const override;
-  std::size_t workspace_bytes(const RowDots& op) const override;
-  std::size_t workspace_bytes(const InverseRoot& op) const override;
-  std::size_t workspace_bytes(const AttentionSink& op) const override;
   std::size_t workspace_bytes(const DivergencePart& op) const override;
   std::size_t workspace_bytes(const KeptPart& op) const override;
-  std::size_t workspace_bytes(const AttentionSinkBackward& op) const override;
-  std::size_t workspace_bytes(const ExpertBias& op) const override;
-  std::size_t workspace_bytes(const ExpertBiasBackward& op) const override;
-  std::size_t workspace_bytes(const ExpertBiasBackwardWeights& op) const override;
-  std::size_t workspace_bytes(const ActivationForward& op) const override;
-  std::size_t workspace_bytes(const ActivationBackward& op) const override;
 
   using Backend::execute;
   using Backend::workspace_bytes;

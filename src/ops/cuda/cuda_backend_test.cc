@@ -18,18 +18,14 @@ std::shared_ptr<Backend> make_emulated() {
 INSTANTIATE_TEST_SUITE_P(
     CudaKernels, BackendTest,
     ::testing::Values(BackendCase{
-        .name = "emulated", .make = make_emulated, .rounds_bias = true, .blocks = false, .gpt_oss = false}),
+        .name = "emulated", .make = make_emulated, .rounds_bias = true, .blocks = false}),
     BackendCaseName());
 
 // At wiring: a dry run asks for workspaces.
 TEST(CudaBackend, RefusesWhatItHasNoKernelFor) {
   const auto backend = make_emulated();
-  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(AttentionSink{})), ConfigError);
-  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(ExpertBias{})), ConfigError);
-  ActivationForward activation;
-  EXPECT_EQ(backend->workspace_bytes(activation), 0u);
-  activation.kind = ActivationKind::kClampedSwiglu;
-  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(activation)), ConfigError);
+  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(DivergencePart{})), ConfigError);
+  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(PackedLinearForward{})), ConfigError);
 }
 
 }  // namespace stoa::ops::testing

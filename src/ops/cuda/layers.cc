@@ -101,6 +101,7 @@ void CudaBackend::execute(const ActivationForward& op, Resources resources) {
   ActivationArgs args;
   args.kind = static_cast<ActivationCode>(op.kind);
   args.gated = op.gated;
+  args.alpha = static_cast<float>(op.clamp.alpha), args.limit = static_cast<float>(op.clamp.limit);
   args.type = fast_element_of(ActivationForward::kName, op.x);
   args.x = op.x.data, args.y = op.y.data;
   args.rows = op.y.shape[0], args.columns = op.y.shape[1];
@@ -112,6 +113,7 @@ void CudaBackend::execute(const ActivationBackward& op, Resources resources) {
   ActivationArgs args;
   args.kind = static_cast<ActivationCode>(op.kind);
   args.gated = op.gated;
+  args.alpha = static_cast<float>(op.clamp.alpha), args.limit = static_cast<float>(op.clamp.limit);
   args.type = fast_element_of(ActivationBackward::kName, op.x);
   args.x = op.x.data, args.dy = op.dy.data, args.y = op.dx.data;
   args.rows = op.dy.shape[0], args.columns = op.dy.shape[1];

@@ -88,6 +88,26 @@ class Thread {
       }
     }
   }
+  void multiply_codes(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
+                      std::int32_t (&c)[4]) const {
+    multiply_codes(a[0], a[1], b0, c);
+    multiply_codes(a[2], a[3], b1, c);
+  }
+  void multiply_codes(std::uint32_t a0, std::uint32_t a1, std::uint32_t b, std::int32_t (&c)[4]) const {
+    struct Words {
+      std::uint32_t a[2], b;
+    };
+    const auto* given = exchange(Words{{a0, a1}, b});
+    for (int k = 0; k < 16; ++k) {
+      const auto piece = [&](int vector) { return read<Words>(given[vector * 4 + k / 4]); };
+      const auto byte = [&](std::uint32_t word) { return static_cast<std::uint8_t>(word >> (8 * (k % 4))); };
+      const Words rows = piece(lane() / 4);
+      for (int column = 0; column < 2; ++column) {
+        const int y = static_cast<std::int8_t>(byte(piece(lane() % 4 * 2 + column).b));
+        for (int row = 0; row < 2; ++row) c[2 * row + column] += byte(rows.a[row]) * y;
+      }
+    }
+  }
   void copy16(void* to, const void* from, bool given) const {
     for (const void* address : {static_cast<const void*>(to), from})
       require<InternalError>(reinterpret_cast<std::uintptr_t>(address) % 16 == 0,
@@ -139,19 +159,38 @@ std::uint32_t narrow_pair(float low, float high) {
   return static_cast<std::uint32_t>(T(high).bits) << 16 | T(low).bits;
 }
 
+inline std::uint32_t subtract_pairs(std::uint32_t a, std::uint32_t b) {
+  const auto half = [](std::uint32_t word, int which) {
+    f16 x;
+    x.bits = static_cast<std::uint16_t>(word >> (16 * which));
+    return static_cast<float>(x);
+  };
+  return narrow_pair<f16>(half(a, 0) - half(b, 0), half(a, 1) - half(b, 1));
+}
+inline std::uint32_t select_bytes(std::uint32_t low, std::uint32_t high, std::uint32_t which) {
+  std::uint32_t out = 0;
+  for (unsigned i = 0; i < 32; i += 8) {
+    const unsigned byte = which >> (i / 2) & 7u;
+    out |= ((byte < 4 ? low >> (8 * byte) : high >> (8 * (byte - 4))) & 255u) << i;
+  }
+  return out;
+}
+inline float rounded_product(float a, float b) { return a * b; }
+inline int nearest_integer(float x) { return std::isnan(x) ? 0 : static_cast<int>(std::nearbyint(x)); }
+
 inline float reciprocal_root(float x) { return 1.0f / std::sqrt(x); }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float float_of(std::uint32_t x) { return std::bit_cast<float>(x); }
-inline float plain_product(float x, float y) { return x * y; }
 inline float fast_exp(float x) { return std::exp(x); }
 inline float fast_divide(float x, float y) { return x / y; }
 
 struct alignas(16) Bytes16 {
   std::uint32_t words[4];
 };
-inline void expect_aligned(const void* at) {
-  require<InternalError>(reinterpret_cast<std::uintptr_t>(at) % 16 == 0, "a 16-byte access at address {}",
-                         at);
+template <int kBytes = 16>
+void expect_aligned(const void* at) {
+  require<InternalError>(reinterpret_cast<std::uintptr_t>(at) % kBytes == 0, "a {}-byte access at address {}",
+                         kBytes, at);
 }
 inline Bytes16 load16(const void* from) {
   expect_aligned(from);
@@ -163,8 +202,23 @@ inline void store16(void* to, const Bytes16& v) {
   expect_aligned(to);
   std::memcpy(to, &v, 16);
 }
+inline void load8(const void* from, std::uint32_t (&out)[2]) {
+  expect_aligned<8>(from);
+  std::memcpy(out, from, 8);
+}
+inline void store8(void* to, std::uint32_t first, std::uint32_t second) {
+  expect_aligned<8>(to);
+  const std::uint32_t words[2] = {first, second};
+  std::memcpy(to, words, 8);
+}
+inline std::uint32_t load4(const void* from) {
+  expect_aligned<4>(from);
+  std::uint32_t v;
+  std::memcpy(&v, from, 4);
+  return v;
+}
 inline void store4(void* to, std::uint32_t v) {
-  require<InternalError>(reinterpret_cast<std::uintptr_t>(to) % 4 == 0, "a 4-byte access at address {}", to);
+  expect_aligned<4>(to);
   std::memcpy(to, &v, 4);
 }
 

@@ -37,6 +37,8 @@ STOA_DEVICE void with_kind(ActivationCode kind, Body&& body) {
       return body(Kind<ActivationCode::kTanh>{});
     case ActivationCode::kSigmoid:
       return body(Kind<ActivationCode::kSigmoid>{});
+    case ActivationCode::kClampedSwiglu:
+      return;  // of two arguments
   }
 }
 
@@ -82,6 +84,18 @@ STOA_DEVICE Point activation(Kind<ActivationCode::kSigmoid>, float x) {
   return {s, s * (1 - s)};
 }
 
+struct GatedPoint {
+  float value, gate_slope, up_slope;
+};
+template <class T>
+STOA_DEVICE GatedPoint clamped_swiglu(const ActivationArgs& a, float gate, float up) {
+  const float g = gate > a.limit ? a.limit : gate;
+  const float u = up > a.limit ? a.limit : up < -a.limit ? -a.limit : up;
+  const float s = sigmoid_for<T>(a.alpha * g);
+  return {(u + 1) * g * s, gate > a.limit ? 0.0f : (u + 1) * (s + a.alpha * g * s * (1 - s)),
+          up > a.limit || up < -a.limit ? 0.0f : g * s};
+}
+
 // Without gate the tensor is one row; with it a block has (part of) one row.
 template <class T, bool kBackward>
 struct ActivationKernel {
@@ -100,6 +114,14 @@ struct ActivationKernel {
       float dy[V];
       load_pack<V>(static_cast<const T*>(a.dy) + row * a.columns + i, dy);
       float dup[V];
+      if (a.kind == ActivationCode::kClampedSwiglu) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j) {
+          const GatedPoint point = clamped_swiglu<T>(a, gate[j], up[j]);
+          out[j] = dy[j] * point.gate_slope;
+          dup[j] = dy[j] * point.up_slope;
+        }
+      }
       with_kind(a.kind, [&](auto kind) {
         STOA_UNROLL
         for (int j = 0; j < V; ++j) {
@@ -115,6 +137,10 @@ struct ActivationKernel {
       store_pack<V>(dx, out);
       if (a.gated) store_pack<V>(dx + a.columns, dup);
     } else {
+      if (a.kind == ActivationCode::kClampedSwiglu) {
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j) out[j] = clamped_swiglu<T>(a, gate[j], up[j]).value;
+      }
       with_kind(a.kind, [&](auto kind) {
         STOA_UNROLL
         for (int j = 0; j < V; ++j) {

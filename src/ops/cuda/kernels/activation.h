@@ -13,7 +13,8 @@ enum class ActivationCode : std::uint8_t {
   kRelu,
   kSquaredRelu,
   kTanh,
-  kSigmoid
+  kSigmoid,
+  kClampedSwiglu
 };
 
 struct ActivationArgs {
@@ -24,7 +25,8 @@ struct ActivationArgs {
   const void* dy = nullptr;  // backward
   void* y = nullptr;         // forward: y; backward: dx
   std::int64_t rows = 0, columns = 0;
-  bool wide = false;  // columns are a multiple of 8 (or there is no gate), addresses of 16
+  float alpha = 0, limit = 0;  // kClampedSwiglu
+  bool wide = false;           // columns are a multiple of 8 (or there is no gate), addresses of 16
 };
 void launch_activation_forward(const ActivationArgs& args, void* stream);
 void launch_activation_backward(const ActivationArgs& args, void* stream);

@@ -4,6 +4,7 @@
 #include "ops/cuda/kernels/grouped_linear.h"
 #include "ops/cuda/kernels/product_tile.h"
 #include "ops/cuda/kernels/reduce.h"
+#include "ops/cuda/kernels/sorted_rows.h"
 
 namespace stoa::ops::cuda {
 namespace {
@@ -14,19 +15,8 @@ struct BoundsKernel {
   static constexpr const char* kName = "expert bounds";
   static constexpr int kThreads = 512;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
-    // Number of rows of experts below e: ids do not decrease, and unused rows come last.
-    for (std::int64_t e = t.index(); e <= a.experts; e += t.count()) {
-      std::int64_t low = 0, high = a.rows;
-      while (low < high) {
-        const std::int64_t middle = (low + high) / 2;
-        const std::int32_t id = a.sorted_experts[middle];
-        if (id >= 0 && id < e)
-          low = middle + 1;
-        else
-          high = middle;
-      }
-      a.begin[e] = static_cast<std::int32_t>(low);
-    }
+    for (std::int64_t e = t.index(); e <= a.experts; e += t.count())
+      a.begin[e] = static_cast<std::int32_t>(rows_below(a.sorted_experts, a.rows, e));
     t.sync();
     std::int32_t before = 0;
     for (std::int64_t first = 0; first <= a.experts; first += t.count()) {

@@ -55,7 +55,7 @@ struct Nf4Kernel {
     const std::int64_t row = i / a.columns, block = a.first[row] + (i - row * a.columns) / kNf4Block;
     const float* group = a.groups + block / kNf4Group * 2;
     const float magnitude =
-        plain_product(args.tables.dynamic[a.magnitudes[i / kNf4Block]], group[0]) + group[1];
+        rounded_product(args.tables.dynamic[a.magnitudes[i / kNf4Block]], group[0]) + group[1];
     const std::uint32_t codes = static_cast<const std::uint32_t*>(a.codes)[i / kEach];
     float x[kEach];
     STOA_UNROLL

@@ -90,9 +90,9 @@ struct ScalarTile {
 // elements are copied into the next but one of three places, others go through registers into the other of
 // two. `kWide`: depth or, across, the count are multiples of 8, so are strides, and addresses of 16 bytes (of
 // codes, of 8).
-template <class T, bool kWide>
+template <class T, bool kWide, int kStep = 32>
 struct MatrixTile {
-  static constexpr int kRows = 128, kColumns = 128, kDepth = 32, kThreads = 256;
+  static constexpr int kRows = 128, kColumns = 128, kDepth = kStep, kThreads = 256;
   // Elements between vectors, or across between their elements: no two of eight rows begin in one bank.
   template <bool kAcross>
   static constexpr int kPitch = kAcross ? kRows + 8 : kDepth + 8;

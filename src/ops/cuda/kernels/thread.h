@@ -87,6 +87,23 @@ class Thread {
           : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+  // c += a b in whole numbers: a [16, 32] of unsigned bytes, b [32, 8] of signed ones. A lane has four
+  // columns in a word, those of row g from 4 t on in a[0], of row g + 8 in a[1], from 16 + 4 t on in a[2] and
+  // a[3]; the same of column g of b in b0 and b1. c as above.
+  STOA_DEVICE void multiply_codes(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
+                                  std::int32_t (&c)[4]) const {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+  // The same with 16 columns of a, and as many rows of b.
+  STOA_DEVICE void multiply_codes(std::uint32_t a0, std::uint32_t a1, std::uint32_t b,
+                                  std::int32_t (&c)[4]) const {
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a0), "r"(a1), "r"(b));
+  }
   // Starts copying 16 bytes from global to shared memory (zeros if not `given`) without waiting. Visible to
   // this thread after wait_copies(), to the others after a barrier behind that.
   STOA_DEVICE void copy16(void* to, const void* from, bool given) const {
@@ -126,11 +143,25 @@ STOA_DEVICE std::uint32_t narrow_pair(float low, float high) {
   return out;
 }
 
+// a - b of two fp16 each.
+STOA_DEVICE std::uint32_t subtract_pairs(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t out;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  return out;
+}
+// Byte i of the result is that byte of `low` (0 to 3) or `high` (4 to 7) which bits [4 i, 4 i + 3) of `which`
+// name.
+STOA_DEVICE std::uint32_t select_bytes(std::uint32_t low, std::uint32_t high, std::uint32_t which) {
+  return __byte_perm(low, high, which);
+}
+// Never fused with an addition behind it.
+STOA_DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+// Halves to even; what is not a number becomes 0.
+STOA_DEVICE int nearest_integer(float x) { return __float2int_rn(x); }
+
 STOA_DEVICE float reciprocal_root(float x) { return 1.0f / sqrtf(x); }
 STOA_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 STOA_DEVICE float float_of(std::uint32_t x) { return __uint_as_float(x); }
-// Rounded by itself: compilers do not join it with an addition.
-STOA_DEVICE float plain_product(float x, float y) { return __fmul_rn(x, y); }
 STOA_DEVICE float fast_exp(float x) { return __expf(x); }
 STOA_DEVICE float fast_divide(float x, float y) { return __fdividef(x, y); }  // 0 where |y| is beyond 2^126
 
@@ -145,6 +176,14 @@ STOA_DEVICE Bytes16 load16(const void* from) {
 STOA_DEVICE void store16(void* to, const Bytes16& v) {
   *static_cast<uint4*>(to) = make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]);
 }
+STOA_DEVICE void load8(const void* from, std::uint32_t (&out)[2]) {
+  const uint2 v = *static_cast<const uint2*>(from);
+  out[0] = v.x, out[1] = v.y;
+}
+STOA_DEVICE void store8(void* to, std::uint32_t first, std::uint32_t second) {
+  *static_cast<uint2*>(to) = make_uint2(first, second);
+}
+STOA_DEVICE std::uint32_t load4(const void* from) { return *static_cast<const std::uint32_t*>(from); }
 STOA_DEVICE void store4(void* to, std::uint32_t v) { *static_cast<std::uint32_t*>(to) = v; }
 
 }  // namespace stoa::ops::cuda

@@ -1,0 +1,55 @@
+// How the codes of a group of rows stand in memory (quant/matrix_layout.h), as constants of kernels. Kernel
+// files of every instruction set include this: no functions with bodies.
+#pragma once
+
+#include <cstdint>
+
+#include "quant/code_values.h"
+
+namespace stoa::quant {
+enum class BlockType : std::uint8_t;
+}
+
+namespace stoa::ops {
+
+enum class WeightFormat : std::uint8_t {
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4
+};
+WeightFormat weight_format(quant::BlockType type);
+
+struct FormatTraits {
+  int low_bits, high_bits;
+  int zero;
+  int block_units;  // units of 32 columns of a block
+  int scale_bytes;  // of a block, of one row
+  int parts;        // scales of a unit
+  bool minimum;
+  // What codes stand for, plus `zero`, is what products see; null: the codes themselves.
+  const quant::CodeValues* values = nullptr;
+};
+// By WeightFormat.
+inline constexpr FormatTraits kFormatTraits[] = {
+    {8, 0, 128, 1, 2, 1, false},                         // Q8_0
+    {4, 0, 8, 1, 2, 1, false},                           // Q4_0
+    {4, 0, 0, 1, 4, 1, true},                            // Q4_1
+    {4, 1, 16, 1, 2, 1, false},                          // Q5_0
+    {4, 1, 0, 1, 4, 1, true},                            // Q5_1
+    {4, 0, 0, 8, 16, 1, true},                           // Q4_K
+    {4, 1, 0, 8, 16, 1, true},                           // Q5_K
+    {4, 2, 32, 8, 18, 2, false},                         // Q6_K
+    {4, 0, 128, 1, 2, 1, false, &quant::kUnevenValues},  // IQ4_NL
+    {4, 0, 128, 8, 8, 1, false, &quant::kUnevenValues},  // IQ4_XS
+    {4, 0, 128, 1, 1, 1, false, &quant::kTwiceE2M1},     // MXFP4
+};
+
+}  // namespace stoa::ops
