@@ -1,6 +1,10 @@
 // A stream with a handle for the device's own libraries, whose work can be recorded.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
+
 #include "device/device.h"
 
 namespace stoa {
@@ -29,6 +33,10 @@ class NativeStream : public Stream {
   // Discards the recorded graph and an unfinished recording; until then the libraries keep whatever it uses.
   // Work that was already launched completes.
   virtual void drop_recording() = 0;
+  // Submits what `body` submits. Work of one `shape` is the same every time, to the addresses and numbers in
+  // its calls: it may be recorded the second time, and started without `body` from the third on. Not within a
+  // recording.
+  virtual void repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) = 0;
   // Registers a companion until leave().
   virtual void accompany(RecordingCompanion& companion) = 0;
   virtual void leave(RecordingCompanion& companion) = 0;
@@ -43,6 +51,16 @@ inline void* native_stream(Stream& stream) {
 inline bool records(Stream& stream) {
   const auto* native = dynamic_cast<NativeStream*>(&stream);
   return native && native->records();
+}
+
+// NativeStream::repeat() where the stream records; elsewhere body().
+inline void repeat_on(Stream& stream, std::span<const std::int64_t> shape,
+                      const std::function<void()>& body) {
+  auto* native = dynamic_cast<NativeStream*>(&stream);
+  if (native && native->records())
+    native->repeat(shape, body);
+  else
+    body();
 }
 
 // Records what is submitted while it lives, where the stream can. After an exception the recording is dropped

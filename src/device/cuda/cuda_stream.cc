@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "device/cuda/cuda_error.h"
 
@@ -59,6 +60,7 @@ void CudaStream::synchronize() {
 
 void CudaStream::upload(void* device, const void* host, std::size_t bytes) {
   if (bytes == 0) return;
+  uploaded_ = true;
   if (!pinned_) check_call(cudaMallocHost(&pinned_, kRing), "allocation of {} bytes of pinned memory", kRing);
   const auto* from = static_cast<const std::byte*>(host);
   auto* to = static_cast<std::byte*>(device);
@@ -95,6 +97,70 @@ void CudaStream::begin_recording() {
   recording_ = true;
 }
 
+namespace {
+
+// What is captured on a stream until finish().
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "begin of a capture");
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture() {
+    if (!graph_) (void)cudaStreamEndCapture(stream_, &graph_);
+    if (graph_) (void)cudaGraphDestroy(graph_);
+  }
+  cudaGraph_t finish() {
+    check(cudaStreamEndCapture(stream_, &graph_), "end of a capture");
+    return graph_;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+};
+
+}  // namespace
+
+void CudaStream::repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) {
+  require<InternalError>(!recording_, "work that is repeated begins within a recording");
+  if (!graphs_) return body();
+  std::vector<std::int64_t> key(shape.begin(), shape.end());
+  if (repeated_.size() >= kMostRepeated && !repeated_.contains(key)) drop_repeated();
+  Repeated& work = repeated_[std::move(key)];
+  if (work.graph) return start(work.graph);
+  if (!work.fixed || work.times++ == 0) return body();
+  uploaded_ = false;
+  Capture capture(stream_);
+  recording_ = true;
+  try {
+    body();
+  } catch (...) {
+    recording_ = false;
+    throw;
+  }
+  recording_ = false;
+  work.fixed = !uploaded_;
+  check(cudaGraphInstantiate(&work.graph, capture.finish(), 0), "instantiation of a graph");
+  start(work.graph);
+  if (work.fixed) return;
+  synchronize();
+  check(cudaGraphExecDestroy(std::exchange(work.graph, nullptr)), "destruction of a graph");
+}
+
+void CudaStream::start(cudaGraphExec_t graph) {
+  check(cudaGraphLaunch(graph, stream_), "launch of a graph");
+  submitted();
+}
+
+void CudaStream::drop_repeated() {
+  (void)cudaStreamSynchronize(stream_);
+  for (auto& [shape, work] : repeated_)
+    if (work.graph) (void)cudaGraphExecDestroy(work.graph);
+  repeated_.clear();
+}
+
 void CudaStream::end_recording() {
   if (!recording_) return;
   for (RecordingCompanion* companion : companions_) companion->join(*this);
@@ -114,8 +180,7 @@ void CudaStream::end_recording() {
     }
   }
   if (!graph_) check(cudaGraphInstantiate(&graph_, graph, 0), "instantiation of a graph");
-  check(cudaGraphLaunch(graph_, stream_), "launch of a graph");
-  submitted();
+  start(graph_);
   for (RecordingCompanion* companion : companions_) companion->started(*this);
 }
 
@@ -126,6 +191,7 @@ void CudaStream::drop_recording() {
   if (unfinished) (void)cudaGraphDestroy(unfinished);
   if (graph_) (void)cudaGraphExecDestroy(graph_);
   graph_ = nullptr;
+  drop_repeated();
 }
 
 }  // namespace stoa::cuda

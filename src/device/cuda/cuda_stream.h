@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -47,6 +48,8 @@ class CudaStream final : public NativeStream {
   bool records() const override { return graphs_; }
   bool recording() const override { return recording_; }
   void drop_recording() override;
+  // Work that reads new host memory every time is never started from a recording.
+  void repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) override;
   void accompany(RecordingCompanion& companion) override { companions_.push_back(&companion); }
   void leave(RecordingCompanion& companion) override { std::erase(companions_, &companion); }
 
@@ -57,13 +60,25 @@ class CudaStream final : public NativeStream {
  private:
   static constexpr std::size_t kRing = std::size_t{64} << 20;
 
+  static constexpr std::size_t kMostRepeated = 256;  // shapes whose recordings are kept
+  // The work of one shape.
+  struct Repeated {
+    int times = 0;
+    bool fixed = true;
+    cudaGraphExec_t graph = nullptr;
+  };
+
+  void start(cudaGraphExec_t graph);
+  void drop_repeated();
   void submitted();  // staging taken so far is in flight from here on
 
   cudaStream_t stream_ = nullptr;
   cudaGraphExec_t graph_ = nullptr;
+  std::map<std::vector<std::int64_t>, Repeated> repeated_;
   const bool graphs_;
   int recordings_ = 0;
   bool recording_ = false;
+  bool uploaded_ = false;  // since the recording began
   std::vector<RecordingCompanion*> companions_;
   void* pinned_ = nullptr;  // allocated with the first upload
   StagingRing ring_{kRing};
