@@ -4,6 +4,7 @@
 #include "ops/backend_suite.h"
 #include "ops/check/offload_backend.h"
 #include "ops/cuda/cuda_machine.h"
+#include "ops/quantised_cases.h"
 
 namespace stoa::ops::testing {
 namespace {
@@ -86,6 +87,30 @@ TEST(GpuLinear, LargeProducts) {
     expect_like_reference(*backend, LinearBackwardInput{dy, forward.w, t.empty(type, {512, 768}), false});
     expect_like_reference(*backend, LinearBackwardWeight{forward.x, dy, t.random(DType::kF32, {1024, 768}),
                                                          t.random(DType::kF32, {1024}), true});
+  }
+}
+
+// Matrices as large as those of models, of several kinds, by both kernels: a token has the same bits alone,
+// among few and among many.
+TEST(GpuQuantised, LargeProducts) {
+  const auto backend = make_gpu("");
+  for (const BlockType type : {BlockType::kQ8_0, BlockType::kQ4_K, BlockType::kQ6_K, BlockType::kIQ4_NL}) {
+    SCOPED_TRACE(quant::format_of(type).name);
+    Tensors t;
+    const quant::MatrixShape shape{2560, 2, {{{type, 4100}, {BlockType::kQ5_0, 40}}}};
+    const TensorView x = t.random(DType::kBF16, {330, 2560}), w = quantised(t, shape),
+                     y = t.empty(DType::kF32, {330, shape.rows()});
+    run_on(*backend, QuantisedLinear{x, w, shape, {}, y});
+    for (const std::int64_t count : {1, 8, 32, 200}) {
+      const QuantisedLinear some{
+          x.slice(330 - count, count), w, shape, {}, t.empty(DType::kF32, {count, shape.rows()})};
+      if (count == 8)
+        expect_like_reference(*backend, some, {64, DType::kF64, 2});
+      else
+        run_on(*backend, some);
+      EXPECT_EQ(std::memcmp(some.y.data, y.slice(330 - count, count).data, some.y.bytes()), 0) << count;
+    }
+    t.expect_guards();
   }
 }
 

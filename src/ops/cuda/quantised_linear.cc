@@ -1,4 +1,4 @@
-#include "ops/quantised_linear.h"
+#include "ops/cuda/quantised_linear.h"
 
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/quantised_linear.h"
@@ -39,7 +39,12 @@ std::size_t CudaBackend::workspace_bytes(const QuantisedLinear& op) const {
 }
 
 void CudaBackend::execute(const QuantisedLinear& op, Resources resources) {
+  run_quantised_linear(op, has_many(op.x.shape[0], op.shape.rows()), resources);
+}
+
+void run_quantised_linear(const QuantisedLinear& op, bool many, Resources resources) {
   if (op.x.shape[0] == 0 || op.shape.columns == 0) return;
+  require<InternalError>(!many || op.x.shape[0] > kPassTokens, "{} tokens as many", op.x.shape[0]);
   void* const stream = native_stream(resources.stream);
   expect_groups(QuantisedLinear::kName, op.w);
   const CodeBytes bytes = code_bytes_of(op);
@@ -48,6 +53,7 @@ void CudaBackend::execute(const QuantisedLinear& op, Resources resources) {
   encode.x = op.x.data, encode.type = fast_element_of(QuantisedLinear::kName, op.x),
   encode.stride = op.x.stride0;
   encode.to.tokens = op.x.shape[0], encode.to.padded = padded_tokens(op.x.shape[0]);
+  encode.to.many = many;
   encode.to.units = op.shape.columns / quant::kUnitColumns;
   encode.to.codes = parts.take(bytes.codes);
   encode.to.scales = static_cast<float*>(parts.take(bytes.scales));

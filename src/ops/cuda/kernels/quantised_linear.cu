@@ -298,11 +298,18 @@ struct QuantisedRowsKernel {
 
 }  // namespace
 
-bool has_many(std::int64_t tokens) { return tokens > kFewTokens; }
-
+// Never less for more tokens, whatever kernel takes them.
 std::int64_t padded_tokens(std::int64_t tokens) {
-  if (has_many(tokens)) return ceil_div(tokens, kTileTokens) * kTileTokens;
-  return tokens <= 8 ? 8 : tokens <= 16 ? 16 : ceil_div(tokens, kPassTokens) * kPassTokens;
+  if (tokens > kPassTokens) return ceil_div(tokens, kTileTokens) * kTileTokens;
+  return tokens <= 8 ? 8 : tokens <= 16 ? 16 : kPassTokens;
+}
+
+// The kernel of few tokens takes time for every row and pass. The other takes as much for a tile, on every
+// multiprocessor at once, as that for kTilePasses passes and rows.
+bool has_many(std::int64_t tokens, std::int64_t rows) {
+  constexpr std::int64_t kTilePasses = 32768, kMultiprocessors = 132;
+  const std::int64_t tiles = ceil_div(tokens, kTileTokens) * ceil_div(rows, kTileRows);
+  return ceil_div(tokens, kPassTokens) * rows > ceil_div(tiles, kMultiprocessors) * kTilePasses;
 }
 
 void launch_encode_tokens(const EncodeArgs& a, void* stream) {
@@ -310,7 +317,7 @@ void launch_encode_tokens(const EncodeArgs& a, void* stream) {
                   .y = ceil_div(a.to.units, std::int64_t{kScaledUnits} * 256 / kEncodeLanes)};
   with_fast_type(a.type, [&](auto type) {
     using T = decltype(type);
-    if (has_many(a.to.tokens))
+    if (a.to.many)
       launch<EncodeKernel<T, true>>(grid, stream, a);
     else
       launch<EncodeKernel<T, false>>(grid, stream, a);
@@ -318,7 +325,7 @@ void launch_encode_tokens(const EncodeArgs& a, void* stream) {
 }
 
 void launch_quantised_product(const QuantisedProductArgs& a, void* stream) {
-  if (has_many(a.x.tokens)) return launch_quantised_tiles(a, stream);
+  if (a.x.many) return launch_quantised_tiles(a, stream);
   with_format(a.format, [&]<WeightFormat kFormat>() {
     if (a.x.tokens == 1)
       launch_few<kFormat, 1, 1>(a, stream);

@@ -13,15 +13,13 @@ namespace stoa::ops::cuda {
 
 constexpr int kScaledUnits = kScaledColumns / 32, kSegmentUnits = 8;  // units that have one scale of tokens
 constexpr int kMostSegments = 8;
-// Most tokens that the kernel for few takes. Tiles of many would be too few blocks then, unless there are
-// very many rows.
-constexpr std::int64_t kFewTokens = 64;
-constexpr std::int64_t kPassTokens = 32;   // of those, for which codes of weights are read once
-constexpr std::int64_t kTileTokens = 128;  // of a tile of the kernel for many
+constexpr std::int64_t kPassTokens = 32;  // for which the kernel of few tokens reads codes of weights once
+constexpr std::int64_t kTileTokens = 128, kTileRows = 128;  // of a tile of the kernel of many
 
 // Tokens as codes. Sums and scales are there for padded_tokens(); those of tokens that do not exist are 0.
 struct TokenCodes {
   std::int64_t tokens = 0, padded = 0, units = 0;
+  bool many = false;  // the kernel of many tokens takes them
   // Few: [tokens, units, 4, 4] words of codes: those of columns 4 v and 16 + 4 v, coarse, then fine.
   // Many: [tokens, columns] whole codes in fp16, which holds them all.
   void* codes = nullptr;
@@ -30,9 +28,9 @@ struct TokenCodes {
   std::int32_t* sums = nullptr;       // [padded / 8, units, 8]
   std::int32_t* half_sums = nullptr;  // [padded / 8, units, 2, 8]
 };
-// Whether the kernel for many tokens is to be used.
-bool has_many(std::int64_t tokens);
 std::int64_t padded_tokens(std::int64_t tokens);
+// Whether the kernel of many tokens takes less time.
+bool has_many(std::int64_t tokens, std::int64_t rows);
 
 struct EncodeArgs {
   const void* x = nullptr;

@@ -251,7 +251,7 @@ struct QuantisedTilesKernel {
 void launch_quantised_tiles(const QuantisedProductArgs& a, void* stream) {
   with_format(a.format, [&]<WeightFormat kFormat>() {
     using Kernel = QuantisedTilesKernel<kFormat>;
-    static_assert(Kernel::Tile::kRows == kTileTokens);
+    static_assert(Kernel::Tile::kRows == kTileTokens && Kernel::Tile::kColumns == kTileRows);
     launch<Kernel>({.x = a.x.padded / kTileTokens,
                     .y = tiles_of(a, Kernel::kGroups),
                     .threads = Kernel::kThreads,
