@@ -14,7 +14,7 @@ namespace stoa::cli {
 namespace {
 
 struct CalibrateArguments {
-  std::string rows, output, report, grades = "AB";
+  std::string rows, output, report, onto, grades = "AB";
 };
 
 void calibrate(const CalibrateArguments& arguments) {
@@ -31,8 +31,13 @@ void calibrate(const CalibrateArguments& arguments) {
       "{}: none of its {} rows can be fitted: they need seconds_per_step, a complete layout, and a "
       "grade of {}",
       arguments.rows, rows.size(), arguments.grades);
-  plan::Calibration calibration = plan::calibrate(used);
-  calibration.unlike = plan::measure_unlike(used);
+  plan::Calibration calibration;
+  if (arguments.onto.empty()) {
+    calibration = plan::calibrate(used);
+    calibration.unlike = plan::measure_unlike(used);
+  } else {
+    calibration = plan::calibrate_programs(used, plan::load_calibration(arguments.onto));
+  }
   if (!arguments.output.empty()) write_text(arguments.output, plan::write_calibration(calibration));
   print(fmt::format("{} of {} rows, {} device types, {} releases\n", used.size(), rows.size(),
                     calibration.families.size(), calibration.releases.size()));
@@ -51,6 +56,10 @@ void add_plan_calibrate_command(CLI::App& plan, Context& context) {
       plan.add_subcommand("calibrate", "Fit the constants of the time model to measured steps");
   command->add_option("--rows", arguments->rows, "CSV file of measurements")->required();
   command->add_option("--output", arguments->output, "Calibration file to write");
+  command->add_option(
+      "--onto", arguments->onto,
+      "Keep what this calibration file holds, and fit the programs of these rows to it: a program "
+      "of your own beside those that are published");
   command->add_option("--report", arguments->report,
                       "Markdown file: accuracy, also with whole sources excluded (takes a minute)");
   command->add_option("--grades", arguments->grades, "Grades of rows to fit (default AB)");

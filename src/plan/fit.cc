@@ -294,8 +294,16 @@ Calibration calibrate(const RowList& rows) {
     set_band(entry, errors_of(own, entry.constants));
     calibration.releases[{family, kOtherRelease}] = entry;
   }
+  return calibrate_programs(rows, std::move(calibration));
+}
+
+Calibration calibrate_programs(const RowList& rows, Calibration onto) {
+  std::map<std::pair<std::string, std::string>, RowList> releases;
+  for (const Row* row : rows)
+    releases[{row->cluster.device.family, row->workload.software.release}].push_back(row);
   for (const auto& [key, own] : releases) {
-    const Constants& base = calibration.families[key.first].constants;
+    const auto family = onto.families.find(key.first);
+    const Constants base = family == onto.families.end() ? Constants() : family->second.constants;
     Calibration::Entry entry;
     const Constants fitted = fit_constants(own, base, {.prior = textbook_deviations(kRefitWidth)});
     entry.fitted = determined(fitted, base, kRefitWidth, 2 * own.size());
@@ -303,9 +311,9 @@ Calibration calibrate(const RowList& rows) {
     for (const Constant c : entry.fitted) entry.constants[c] = fitted[c];
     entry.rows = static_cast<int>(own.size());
     set_band(entry, errors_of(own, entry.constants));
-    calibration.releases[key] = entry;
+    onto.releases[key] = entry;
   }
-  return calibration;
+  return onto;
 }
 
 }  // namespace stoa::plan

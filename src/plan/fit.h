@@ -56,6 +56,10 @@ std::vector<Constant> determined(const Constants& fitted, const Constants& prior
 // where three and more say what programs have in common.
 Calibration calibrate(const RowList& rows);
 
+// `onto` with entries of the rows' programs on their device families, fitted to these rows from the family's
+// constants; its other entries stay as they are.
+Calibration calibrate_programs(const RowList& rows, Calibration onto);
+
 // predicted / measured - 1
 double error_of(const Row& row, const Constants& constants);
 

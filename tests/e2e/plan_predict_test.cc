@@ -1,5 +1,6 @@
 // The planner's times, as a user asks for them.
 #include <gmock/gmock.h>
+#include <yaml-cpp/yaml.h>
 
 #include <fstream>
 #include <sstream>
@@ -233,6 +234,26 @@ TEST_F(PlanPredict, OfRows) {
   const Outcome again =
       stoa({"plan", "predict", "--rows", rows.string(), "--output", "out.csv", "--calibration", "own.yaml"});
   EXPECT_EQ(again.exit_code, 0) << again.text();
+}
+
+// A program of one's own beside those that ship: the other entries keep every number.
+TEST_F(PlanPredict, CalibratedOntoWhatShips) {
+  std::ofstream(directory() / "own.csv")
+      << "source,model,layers,hidden,heads,vocab,seq_len,gpu,gpus,tp,pp,micro_batch,global_batch,precision,"
+         "seconds_per_step\n"
+         "ours,GPT,24,2048,16,50304,2048,H100-SXM-80GB,1,1,1,4,4,bf16,0.2\n"
+         "ours,GPT,24,4096,32,50304,2048,H100-SXM-80GB,1,1,1,4,4,bf16,0.7\n";
+  const std::string shipped = (test::source_dir() / "configs/planner/calibration.yaml").string();
+  const Outcome fitted =
+      stoa({"plan", "calibrate", "--rows", "own.csv", "--onto", shipped, "--output", "own.yaml"});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.text();
+  YAML::Node before = YAML::LoadFile(shipped), after = YAML::LoadFile((directory() / "own.yaml").string());
+  const YAML::Node own = after["families"]["H100"]["releases"]["stoa"];
+  ASSERT_TRUE(own) << text_of(directory() / "own.yaml");
+  EXPECT_EQ(own["rows"].as<int>(), 2);
+  after["families"]["H100"]["releases"].remove("stoa");
+  before["families"]["H100"]["releases"].remove("stoa");
+  EXPECT_EQ(YAML::Dump(after), YAML::Dump(before));
 }
 
 // One step of each training says little of the machine; the files are those of a longer look.
