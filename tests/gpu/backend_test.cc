@@ -17,7 +17,6 @@ BackendCase gpu(const char* name, const char* options) {
   return {.name = name,
           .make = [=] { return make_gpu(options); },
           .rounds_bias = true,
-          .blocks = false,
           .gpt_oss = false,
           .short_fp8_sums = true};
 }

@@ -30,8 +30,6 @@ class CudaBackend final : public Backend {
   void execute(const PackedLinearBackwardInput& op, Resources resources) override;
   std::size_t workspace_bytes(const PackedLinearForward& op) const override;
   std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
-  void execute(const ScatterRows& op, Resources resources) override;
-  std::size_t workspace_bytes(const ScatterRows& op) const override;
   void execute(const QuantisedLinear& op, Resources resources) override;
   void execute(const QuantisedRows& op, Resources resources) override;
   std::size_t workspace_bytes(const QuantisedLinear& op) const override;
@@ -80,6 +78,8 @@ class CudaBackend final : public Backend {
   void execute(const ScaleRowsBackward& op, Resources resources) override;
   void execute(const LatentHeads& op, Resources resources) override;
   void execute(const LatentHeadsBackward& op, Resources resources) override;
+  // cache_rows.cc
+  void execute(const ScatterRows& op, Resources resources) override;
   // linear_attention.cc
   void execute(const ShortConvForward& op, Resources resources) override;
   void execute(const ShortConvBackward& op, Resources resources) override;

@@ -18,8 +18,7 @@ constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases o
                      *kMagnitudes =
                          "factors and magnitudes of adapters (IA3, DoRA) and regressions of encoders",
                      *kPacked = "a frozen model in 8 or 4 bits (peft.quantize_base)",
-                     *kQuantised = "products with quantised weights",
-                     *kCache = "keys and values in tables of blocks";
+                     *kQuantised = "products with quantised weights";
 
 }  // namespace
 
@@ -41,8 +40,6 @@ void CudaBackend::execute(const QuantisedLinear&, Resources) { refuse(kQuantised
 void CudaBackend::execute(const QuantisedRows&, Resources) { refuse(kQuantised); }
 std::size_t CudaBackend::workspace_bytes(const QuantisedLinear&) const { refuse(kQuantised); }
 std::size_t CudaBackend::workspace_bytes(const QuantisedRows&) const { refuse(kQuantised); }
-void CudaBackend::execute(const ScatterRows&, Resources) { refuse(kCache); }
-std::size_t CudaBackend::workspace_bytes(const ScatterRows&) const { refuse(kCache); }
 void CudaBackend::execute(const ScaleMatrix&, Resources) { refuse(kMagnitudes); }
 void CudaBackend::execute(const ScaleMatrixBackward&, Resources) { refuse(kMagnitudes); }
 void CudaBackend::execute(const RowDots&, Resources) { refuse(kMagnitudes); }

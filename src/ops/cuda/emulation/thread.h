@@ -143,6 +143,7 @@ inline float reciprocal_root(float x) { return 1.0f / std::sqrt(x); }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float float_of(std::uint32_t x) { return std::bit_cast<float>(x); }
 inline float fast_exp(float x) { return std::exp(x); }
+inline float times(float x, float y) { return x * y; }
 
 struct alignas(16) Bytes16 {
   std::uint32_t words[4];
