@@ -24,7 +24,7 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   require<InternalError>(!limits.reads_sources() || options.adapters.empty(),
                          "requests choose adapters of an encoder-decoder");
   const std::int64_t tokens = limits.most_tokens();
-  if (limits.reads_sources()) sources_.emplace(arena, limits, options.tables);
+  if (limits.reads_sources()) sources_.emplace(arena, limits);
   tokens_ = declare("tokens", DType::kI32, {tokens});
   positions_ = declare("positions", DType::kI32, {tokens});
   q_begin_ = declare("q_begin", DType::kI32, {limits.sequences + 1});
@@ -44,17 +44,13 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
     losses_ = declare("losses", options.precision.vectors(), {tokens});
   }
   const DType kept = options.kept();
-  require<InternalError>(options.tables || kept == options.precision.compute,
-                         "keys and values in {} need tables of blocks", cache_type_name(kept));
-  if (options.tables) slots_ = declare("slots", DType::kI32, {limits.pass_tokens});
+  slots_ = declare("slots", DType::kI32, {limits.pass_tokens});
   const model::CacheSizes sizes = model::cache_sizes(config, place);
   const model::StateSizes states = model::state_sizes(config, place);
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
     return arena.declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
   };
-  const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads,
-                                            ops::cached_width(kept, sizes.width)}
-                                    : Shape{limits.blocks * limits.block_tokens, sizes.heads, sizes.width};
+  const Shape rows{limits.blocks, limits.block_tokens, sizes.heads, ops::cached_width(kept, sizes.width)};
   for (const std::int64_t l : model::caching_layers(config, share.layers(config.num_layers))) {
     linear_.push_back(config.linear.is_linear(l));
     const DType type = linear_.back() ? options.precision.vectors() : kept;
@@ -256,13 +252,12 @@ void PagedModel::gather_losses(const PassParts& parts, std::int64_t tokens) {
 
 std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments,
                                       std::int64_t row, std::span<const std::int32_t> labels) {
-  std::vector<std::int32_t> tokens, positions, q_begin{0}, k_begin, k_count, blocks, scored;
+  std::vector<std::int32_t> tokens, positions, q_begin{0}, k_count, blocks, slots, scored;
   const auto put = [&](Arena::Id id, std::span<const std::int32_t> values) {
     return stage(parts.machine, arena_.view(id), values);
   };
   if (sources_) SourceRows::append(segments, tokens, positions);
   const std::int64_t read = std::ssize(tokens);  // rows of sources
-  cache_.own.slots.clear();
   ops::AttentionSegments s;
   const std::int64_t size = limits().block_tokens;
   std::size_t columns = 0;  // of the table of blocks
@@ -272,14 +267,13 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
     for (std::int64_t position = segment.begin; position < end; ++position) {
       positions.push_back(static_cast<std::int32_t>(position));
-      cache_.own.slots.push_back(static_cast<std::int32_t>(
+      slots.push_back(static_cast<std::int32_t>(
           segment.blocks[static_cast<std::size_t>(position / size)] * size + position % size));
     }
     q_begin.push_back(static_cast<std::int32_t>(std::ssize(tokens) - read));
-    k_begin.push_back(static_cast<std::int32_t>(segment.blocks.front() * size));
     k_count.push_back(static_cast<std::int32_t>(end));
     blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
-    blocks.resize(k_begin.size() * columns);
+    blocks.resize(k_count.size() * columns);
     for (std::int64_t i = std::ssize(tokens) - segment.scored; i < std::ssize(tokens); ++i)
       scored.push_back(static_cast<std::int32_t>(i));
     s.longest_q = std::max<std::int64_t>(s.longest_q, count);
@@ -287,11 +281,9 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
   }
   s.count = std::ssize(segments);
   s.q_begin = put(q_begin_, q_begin);
-  require<InternalError>(options_.tables || columns == 1, "{} blocks of a sequence without tables", columns);
-  s.k_begin = put(k_begin_, options_.tables ? blocks : k_begin);
-  if (options_.tables) s.k_begin = s.k_begin.reshape({s.count, static_cast<std::int64_t>(columns)});
+  s.k_begin = put(k_begin_, blocks).reshape({s.count, static_cast<std::int64_t>(columns)});
   s.k_count = put(k_count_, k_count);
-  if (options_.tables) cache_.own.rows = put(slots_, cache_.own.slots);
+  cache_.own = put(slots_, slots);
   nn::BatchView view;
   view.rows = 1;
   view.length = std::ssize(tokens);
