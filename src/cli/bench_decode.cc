@@ -85,14 +85,12 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
                        arguments.tokens, length, shape.max_positions());
   infer::Machine machine = make_machine(arguments.machine);
   const DType type = planned.precision.compute;
-  const bool host = machine.device->kind() == DeviceKind::kHost;
-  const DType kept = infer::cache_type(type, arguments.cache.type(), false, host);
+  const DType kept = infer::cache_type(type, arguments.cache.type(), false);
   const infer::PagedModel::Options options{
       planned.model,
       {type, type},
-      infer::pass_limits(planned.model, kept, host,
+      infer::pass_limits(planned.model, kept,
                          {.context = length, .sequences = 1, .pass_tokens = arguments.prompt, .scored = 1}),
-      host,
       {},
       false,
       kept};

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 struct BenchDeviceArguments {
   MachineOptions machine;
   std::string dtype = "bf16";
-  std::vector<std::string> what{"copy", "gemm", "attention", "streaming"};
+  std::vector<std::string> what{"copy", "gemm", "attention", "decode-attention", "streaming"};
   std::int64_t tokens = 32768, width = 768, vocabulary = 50304;
   int repeats = 7;
 };
@@ -106,6 +106,7 @@ class DeviceBench {
   void eight_bits();
   void quantised();
   void attention();
+  void decode_attention();
   void streaming();
   void loss_and_update();
 
@@ -299,6 +300,35 @@ void DeviceBench::attention() {
   }
 }
 
+// The next token of each of some texts, or of one long text, whose keys and values are in blocks in any
+// order. Bytes are those of keys and values.
+void DeviceBench::decode_attention() {
+  constexpr std::int64_t kHeads = 32, kGroups = 8, kWidth = 128, kRows = 16;
+  for (const auto& [texts, keys] : {std::pair<std::int64_t, std::int64_t>{32, 2048}, {1, 32768}}) {
+    const std::int64_t columns = keys / kRows, blocks = texts * columns;
+    ops::AttentionForward op;
+    op.segments.q_begin = integers(texts + 1, [](std::int64_t i) { return i; });
+    op.segments.k_begin =
+        integers(blocks, [&](std::int64_t i) { return i * 7919 % blocks; }).reshape({texts, columns});
+    op.segments.k_count = integers(texts, [&](std::int64_t) { return keys; });
+    op.segments.count = texts, op.segments.longest_q = 1, op.segments.longest_k = keys;
+    op.options.scale = 1 / std::sqrt(static_cast<double>(kWidth));
+    op.q = random(type_, {texts, kHeads, kWidth}), op.o = empty(type_, op.q.shape);
+    op.k = random(type_, {blocks, kRows, kGroups, kWidth}), op.v = random(type_, op.k.shape);
+    const double t = seconds(op), bytes = 2 * static_cast<double>(op.k.bytes());
+    print_json_line(Json{{"op", "decode-attention"},
+                         {"texts", texts},
+                         {"keys", keys},
+                         {"heads", kHeads},
+                         {"groups", kGroups},
+                         {"d", kWidth},
+                         {"ms", t * 1e3},
+                         {"gb_per_s", bytes / t * 1e-9},
+                         {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
+    release();
+  }
+}
+
 void DeviceBench::streaming() {
   const Shape stream{a_.tokens, a_.width}, inner{a_.tokens, 4 * a_.width}, width{a_.width};
   ops::NormForward norm;
@@ -379,6 +409,7 @@ void DeviceBench::run() {
     if (what == "fp8") eight_bits();
     if (what == "quantised") quantised();
     if (what == "attention") attention();
+    if (what == "decode-attention") decode_attention();
     if (what == "streaming") {
       streaming();
       loss_and_update();
@@ -410,9 +441,10 @@ void add_bench_device(CLI::App& bench, Context&) {
   command
       ->add_option(
           "what", arguments->what,
-          "copy, gemm, attention, streaming (default: these), fp8: FP8 GEMMs, quantised: products with "
-          "matrices of GGUF files")
-      ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming", "fp8", "quantised"}));
+          "copy, gemm, attention, streaming (default: these), decode-attention: of single tokens, over keys "
+          "in blocks, fp8: FP8 GEMMs, quantised: products with matrices of GGUF files")
+      ->check(
+          CLI::IsMember({"copy", "gemm", "attention", "decode-attention", "streaming", "fp8", "quantised"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")

@@ -101,11 +101,12 @@ infer::Machine make_machine(const MachineOptions& options) {
   return machine;
 }
 
+namespace {
+
+// Whether a GPU computes.
 bool on_gpu(const MachineOptions& options) {
   return options.backend == "cuda" || options.backend == "check-cuda";
 }
-
-namespace {
 
 // Nothing where this program or this machine has no GPU: the CPU's kernels say how much scratch memory they
 // need.

@@ -35,7 +35,6 @@ inline constexpr const char* kCudaHelp =
 int threads_of(const MachineOptions& options);
 
 infer::Machine make_machine(const MachineOptions& options);
-bool on_gpu(const MachineOptions& options);  // whether a GPU computes
 // For plans: the backend on no memory at all.
 infer::Machine make_planning_machine(const MachineOptions& options);
 

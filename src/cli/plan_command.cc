@@ -48,8 +48,7 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
   }
   infer::Machine machine = make_planning_machine(planning_options(config, arguments.machine));
   const auto ids = tokenizer_ids(config);
-  train::TrainingPlan plan = plan_open_ended(config, ids);
-  if (on_gpu(arguments.machine)) plan.options.sample_texts = 1;  // as the trainer does
+  const train::TrainingPlan plan = plan_open_ended(config, ids);
   const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));
   print(arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }

@@ -63,6 +63,11 @@ inline void repeat_on(Stream& stream, std::span<const std::int64_t> shape,
     body();
 }
 
+// Discards what repeat() has recorded.
+inline void forget_repeated(Stream& stream) {
+  if (auto* native = dynamic_cast<NativeStream*>(&stream)) native->drop_recording();
+}
+
 // Records what is submitted while it lives, where the stream can. After an exception the recording is dropped
 // with the stream, which is of no further use.
 class Recording {

@@ -44,11 +44,9 @@ std::optional<DType> cache_type_from_name(std::string_view given) {
 
 std::string_view cache_type_name(DType type) { return type == DType::kU8 ? "int8" : name_of(type); }
 
-DType cache_type(DType compute, std::optional<DType> asked, bool blocks, bool tables) {
-  if (!asked) return blocks && tables && compute == DType::kF32 ? DType::kF16 : compute;
+DType cache_type(DType compute, std::optional<DType> asked, bool blocks) {
+  if (!asked) return blocks && compute == DType::kF32 ? DType::kF16 : compute;
   if (*asked == compute) return compute;
-  require<ConfigError>(tables, "--kv-dtype {}: on a GPU keys and values have the type of the computation, {}",
-                       cache_type_name(*asked), name_of(compute));
   require<ConfigError>(compute != DType::kF64 && *asked != DType::kF32,
                        "--kv-dtype {}: the model computes in {}, which {}; give --kv-dtype {}",
                        cache_type_name(*asked), name_of(compute),

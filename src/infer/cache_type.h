@@ -14,8 +14,7 @@ std::optional<DType> cache_type_from_name(std::string_view name);
 std::string_view cache_type_name(DType type);
 
 // The type for a model that computes in `compute`. `asked`: none chooses it; `blocks`: the model's matrices
-// stay in the blocks of a quantised file; `tables`: attention finds keys by tables of blocks, as it does on a
-// CPU. ConfigError: `asked` is not possible.
-DType cache_type(DType compute, std::optional<DType> asked, bool blocks, bool tables);
+// stay in the blocks of a quantised file. ConfigError: `asked` is not possible.
+DType cache_type(DType compute, std::optional<DType> asked, bool blocks);
 
 }  // namespace stoa::infer

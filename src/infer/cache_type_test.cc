@@ -37,26 +37,22 @@ TEST(CacheType, NamesAreThoseThatOtherProgramsHave) {
 }
 
 TEST(CacheType, IsChosenByTheModel) {
-  const auto chosen = [](DType compute, bool blocks, bool tables) {
-    return cache_type(compute, std::nullopt, blocks, tables);
-  };
-  EXPECT_EQ(chosen(DType::kBF16, false, true), DType::kBF16);
-  EXPECT_EQ(chosen(DType::kF32, false, true), DType::kF32);
-  EXPECT_EQ(chosen(DType::kF32, true, true), DType::kF16);
-  EXPECT_EQ(chosen(DType::kBF16, true, true), DType::kBF16) << "asked for by --dtype";
-  EXPECT_EQ(chosen(DType::kF32, true, false), DType::kF32);
+  const auto chosen = [](DType compute, bool blocks) { return cache_type(compute, std::nullopt, blocks); };
+  EXPECT_EQ(chosen(DType::kBF16, false), DType::kBF16);
+  EXPECT_EQ(chosen(DType::kF32, false), DType::kF32);
+  EXPECT_EQ(chosen(DType::kF32, true), DType::kF16);
+  EXPECT_EQ(chosen(DType::kBF16, true), DType::kBF16) << "asked for by --dtype";
 }
 
 TEST(CacheType, RefusesWhatIsNotPossible) {
-  const auto asked = [](DType compute, DType type, bool tables) {
-    return refusal([&] { cache_type(compute, type, false, tables); });
+  const auto asked = [](DType compute, DType type) {
+    return refusal([&] { cache_type(compute, type, false); });
   };
-  EXPECT_EQ(cache_type(DType::kF32, DType::kU8, true, true), DType::kU8);
-  EXPECT_EQ(cache_type(DType::kBF16, DType::kF16, false, true), DType::kF16);
-  EXPECT_EQ(cache_type(DType::kBF16, DType::kBF16, false, false), DType::kBF16);
-  EXPECT_THAT(asked(DType::kF32, DType::kU8, false), HasSubstr("on a GPU keys and values have the type"));
-  EXPECT_THAT(asked(DType::kBF16, DType::kF32, true), HasSubstr("give --kv-dtype bf16"));
-  EXPECT_THAT(asked(DType::kF64, DType::kF16, true), HasSubstr("give --kv-dtype auto"));
+  EXPECT_EQ(cache_type(DType::kF32, DType::kU8, true), DType::kU8);
+  EXPECT_EQ(cache_type(DType::kBF16, DType::kF16, false), DType::kF16);
+  EXPECT_EQ(cache_type(DType::kBF16, DType::kBF16, false), DType::kBF16);
+  EXPECT_THAT(asked(DType::kBF16, DType::kF32), HasSubstr("give --kv-dtype bf16"));
+  EXPECT_THAT(asked(DType::kF64, DType::kF16), HasSubstr("give --kv-dtype auto"));
 }
 
 }  // namespace

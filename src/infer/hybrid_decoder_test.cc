@@ -28,8 +28,7 @@ PagedModel::Options hybrid_options() {
   const model::ModelSpec model = model::resolve_model(c);
   return {model,
           {DType::kF32, DType::kF32},
-          pass_limits(model, DType::kF32, true,
-                      {.context = 200, .sequences = 1, .pass_tokens = 70, .scored = 1})};
+          pass_limits(model, DType::kF32, {.context = 200, .sequences = 1, .pass_tokens = 70, .scored = 1})};
 }
 
 class HybridDecoder : public ::testing::Test {

@@ -47,11 +47,11 @@ class Model {
     const model::ModelSpec model = model::resolve_model(tiny_decoder(scaling));
     rank_ = make_rank<PagedDecoder>(
         machine_,
-        PagedModel::Options{.model = model,
-                            .precision = {DType::kF32, DType::kF32},
-                            .limits = pass_limits(model, DType::kF32, true,
-                                                  {.context = kPositions, .sequences = 1, .scored = 1}),
-                            .losses = true});
+        PagedModel::Options{
+            .model = model,
+            .precision = {DType::kF32, DType::kF32},
+            .limits = pass_limits(model, DType::kF32, {.context = kPositions, .sequences = 1, .scored = 1}),
+            .losses = true});
     text_.emplace(*rank_);
     auto& parameters = rank_->chunk().parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p) {

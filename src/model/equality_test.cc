@@ -452,7 +452,7 @@ TEST(Pipeline, TwoChunksAreOneModel) {
   EXPECT_EQ(tied, one.canonical("embedding.tokens.weight", true));
 }
 
-// Token by token through a cache whose rows lie in any order = all at once.
+// Token by token through a cache whose blocks lie in any order = all at once.
 TEST(Generation, CacheGivesTheSameLogits) {
   for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi, kLatent, kGptOss,
                           kMultipliers, kOneNorm, kGatedExperts, kLinear}) {
@@ -480,25 +480,29 @@ TEST(Generation, CacheGivesTheSameLogits) {
         continue;
       }
       const CacheSizes sizes = cache_sizes(config);
-      const Shape shape{12, sizes.heads, sizes.width};
+      const Shape shape{6, 2, sizes.heads, sizes.width};
       const TensorView keys = model.new_memory(DType::kF64, shape);
       cache.layers.push_back({keys, sizes.shared ? keys : model.new_memory(DType::kF64, shape), {}, {}});
       for (const TensorView view : {cache.layers.back().keys, cache.layers.back().values})
         std::fill_n(view.as<double>(), view.elements(), 0.0);
     }
-    // Rows 3 ... of the cache; five tokens at once, then one at a time.
+    const std::vector<std::int32_t> blocks{5, 2, 0, 3};
+    // Five tokens at once, then one at a time.
     for (std::int32_t begin = 0, count = 5; begin < 8; begin += count, count = 1) {
       Batch piece(1, {tokens.begin() + begin, tokens.begin() + begin + count},
                   {tokens.begin(), tokens.begin() + count});
       for (std::int32_t i = 0; i < count; ++i) piece.positions[static_cast<std::size_t>(i)] = begin + i;
-      piece.k_begin[0] = 3;
       piece.k_count[0] = begin + count;
       nn::BatchView view = piece.view();
       view.segments.longest_k = begin + count;
+      view.segments.k_begin = model.new_memory(DType::kI32, {1, std::ssize(blocks)});
+      std::ranges::copy(blocks, view.segments.k_begin.as<std::int32_t>());
       nn::Pass pass = model.pass(view, false);
       pass.grads = nullptr;
-      cache.own.slots.clear();
-      for (std::int32_t i = 0; i < count; ++i) cache.own.slots.push_back(3 + begin + i);
+      cache.own = model.new_memory(DType::kI32, {count});
+      for (std::int32_t i = 0; i < count; ++i)
+        cache.own.as<std::int32_t>()[i] =
+            2 * blocks[static_cast<std::size_t>(begin + i) / 2] + (begin + i) % 2;
       pass.cache = &cache;
       const std::vector<std::int32_t> rows{count - 1};
       const TensorView logits = model.new_memory(DType::kF64, {1, 24});

@@ -62,26 +62,21 @@ struct BatchView {
   std::vector<ops::AttentionSegments> context_segments;
 };
 
-// Keys and values of one layer during generation: [capacity tokens, heads, d], or in blocks, perhaps in a
-// type of their own (ops/cache_rows.h): [blocks, rows, heads, cached_width(d)]. Latent attention has one
-// "head" of [latent | rotated key] for both, under either name.
+// Keys and values of one layer during generation, in blocks, perhaps in a type of their own
+// (ops/cache_rows.h): [blocks, rows, heads, cached_width(d)]. Latent attention has one "head" of [latent |
+// rotated key] for both, under either name.
 struct KvLayer {
   TensorView keys, values;
   // Linear attention has these instead: the last inputs of its convolution, and the states of its heads
   // (ops/short_conv.h, ops/gated_delta.h). They summarise the whole text, so tokens must come in order.
   TensorView convolved, state;
 };
-// Where keys and values of new tokens go: token i to row slots[i].
-struct CacheSlots {
-  std::vector<std::int32_t> slots;
-  TensorView rows;  // int32, the same on the device, where keys and values are in blocks
-};
-// Cache of all layers; segments of the pass refer to cache rows.
+// Cache of all layers; segments of the pass refer to its blocks.
 struct KvCache {
   std::vector<KvLayer> layers;  // by global layer number
-  CacheSlots own;               // of the tokens of the batch; of an encoder-decoder, of its targets
-  // The tokens of sources: their keys and values for cross-attention are in the same tensors.
-  CacheSlots source;
+  // int32: the rows of blocks where keys and values of the batch's tokens go (with an encoder-decoder: of its
+  // targets' tokens), and those of the tokens of sources, for cross-attention, in the same tensors.
+  TensorView own, source;
 };
 
 struct Fp8;

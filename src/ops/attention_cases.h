@@ -149,6 +149,18 @@ inline AttentionForward with_blocks(Tensors& t, const AttentionForward& op, std:
   return out;
 }
 
+// The same rows of blocks in a cache of a type.
+inline TensorView kept_blocks(Tensors& t, const TensorView& blocks, DType cache) {
+  const std::int64_t rows = blocks.shape[0] * blocks.shape[1], heads = blocks.shape[2], d = blocks.shape[3],
+                     width = cached_width(cache, d);
+  std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
+  std::iota(all.begin(), all.end(), 0);
+  const TensorView out = t.empty(cache, {blocks.shape[0], blocks.shape[1], heads, width});
+  run_reference(
+      ScatterRows{blocks.reshape({rows, heads, d}), t.int32(all), out.reshape({rows, heads, width})});
+  return out;
+}
+
 // The backward pass of `forward`, which has run.
 inline AttentionBackward make_backward(Tensors& t, const AttentionForward& forward) {
   const auto gap = [](const TensorView& v) { return v.stride0 - v.shape.inner(); };

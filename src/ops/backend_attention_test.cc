@@ -59,7 +59,6 @@ TEST_P(BackendTest, AttentionOfOneFusedMatrix) {
 }
 
 TEST_P(BackendTest, AttentionOverBlocks) {
-  if (!GetParam().blocks) GTEST_SKIP() << "keys in blocks are for the CPU alone";
   for (DType type : kTypes)
     for (const auto& c : attention_cases()) {
       if (c.dropout > 0 || c.behind >= 0) continue;
@@ -78,6 +77,117 @@ TEST_P(BackendTest, AttentionOverBlocks) {
         t.expect_guards();
       }
     }
+}
+
+namespace {
+
+// The same segments where the longest text could have this many keys.
+AttentionSegments in_longer_tables(Tensors& t, AttentionSegments s, std::int64_t keys) {
+  const TensorView blocks = s.k_begin;
+  s.longest_k = keys;
+  s.k_begin = t.empty(DType::kI32, {s.count, keys});
+  std::memset(s.k_begin.data, 0, s.k_begin.bytes());
+  for (std::int64_t i = 0; i < s.count; ++i)
+    std::memcpy(s.k_begin.slice(i, 1).data, blocks.slice(i, 1).data, blocks.slice(i, 1).bytes());
+  return s;
+}
+
+}  // namespace
+
+// More keys than are summed at once (CPU and GPUs: 256), of one query and of many.
+TEST_P(BackendTest, AttentionOverBlocksOfLongTexts) {
+  const std::vector<SegmentCase> texts{{1, 600}, {19, 300}, {0, 40}, {3, 256}, {16, 257}};
+  std::vector<AttentionCase> cases{
+      {"grouped", 8, 2, 64, texts},           {"head 128", 4, 1, 128, texts},
+      {"window", 2, 2, 16, texts, true, 300}, {"all keys", 2, 1, 80, texts, false},
+      {"head 250", 2, 1, 250, texts},
+  };
+  cases.push_back({"bias and cap", 4, 2, 20, texts, true, 0, 0, 0, 0, 2.0, -400, 300});
+  for (DType type : kTypes)
+    for (const auto& c : cases) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(type), c.name));
+      Tensors t;
+      AttentionForward op = with_blocks(t, make_attention(t, c, type), 16);
+      expect_like_reference(backend(), op);
+      op.lse = {};
+      expect_like_reference(backend(), op);
+      if (&c == &cases.front()) {  // less room for parts of sums than there are queries
+        op.segments = in_longer_tables(t, op.segments, 1 << 20);
+        expect_like_reference(backend(), op);
+      }
+      t.expect_guards();
+    }
+}
+
+// Latent attention: one wide head of keys, which are the values too.
+TEST_P(BackendTest, AttentionToLatentsInBlocks) {
+  for (DType type : kTypes)
+    for (const DType cache : {type, DType::kU8}) {
+      SCOPED_TRACE(fmt::format("{} in {}", name_of(type), name_of(cache)));
+      Tensors t;
+      AttentionForward op =
+          with_blocks(t, make_attention(t, {"latents", 8, 1, 576, {{1, 260}, {18, 20}}}, type), 16);
+      op.k = kept_blocks(t, op.k, cache), op.v = op.k;
+      expect_like_reference(backend(), op);
+      t.expect_guards();
+    }
+}
+
+namespace {
+
+// Queries [begin, begin + count) of the only segment, with the keys that the last of them sees.
+AttentionForward piece_of(Tensors& t, const AttentionForward& op, std::int32_t begin, std::int32_t count) {
+  AttentionForward out = op;
+  const auto queries = static_cast<std::int32_t>(op.q.rows());
+  const std::int32_t keys = op.segments.k_count.as<std::int32_t>()[0] - queries + begin + count;
+  out.q = op.q.slice(begin, count);
+  out.o = t.empty(op.o.dtype, out.q.shape);
+  out.lse = {};
+  out.segments.q_begin = t.int32({0, count}), out.segments.k_count = t.int32({keys});
+  out.segments.longest_q = count, out.segments.longest_k = keys;
+  return out;
+}
+
+}  // namespace
+
+// Bits, not only numbers: whatever else is computed with it, and however a text is cut.
+TEST_P(BackendTest, OutputsOverBlocksDependOnTheTextAlone) {
+  std::vector<AttentionCase> cases{{"grouped", 8, 2, 64, {{40, 550}}},
+                                   {"head 128", 4, 1, 128, {{40, 550}}},
+                                   {"head 192, window", 2, 2, 192, {{30, 400}}, true, 270},
+                                   {"few keys", 4, 4, 32, {{33, 33}}}};
+  cases.push_back({"bias and cap", 4, 2, 20, {{35, 560}}, true, 0, 0, 0, 0, 2.0, -400, 300});
+  for (DType type : kTypes)
+    for (const DType cache : {type, DType::kU8})
+      for (const auto& c : cases) {
+        SCOPED_TRACE(fmt::format("{} in {}: {}", name_of(type), name_of(cache), c.name));
+        Tensors t;
+        AttentionForward op = with_blocks(t, make_attention(t, c, type), 16);
+        op.k = kept_blocks(t, op.k, cache), op.v = kept_blocks(t, op.v, cache);
+        run_on(backend(), op);
+        const Values whole = load(op.o);
+        const auto row = static_cast<std::size_t>(op.o.shape.inner());
+        const std::vector<std::int32_t> counts{1, 3, 16, 5, 1, 17};
+        for (std::int32_t begin = 0, i = 0; begin < op.q.rows(); ++i) {
+          const std::int32_t count = std::min(counts[static_cast<std::size_t>(i) % counts.size()],
+                                              static_cast<std::int32_t>(op.q.rows()) - begin);
+          AttentionForward piece = piece_of(t, op, begin, count);
+          const auto expect_same = [&](const char* how) {
+            run_on(backend(), piece);
+            EXPECT_EQ(load(piece.o),
+                      Values(whole.begin() + static_cast<std::ptrdiff_t>(row) * begin,
+                             whole.begin() + static_cast<std::ptrdiff_t>(row) * (begin + count)))
+                << how << ": queries [" << begin << ", " << begin + count << ")";
+          };
+          expect_same("alone");
+          if (i == 0) {
+            // As if another text of the pass were longer than memory for parts of sums allows.
+            piece.segments = in_longer_tables(t, piece.segments, 1 << 21);
+            expect_same("beside a long text");
+          }
+          begin += count;
+        }
+      }
 }
 
 // Rows before the first visible key (fewer keys than queries) give zeros, not NaN.

@@ -1,6 +1,5 @@
 // Keys and values in caches of every type: written to them, and attended to.
 #include <cstring>
-#include <numeric>
 
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
@@ -18,23 +17,10 @@ std::vector<unsigned char> cache_bytes_of(const TensorView& x) {
   return {begin, begin + x.bytes()};
 }
 
-// All rows of blocks, in a cache of a type.
-TensorView kept_blocks(Tensors& t, const TensorView& blocks, DType cache) {
-  const std::int64_t rows = blocks.shape[0] * blocks.shape[1], heads = blocks.shape[2], d = blocks.shape[3],
-                     width = cached_width(cache, d);
-  std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
-  std::iota(all.begin(), all.end(), 0);
-  const TensorView out = t.empty(cache, {blocks.shape[0], blocks.shape[1], heads, width});
-  run_reference(
-      ScatterRows{blocks.reshape({rows, heads, d}), t.int32(all), out.reshape({rows, heads, width})});
-  return out;
-}
-
 }  // namespace
 
 // Bits, not only numbers: a row that is written again is the same row.
 TEST_P(BackendTest, ScatterRows) {
-  if (!GetParam().blocks) GTEST_SKIP() << "caches in blocks are for the CPU alone";
   for (const DType type : kTypes)
     for (const DType cache : kCacheTypes) {
       if (!goes_with(cache, type)) continue;
@@ -54,7 +40,6 @@ TEST_P(BackendTest, ScatterRows) {
 }
 
 TEST_P(BackendTest, ScatterRowsThatAreNoNumbers) {
-  if (!GetParam().blocks) GTEST_SKIP() << "caches in blocks are for the CPU alone";
   const double infinity = std::numeric_limits<double>::infinity();
   Tensors t;
   Values values(4 * 64, 0);
@@ -73,7 +58,6 @@ TEST_P(BackendTest, ScatterRowsThatAreNoNumbers) {
 
 // Attention takes an infinite key for a masked one, and its answer would be wrong without a word.
 TEST_P(BackendTest, ScatterRowsBeyondTheRangeOfHalves) {
-  if (!GetParam().blocks) GTEST_SKIP() << "caches in blocks are for the CPU alone";
   Tensors t;
   const TensorView x = t.of(DType::kF32, {1, 1, 4}, {65519, 65520, -7e4, -65504}),
                    own = t.empty(DType::kF16, {1, 1, 4}), trusted = t.copy(own), index = t.int32({0});
@@ -88,7 +72,6 @@ TEST_P(BackendTest, ScatterRowsBeyondTheRangeOfHalves) {
 }
 
 TEST_P(BackendTest, AttentionOverCachesOfEveryType) {
-  if (!GetParam().blocks) GTEST_SKIP() << "caches in blocks are for the CPU alone";
   for (const DType type : kTypes)
     for (const DType cache : kCacheTypes) {
       if (!goes_with(cache, type) || cache == type) continue;

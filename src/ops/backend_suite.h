@@ -21,7 +21,6 @@ struct BackendCase {
   std::string name;
   std::function<std::shared_ptr<Backend>()> make;
   bool rounds_bias = false;  // a bias is rounded to the output's type before it is added
-  bool blocks = true;        // attends to keys in blocks
   // FP8 products are added with about 14 bits, as tensor cores of Hopper do (DeepSeek-V3, arXiv:2412.19437, 3.3.2).
   bool short_fp8_sums = false;
 };

@@ -73,15 +73,16 @@ schedule::Holdings held(const schedule::Schedule& step, const std::optional<sche
   return most;
 }
 
-// Limits of the passes over texts that are drawn or scored between steps.
-infer::PassLimits sample_limits(const TrainingOptions& o, bool tables) {
+// Limits of the passes over texts that are drawn or scored between steps, one after the other or many at
+// once.
+infer::PassLimits sample_limits(const TrainingOptions& o, bool many) {
   const std::int64_t virtual_tokens = o.model.config.peft.virtual_count();  // among those of a row
   infer::EngineUse use;
   use.context = o.sample_context - virtual_tokens;
-  use.sequences = tables ? o.sample_texts : 1;
-  use.pass_tokens = tables ? 512 : 128;
-  use.scored = tables ? 128 : 1;
-  infer::PassLimits limits = infer::pass_limits(o.model, o.precision.compute, tables, use);
+  use.sequences = many ? o.sample_texts : 1;
+  use.pass_tokens = many ? 512 : 128;
+  use.scored = many ? 128 : 1;
+  infer::PassLimits limits = infer::pass_limits(o.model, o.precision.compute, use);
   limits.context = o.sample_context;
   return limits;
 }
@@ -233,12 +234,10 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
     }
   }
   if (options_.sample_context > 0) {
-    // Ranks of a context group share a text's keys, which no table of blocks describes.
-    const bool tables = options_.sample_texts > 1 && parallel_.degree(parallel::Axis::kContext) == 1;
+    // Ranks of a context group read the same text.
+    const bool many = options_.sample_texts > 1 && parallel_.degree(parallel::Axis::kContext) == 1;
     passes_ = std::make_unique<infer::PagedModel>(
-        arena_,
-        infer::PagedModel::Options{options_.model, options_.precision, sample_limits(options_, tables),
-                                   tables},
+        arena_, infer::PagedModel::Options{options_.model, options_.precision, sample_limits(options_, many)},
         [this] {
           return infer::PassParts{machine_, *ops_, parallel_, *chunks_.front(), *parameters_};
         });

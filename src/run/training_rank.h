@@ -39,7 +39,7 @@ struct TrainingOptions {
   double initial_loss_scale = 1;
   bool evaluation = true;                      // declare memory for validation
   std::int64_t sample_context = 0;             // cache tokens for a text that is drawn or scored; 0: none
-  std::int64_t sample_texts = 1;               // so many at once; more than one only in host memory
+  std::int64_t sample_texts = 1;               // so many at once
   std::optional<TeacherOptions> teacher = {};  // of a distillation: the loss of training compares with it
   // The same, where the most likely tokens of a teacher were kept before: batches have them.
   struct Kept {

@@ -81,8 +81,7 @@ bool Trainer::set_up() {
   if (first()) directory_->make();
   machine_ = std::make_unique<infer::Machine>(parts_.make_machine());
   infer::Machine meta = infer::make_meta_machine(*machine_);
-  run::TrainingOptions options = plan_.options;
-  if (machine_->device->kind() != DeviceKind::kHost) options.sample_texts = 1;
+  const run::TrainingOptions& options = plan_.options;
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, parts_.seat.rank);
   rank_ = std::make_unique<run::TrainingRank>(*machine_, options, parts_.seat.context(*machine_->device),
                                               scratch);

@@ -18,7 +18,6 @@ BackendCase gpu(const char* name, const char* options) {
   return {.name = name,
           .make = [=] { return make_gpu(options); },
           .rounds_bias = true,
-          .blocks = false,
           .short_fp8_sums = true};
 }
 

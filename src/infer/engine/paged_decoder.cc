@@ -53,8 +53,7 @@ PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
 }
 
 DType cache_type(OpenModel& model, std::optional<DType> asked) {
-  const bool host = model.on_host();
-  return cache_type(model.precision().compute, asked, model.stored_types() != nullptr, host);
+  return cache_type(model.precision().compute, asked, model.stored_types() != nullptr);
 }
 
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share) {
@@ -77,7 +76,7 @@ bool reads_one_text(const model::ModelConfig& config) {
   return keeps_state(config) || LengthTables(config).any();
 }
 
-PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use,
+PassLimits pass_limits(const model::ModelSpec& model, DType type, const EngineUse& use,
                        const RankShare& share) {
   const model::ModelConfig& config = model.config;
   PassLimits l;
@@ -95,12 +94,11 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, c
   }
   const bool state = keeps_state(config), alone = reads_one_text(config);
   l.sequences = alone ? 1 : use.sequences;
-  l.shares = !alone && tables;
+  l.shares = !alone;
   l.takes_back = !alone;
-  if (!l.shares && l.sequences == 1 && !l.reads_sources())
-    l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
+  if (alone && !l.reads_sources()) l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
   const std::int64_t longest = positions_of(l);
-  l.block_tokens = alone || !tables ? longest : std::min(kBlockTokens, longest);
+  l.block_tokens = alone ? longest : std::min(kBlockTokens, longest);
   // Rank 0 has as many heads and layers as any.
   RankShare first = share;
   first.rank = 0;
@@ -130,14 +128,9 @@ PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
   const bool pairs = check_kind(model, use);
   if (std::ranges::any_of(adapters, needs_numbers)) model.decode_weights();
   const DType kept = cache_type(model, use.cache);
-  PagedModel::Options options{model.model(),
-                              model.precision(),
-                              pass_limits(model.model(), kept, model.on_host(), use, share),
-                              model.on_host(),
-                              {},
-                              use.losses,
-                              kept,
-                              share};
+  PagedModel::Options options{
+      model.model(), model.precision(), pass_limits(model.model(), kept, use, share), {}, use.losses, kept,
+      share};
   if (pairs)
     options.limits.start =
         static_cast<std::int32_t>(model.special().decoder_start.value_or(model.special().pad.value_or(0)));

@@ -68,9 +68,8 @@ DType cache_type(OpenModel& model, std::optional<DType> asked);
 // Bytes of keys and values of one token on a rank, which are kept in this type.
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share = {});
 // PoolTooSmall: memory for less than one block.
-// `type`: of keys and values; `tables`: PagedModel::Options::tables; `share`: of any rank, all have as many
-// blocks.
-PassLimits pass_limits(const model::ModelSpec& model, DType type, bool tables, const EngineUse& use,
+// `type`: of keys and values; `share`: of any rank, all have as many blocks.
+PassLimits pass_limits(const model::ModelSpec& model, DType type, const EngineUse& use,
                        const RankShare& share = {});
 // Whether an adapter is computed with the numbers of the model's weights (DoRA): those that are in blocks of
 // a quantised file are decoded then, for the model, too.

@@ -54,7 +54,7 @@ void fill_weights(optim::ParameterStore& parameters) {
 std::unique_ptr<PagedDecoder> paged_decoder(Machine& machine, bool losses = false,
                                             std::optional<DType> cache = {}) {
   PagedModel::Options options{
-      model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, true, {}, losses, cache};
+      model::resolve_model(tiny_llama()), {DType::kF32, DType::kF32}, {}, {}, losses, cache};
   PassLimits& l = options.limits;
   l.blocks = 48;
   l.context = kContext;
@@ -111,12 +111,10 @@ TEST(PagedDecoder, AnswersAsOneTextAlone) {
   Machine machine = cpu_machine();
   const auto paged = paged_decoder(machine);
   const auto answers = answers_of(*paged, requests);
-  // One block: keys are neighbours.
   const model::ModelSpec model = model::resolve_model(tiny_llama());
-  PassLimits limits =
-      pass_limits(model, DType::kF32, false, {.context = kContext, .sequences = 1, .scored = 1});
+  PassLimits limits = pass_limits(model, DType::kF32, {.context = kContext, .sequences = 1, .scored = 1});
   const auto rank =
-      make_rank<PagedDecoder>(machine, PagedModel::Options{model, {DType::kF32, DType::kF32}, limits, false});
+      make_rank<PagedDecoder>(machine, PagedModel::Options{model, {DType::kF32, DType::kF32}, limits});
   fill_weights(rank->chunk().parameters());
   SingleText text(*rank);
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -174,8 +172,7 @@ TEST(PagedDecoder, NarrowKeysAndValuesLeaveRoomForMore) {
   EXPECT_EQ(bytes(DType::kF16), bytes(DType::kF32) / 2);
   EXPECT_EQ(bytes(DType::kU8), 2u * 2 * 2 * (16 + 2));
   const auto blocks = [&](DType type) {
-    return pass_limits(model, type, true, {.cache_bytes = 16.0 * 9 * 2 * 2 * 2 * 16 * 4, .sequences = 100})
-        .blocks;
+    return pass_limits(model, type, {.cache_bytes = 16.0 * 9 * 2 * 2 * 2 * 16 * 4, .sequences = 100}).blocks;
   };
   EXPECT_EQ(blocks(DType::kF32), 9);
   EXPECT_EQ(blocks(DType::kBF16), 18);

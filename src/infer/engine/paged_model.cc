@@ -1,11 +1,13 @@
 #include "infer/engine/paged_model.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/rounding.h"
+#include "device/native_stream.h"
 #include "infer/cache_type.h"
 #include "infer/engine/adapter_set.h"
 #include "infer/host_window.h"
@@ -24,7 +26,7 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   require<InternalError>(!limits.reads_sources() || options.adapters.empty(),
                          "requests choose adapters of an encoder-decoder");
   const std::int64_t tokens = limits.most_tokens();
-  if (limits.reads_sources()) sources_.emplace(arena, limits, options.tables);
+  if (limits.reads_sources()) sources_.emplace(arena, limits);
   tokens_ = declare("tokens", DType::kI32, {tokens});
   positions_ = declare("positions", DType::kI32, {tokens});
   q_begin_ = declare("q_begin", DType::kI32, {limits.sequences + 1});
@@ -44,17 +46,13 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
     losses_ = declare("losses", options.precision.vectors(), {tokens});
   }
   const DType kept = options.kept();
-  require<InternalError>(options.tables || kept == options.precision.compute,
-                         "keys and values in {} need tables of blocks", cache_type_name(kept));
-  if (options.tables) slots_ = declare("slots", DType::kI32, {limits.pass_tokens});
+  slots_ = declare("slots", DType::kI32, {limits.pass_tokens});
   const model::CacheSizes sizes = model::cache_sizes(config, place);
   const model::StateSizes states = model::state_sizes(config, place);
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
     return arena.declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
   };
-  const Shape rows = options.tables ? Shape{limits.blocks, limits.block_tokens, sizes.heads,
-                                            ops::cached_width(kept, sizes.width)}
-                                    : Shape{limits.blocks * limits.block_tokens, sizes.heads, sizes.width};
+  const Shape rows{limits.blocks, limits.block_tokens, sizes.heads, ops::cached_width(kept, sizes.width)};
   for (const std::int64_t l : model::caching_layers(config, share.layers(config.num_layers))) {
     linear_.push_back(config.linear.is_linear(l));
     const DType type = linear_.back() ? options.precision.vectors() : kept;
@@ -67,8 +65,9 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   }
 }
 
-void PagedModel::open_cache() {
+void PagedModel::open_cache(const PassParts& parts) {
   if (!cache_.layers.empty()) return;
+  forget_repeated(*parts.machine.stream);  // of a model that had this memory before
   const model::ModelConfig& config = options_.model.config;
   const auto layers = model::caching_layers(config, options_.share.layers(config.num_layers));
   // Those before it are of other stages, or of an encoder.
@@ -164,7 +163,7 @@ std::vector<nn::AdapterRun> runs_of(const PassParts& parts, std::span<const Pass
 
 void PagedModel::run_plan(const PassParts& parts, const PassPlan& plan,
                           std::span<const std::int32_t> labels) {
-  open_cache();
+  open_cache(parts);
   for (const auto& [from, to] : plan.copies) copy_block(parts, from, to);
   if (!limits().shares && limits().sequences == 1) prepare_alone(parts, plan.segments.front());
   std::int64_t row = 0;
@@ -199,9 +198,20 @@ std::span<const float> PagedModel::run(const PassPlan& plan) {
   if (parts.machine.device->kind() == DeviceKind::kHost && logits.dtype == DType::kF32 &&
       logits.shape[1] == vocabulary)
     return {logits.as<float>(), count};
+  if (plan.scored > 0 && parts.machine.device->kind() == DeviceKind::kCuda && logits.dtype == DType::kF32 &&
+      logits.shape[1] == vocabulary)
+    return read_pinned(parts.machine, logits.slice(0, plan.scored));
   host_logits_.resize(count);
   if (plan.scored > 0) read_floats(parts.machine, logits.slice(0, plan.scored), vocabulary, host_logits_);
   return host_logits_;
+}
+
+std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorView& logits) {
+  if (!pinned_logits_.data())
+    pinned_logits_ = machine.device->host_memory().allocate(arena_.view(logits_).bytes());
+  machine.device->copy(pinned_logits_.data(), logits.data, logits.bytes(), *machine.stream);
+  machine.stream->synchronize();
+  return {static_cast<const float*>(pinned_logits_.data()), static_cast<std::size_t>(logits.elements())};
 }
 
 std::span<const float> PagedModel::gather_logits(const PassParts& parts, std::int64_t rows) {
@@ -254,44 +264,63 @@ void PagedModel::gather_losses(const PassParts& parts, std::int64_t tokens) {
   (share.rank == 0 ? group.receive(losses, holder, stream) : group.send(losses, 0, stream))->wait();
 }
 
+namespace {
+
+// The attention of GPUs divides the keys of a text into spans of so many (ops/cuda/kernels/attention.h).
+constexpr std::int64_t kRepeatedKeys = 256;
+
+// A token each, without adapters: what an answer takes.
+bool are_single_tokens(std::span<const PassSegment> segments) {
+  return std::ranges::all_of(
+      segments, [](const PassSegment& s) { return s.tokens.size() == 1 && s.scored == 1 && s.adapter == 0; });
+}
+
+}  // namespace
+
 std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments,
                                       std::int64_t row, std::span<const std::int32_t> labels) {
-  std::vector<std::int32_t> tokens, positions, q_begin{0}, k_begin, k_count, blocks, scored;
+  std::vector<std::int32_t> tokens, positions, q_begin{0}, k_count, blocks, slots, scored;
   const auto put = [&](Arena::Id id, std::span<const std::int32_t> values) {
     return stage(parts.machine, arena_.view(id), values);
   };
   if (sources_) SourceRows::append(segments, tokens, positions);
   const std::int64_t read = std::ssize(tokens);  // rows of sources
-  cache_.own.slots.clear();
   ops::AttentionSegments s;
   const std::int64_t size = limits().block_tokens;
   std::size_t columns = 0;  // of the table of blocks
-  for (const PassSegment& segment : segments) columns = std::max(columns, segment.blocks.size());
+  for (const PassSegment& segment : segments) {
+    columns = std::max(columns, segment.blocks.size());
+    s.longest_k = std::max<std::int64_t>(s.longest_k, segment.begin + std::ssize(segment.tokens));
+  }
+  const RankShare& share = options_.share;
+  // Passes for as many texts then submit the same work until a text begins a span of keys.
+  const bool repeats = records(*parts.machine.stream) && share.ranks() == 1 && !sources_ && labels.empty() &&
+                       row == 0 && are_single_tokens(segments);
+  if (repeats) {
+    s.longest_k = std::min<std::int64_t>(round_up(s.longest_k, kRepeatedKeys), limits().longest());
+    columns = static_cast<std::size_t>(limits().blocks_of(s.longest_k));
+  }
   for (const PassSegment& segment : segments) {
     const auto count = std::ssize(segment.tokens), end = segment.begin + count;
     tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
     for (std::int64_t position = segment.begin; position < end; ++position) {
       positions.push_back(static_cast<std::int32_t>(position));
-      cache_.own.slots.push_back(static_cast<std::int32_t>(
+      slots.push_back(static_cast<std::int32_t>(
           segment.blocks[static_cast<std::size_t>(position / size)] * size + position % size));
     }
     q_begin.push_back(static_cast<std::int32_t>(std::ssize(tokens) - read));
-    k_begin.push_back(static_cast<std::int32_t>(segment.blocks.front() * size));
     k_count.push_back(static_cast<std::int32_t>(end));
     blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
-    blocks.resize(k_begin.size() * columns);
+    blocks.resize(k_count.size() * columns);
     for (std::int64_t i = std::ssize(tokens) - segment.scored; i < std::ssize(tokens); ++i)
       scored.push_back(static_cast<std::int32_t>(i));
     s.longest_q = std::max<std::int64_t>(s.longest_q, count);
-    s.longest_k = std::max<std::int64_t>(s.longest_k, end);
   }
   s.count = std::ssize(segments);
   s.q_begin = put(q_begin_, q_begin);
-  require<InternalError>(options_.tables || columns == 1, "{} blocks of a sequence without tables", columns);
-  s.k_begin = put(k_begin_, options_.tables ? blocks : k_begin);
-  if (options_.tables) s.k_begin = s.k_begin.reshape({s.count, static_cast<std::int64_t>(columns)});
+  s.k_begin = put(k_begin_, blocks).reshape({s.count, static_cast<std::int64_t>(columns)});
   s.k_count = put(k_count_, k_count);
-  if (options_.tables) cache_.own.rows = put(slots_, cache_.own.slots);
+  cache_.own = put(slots_, slots);
   nn::BatchView view;
   view.rows = 1;
   view.length = std::ssize(tokens);
@@ -303,7 +332,6 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
   nn::BatchView& written = sources_ ? divided.target : view;
   Scratch::Frame frame(parts.ops.scratch);
   model::Chunk::Outputs outputs;
-  const RankShare& share = options_.share;
   const auto boundary = [&] {
     const TensorSpec spec = parts.chunk.boundary();
     return parts.ops.scratch.allocate(spec.dtype, {view.length, spec.shape[1]});
@@ -339,7 +367,12 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     chunk.infer(pass, from_stage, outputs);
   };
   const int first = segments.front().adapter, last = segments.back().adapter;
-  if (last == 0)
+  if (repeats)
+    repeat_on(
+        *parts.machine.stream,
+        std::array{static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(this)), s.count, s.longest_k},
+        [&] { infer(parts.chunk, parts.parameters); });
+  else if (last == 0)
     infer(parts.chunk, parts.parameters);
   else if (first == last && parts.adapters->joined(last) == nullptr)
     infer(parts.adapters->chunk(last), parts.adapters->parameters(last));

@@ -20,13 +20,10 @@ class PagedModel final : public PassModel {
     model::ModelSpec model;
     nn::Precision precision;
     PassLimits limits;
-    // Attention finds keys by tables of blocks; otherwise a sequence has one block and its keys are
-    // neighbours.
-    bool tables = true;
     // The model with each of the adapters that segments choose (PassParts::adapters).
     std::vector<model::ModelSpec> adapters = {};
     bool losses = false;  // losses() may be called
-    // The type of keys and values (infer/cache_type.h); none: that of the computation. With tables alone.
+    // The type of keys and values (infer/cache_type.h); none: that of the computation.
     std::optional<DType> cache = {};
     DType kept() const { return cache.value_or(precision.compute); }
     // With several ranks, each runs the same passes; rank 0 gets logits and losses.
@@ -45,8 +42,9 @@ class PagedModel final : public PassModel {
   void dry_run();
 
  private:
-  void open_cache();
+  void open_cache(const PassParts& parts);
   // With several ranks: what the ranks with the head found, on rank 0.
+  std::span<const float> read_pinned(Machine& machine, const TensorView& logits);
   std::span<const float> gather_logits(const PassParts& parts, std::int64_t rows);
   void gather_losses(const PassParts& parts, std::int64_t tokens);
   void copy_block(const PassParts& parts, BlockId from, BlockId to);
@@ -66,7 +64,7 @@ class PagedModel final : public PassModel {
   std::optional<SourceRows> sources_;  // of an encoder-decoder
   Arena::Id tokens_, positions_, q_begin_, k_begin_, k_count_, logits_;
   Arena::Id others_;                                        // logits of other ranks, on rank 0 of several
-  Arena::Id slots_;                                         // with tables
+  Arena::Id slots_;                                         // where keys and values of tokens go
   Arena::Id labels_, mask_, losses_;                        // where losses are asked for
   std::vector<bool> linear_;                                // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
@@ -74,6 +72,7 @@ class PagedModel final : public PassModel {
   std::vector<std::int32_t> history_;  // the tokens of the only sequence, where tables depend on its length
   std::int64_t reached_ = 0;           // longest text for which a key in the cache was made
   std::vector<float> host_logits_, host_losses_;
+  Buffer pinned_logits_;  // of a GPU's logits, which it writes there itself
 };
 
 }  // namespace stoa::infer

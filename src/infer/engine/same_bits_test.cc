@@ -123,7 +123,7 @@ void fill_stored(const nn::ParamSpec& spec, std::int64_t salt, TensorView memory
 
 RequestLogits logits_of(BitsKind kind, DType type, const Way& way) {
   Machine machine = machine_with_rows_apart(way.threads);
-  PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}, true};
+  PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}};
   if (kind == kBitsStored) options.model.stored = stored_types(options.model);
   options.cache = way.cache;
   options.limits = {.block_tokens = 16,
@@ -268,7 +268,7 @@ RequestLogits logits_with_adapters(BitsKind kind, DType type, const std::vector<
     return model::resolve_model(config);
   };
   const bool alone = only >= 0;
-  PagedModel::Options options{spec_of(alone ? only : 0), {type, type}, {}, true};
+  PagedModel::Options options{spec_of(alone ? only : 0), {type, type}, {}};
   PassLimits& l = options.limits;
   l.blocks = 400;
   l.context = 256;

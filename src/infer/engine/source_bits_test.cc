@@ -57,7 +57,7 @@ struct SourceWay {
 
 std::unique_ptr<PagedDecoder> make_pairs_model(Machine& machine, SourceKind kind, DType type,
                                                const SourceWay& way, bool losses = false) {
-  PagedModel::Options options{model::resolve_model(source_config(kind)), {type, type}, {}, true};
+  PagedModel::Options options{model::resolve_model(source_config(kind)), {type, type}, {}};
   options.cache = way.cache;
   options.losses = losses;
   options.limits = {.block_tokens = 16,

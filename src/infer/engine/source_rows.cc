@@ -6,8 +6,7 @@
 
 namespace stoa::infer {
 
-SourceRows::SourceRows(Arena& arena, const PassLimits& limits, bool tables)
-    : block_tokens_(limits.block_tokens), tables_(tables) {
+SourceRows::SourceRows(Arena& arena, const PassLimits& limits) : block_tokens_(limits.block_tokens) {
   const auto declare = [&](const char* name, std::int64_t count) {
     return arena.declare(MemoryCategory::kBatch,
                          {std::string("engine.source ") + name, DType::kI32, {count}});
@@ -15,9 +14,9 @@ SourceRows::SourceRows(Arena& arena, const PassLimits& limits, bool tables)
   q_begin_ = declare("q_begin", limits.sequences + 1);
   k_begin_ = declare("k_begin", limits.sequences);
   k_count_ = declare("k_count", limits.sequences);
-  cross_begin_ = declare("blocks", limits.sequences * limits.blocks_of(limits.source_tokens));
+  cross_blocks_ = declare("blocks", limits.sequences * limits.blocks_of(limits.source_tokens));
   cross_count_ = declare("lengths", limits.sequences);
-  if (tables) slots_ = declare("slots", limits.most_tokens());
+  slots_ = declare("slots", limits.most_tokens());
 }
 
 void SourceRows::append(std::span<const PassSegment> segments, std::vector<std::int32_t>& tokens,
@@ -29,10 +28,9 @@ void SourceRows::append(std::span<const PassSegment> segments, std::vector<std::
 }
 
 void SourceRows::split(Machine& machine, Arena& arena, std::span<const PassSegment> segments,
-                       nn::BatchView& whole, Parts& parts, nn::CacheSlots& slots) const {
-  std::vector<std::int32_t> q_begin{0}, k_begin, k_count, blocks, cross_begin, cross_count;
+                       nn::BatchView& whole, Parts& parts, TensorView& slots) const {
+  std::vector<std::int32_t> q_begin{0}, k_begin, k_count, places, blocks, cross_count;
   ops::AttentionSegments own, cross;
-  slots.slots.clear();
   std::size_t columns = 0;  // of the table of blocks
   for (const PassSegment& segment : segments) columns = std::max(columns, segment.source_blocks.size());
   for (const PassSegment& segment : segments) {
@@ -44,13 +42,12 @@ void SourceRows::split(Machine& machine, Arena& arena, std::span<const PassSegme
       own.longest_q = own.longest_k = std::max(own.longest_q, count);
     }
     for (std::int64_t i = 0; i < count; ++i)
-      slots.slots.push_back(static_cast<std::int32_t>(
+      places.push_back(static_cast<std::int32_t>(
           segment.source_blocks[static_cast<std::size_t>(i / block_tokens_)] * block_tokens_ +
           i % block_tokens_));
     blocks.insert(blocks.end(), segment.source_blocks.begin(), segment.source_blocks.end());
-    cross_begin.push_back(static_cast<std::int32_t>(segment.source_blocks.front() * block_tokens_));
     cross_count.push_back(static_cast<std::int32_t>(segment.source_length));
-    blocks.resize(cross_begin.size() * columns);
+    blocks.resize(cross_count.size() * columns);
     cross.longest_k = std::max(cross.longest_k, segment.source_length);
   }
   const std::int64_t read = q_begin.back(), written = whole.tokens.rows() - read;
@@ -73,14 +70,14 @@ void SourceRows::split(Machine& machine, Arena& arena, std::span<const PassSegme
     own.k_begin = stage(machine, arena.view(k_begin_), k_begin);
     own.k_count = stage(machine, arena.view(k_count_), k_count);
     parts.source.segments = own;
-    if (tables_) slots.rows = stage(machine, arena.view(slots_), slots.slots);
+    slots = stage(machine, arena.view(slots_), places);
   }
   parts.target.segments = whole.segments;
   cross.count = std::ssize(segments);
   cross.longest_q = whole.segments.longest_q;
   cross.q_begin = whole.segments.q_begin;
-  cross.k_begin = stage(machine, arena.view(cross_begin_), tables_ ? blocks : cross_begin);
-  if (tables_) cross.k_begin = cross.k_begin.reshape({cross.count, static_cast<std::int64_t>(columns)});
+  cross.k_begin = stage(machine, arena.view(cross_blocks_), blocks)
+                      .reshape({cross.count, static_cast<std::int64_t>(columns)});
   cross.k_count = stage(machine, arena.view(cross_count_), cross_count);
   parts.target.cross_segments = cross;
   machine.stream->synchronize();  // the host's copies end here

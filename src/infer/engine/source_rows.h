@@ -14,8 +14,7 @@ namespace stoa::infer {
 
 class SourceRows {
  public:
-  // `tables`: PagedModel::Options::tables.
-  SourceRows(Arena& arena, const PassLimits& limits, bool tables);
+  SourceRows(Arena& arena, const PassLimits& limits);
 
   // Appends the tokens of the sources that segments read, and their positions.
   static void append(std::span<const PassSegment> segments, std::vector<std::int32_t>& tokens,
@@ -28,17 +27,16 @@ class SourceRows {
     Parts(const Parts&) = delete;
     Parts& operator=(const Parts&) = delete;
   };
-  // Divides `whole`, which begins with what append() gave and has the segments of the targets. `slots`: where
-  // the keys and values of sources go.
+  // Divides `whole`, which begins with what append() gave and has the segments of the targets. `slots`
+  // becomes where the keys and values of sources go (nn::KvCache).
   void split(Machine& machine, Arena& arena, std::span<const PassSegment> segments, nn::BatchView& whole,
-             Parts& parts, nn::CacheSlots& slots) const;
+             Parts& parts, TensorView& slots) const;
 
  private:
   const std::int64_t block_tokens_;
-  const bool tables_;
   Arena::Id q_begin_, k_begin_, k_count_;  // of the sources among themselves
-  Arena::Id cross_begin_, cross_count_;    // of what targets see
-  Arena::Id slots_;                        // with tables
+  Arena::Id cross_blocks_, cross_count_;   // of what targets see
+  Arena::Id slots_;
 };
 
 }  // namespace stoa::infer

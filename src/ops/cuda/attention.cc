@@ -1,7 +1,9 @@
 #include "ops/cuda/kernels/attention.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "ops/cuda/cache_forms.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/attention_merge.h"
 #include "ops/cuda/kernels/lse.h"
@@ -23,7 +25,9 @@ bool all_aligned_16(const AttentionBackward& op) {
 }
 
 bool is_wide(const AttentionArgs& a, bool addresses) {
-  const HeadRows rows[] = {a.q, a.k, a.v, a.o, a.dout, a.dq, a.dk, a.dv};
+  const bool cache = a.block_rows > 0;
+  const HeadRows rows[] = {a.q, cache ? HeadRows() : a.k, cache ? HeadRows() : a.v, a.o, a.dout, a.dq, a.dk,
+                           a.dv};
   return addresses && a.d % 8 == 0 &&
          std::ranges::all_of(rows, [](const HeadRows& r) { return r.stride % 8 == 0; });
 }
@@ -40,18 +44,70 @@ std::size_t delta_bytes(const AttentionBackward& op) {
 }
 
 template <class Op>
+bool in_blocks(const Op& op) {
+  return op.k.shape.rank() == 4;
+}
+
+// What the kernels cannot do, found when memory is planned.
+template <class Op>
+void check_heads(const Op& op) {
+  const std::int64_t d = op.q.shape[2];
+  const bool both = in_blocks(op) && (op.q.dtype == DType::kF32 || op.k.data == op.v.data);
+  const int most = both ? kLargestCachedHead : kLargestHead;
+  require<ConfigError>(d <= most, "{}: heads of {} elements on a GPU: expected at most {}", Op::kName, d,
+                       most);
+}
+
+// Room for the states of spans: of all queries of a pass, or of some of every segment. Segments of more leave
+// it to kernels that walk over all keys of a text; the outputs are the same.
+struct StateRoom {
+  static constexpr std::int64_t kMostFew = 16;
+  static constexpr std::int64_t kMostSpans = 4096;  // for whose factors a block has shared memory
+  static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
+
+  std::int64_t spans, few = 0;  // AttentionArgs::few
+  bool by_row = false;
+  std::size_t bytes = 0;  // a smaller pass needs no more of them
+
+  explicit StateRoom(const AttentionForward& op) : spans(ceil_div(op.segments.longest_k, kKeySpan)) {
+    const std::int64_t count = op.segments.count, rows = op.q.shape[0];
+    const auto each = static_cast<std::size_t>(op.q.shape[1] * spans * (op.q.shape[2] + kSpanSums)) *
+                      sizeof(float);  // of a query
+    bytes = std::min(each * static_cast<std::size_t>(std::min(rows, count * kMostFew)), kMostBytes);
+    if (bytes == 0 || spans > kMostSpans) return;
+    const auto queries = static_cast<std::int64_t>(bytes / each);
+    by_row = rows <= queries;
+    few = std::min({kMostFew, op.segments.longest_q, by_row ? kMostFew : queries / count});
+  }
+};
+
+void add_blocks(AttentionArgs& a, const AttentionForward& op, void* workspace) {
+  const std::int64_t rows = op.k.shape[1];
+  a.block_rows = static_cast<int>(rows);
+  if (std::has_single_bit(static_cast<std::uint64_t>(rows)))
+    a.block_shift = std::countr_zero(static_cast<std::uint64_t>(rows));
+  a.block_columns = op.segments.k_begin.shape[1];
+  a.head_width = static_cast<int>(op.k.shape[3]);
+  a.cache = cache_form_of(op.k.dtype);
+  const bool codes = a.cache == CacheForm::kCodes;
+  a.cache_wide = a.d % 8 == 0 && (!codes || a.head_width % 4 == 0) && all_aligned({op.k.data, op.v.data});
+  const StateRoom room(op);
+  a.few = static_cast<int>(room.few), a.spans = room.spans;
+  a.states_by_row = room.by_row;
+  a.states = static_cast<float*>(workspace);
+}
+
+template <class Op>
 AttentionArgs args_of(const Op& op) {
   AttentionArgs a;
   a.type = fast_element_of(Op::kName, op.q);
   a.q_rows = op.q.shape[0], a.k_rows = op.k.shape[0];
-  a.heads = static_cast<int>(op.q.shape[1]), a.groups = static_cast<int>(op.k.shape[1]);
+  a.heads = static_cast<int>(op.q.shape[1]), a.groups = static_cast<int>(op.k.shape[in_blocks(op) ? 2 : 1]);
   a.d = static_cast<int>(op.q.shape[2]);
-  require<ConfigError>(a.d <= kLargestHead, "{}: heads of {} elements on a GPU: expected at most {}",
-                       Op::kName, a.d, kLargestHead);
+  check_heads(op);
   a.q = head_rows(op.q), a.k = head_rows(op.k), a.v = head_rows(op.v), a.o = head_rows(op.o);
   a.lse = op.lse ? op.lse.template as<float>() : nullptr;
   const AttentionSegments& s = op.segments;
-  require<ConfigError>(op.k.shape.rank() == 3, "{}: keys in blocks are for the CPU alone", Op::kName);
   a.q_begin = s.q_begin.template as<std::int32_t>();
   a.k_begin = s.k_begin.template as<std::int32_t>();
   a.k_count = s.k_count.template as<std::int32_t>();
@@ -88,8 +144,8 @@ DenseAttention dense(const Op& op) {
   const bool is_dense = s.count > 0 && s.longest_q > 1 && s.longest_q == s.longest_k &&
                         rows == op.k.shape[0] && s.count * s.longest_q == rows;
   const bool small = op.q.dtype == DType::kBF16 || op.q.dtype == DType::kF16;
-  const bool plain = !s.behind && op.k.shape.rank() == 3 && op.options.dropout == 0 &&
-                     op.options.softcap == 0 && !op.relative_bias;
+  const bool plain =
+      !s.behind && !in_blocks(op) && op.options.dropout == 0 && op.options.softcap == 0 && !op.relative_bias;
   if (!is_dense || !small || !plain) return out;
   out.type = op.q.dtype;
   out.batch = s.count, out.length = s.longest_q;
@@ -130,12 +186,15 @@ DenseAttention dense_of(const AttentionBackward& op) {
 
 // Alignment of addresses is not known when memory is planned: room for either way.
 std::size_t CudaBackend::workspace_bytes(const AttentionForward& op) const {
+  check_heads(op);
+  if (in_blocks(op)) return StateRoom(op).bytes;
   const DenseAttention problem = dense_of(op);
   if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return 0;
   return aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kWorkspaceAlignment;
 }
 
 std::size_t CudaBackend::workspace_bytes(const AttentionBackward& op) const {
+  check_heads(op);
   const std::size_t own = delta_bytes(op) + bias_parts_bytes(op);
   const DenseAttention problem = dense_of(op);
   if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return own;
@@ -148,6 +207,7 @@ void CudaBackend::execute(const AttentionForward& op, Resources resources) {
   const DenseAttention problem = dense_of(op);
   if (!goes_to(attention_.get(), op, problem)) {
     AttentionArgs args = args_of(op);
+    if (in_blocks(op)) add_blocks(args, op, resources.workspace);
     args.wide = is_wide(args, all_aligned_16(op));
     launch_attention_forward(args, stream);
     return;

@@ -26,8 +26,6 @@ class CudaBackend final : public Backend {
   void execute(const LinearForward& op, Resources resources) override;
   void execute(const LinearBackwardInput& op, Resources resources) override;
   void execute(const LinearBackwardWeight& op, Resources resources) override;
-  void execute(const ScatterRows& op, Resources resources) override;
-  std::size_t workspace_bytes(const ScatterRows& op) const override;
   std::size_t workspace_bytes(const LinearForward& op) const override;
   std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
@@ -93,6 +91,8 @@ class CudaBackend final : public Backend {
   void execute(const ScaleMatrixBackward& op, Resources resources) override;
   void execute(const RowDots& op, Resources resources) override;
   void execute(const InverseRoot& op, Resources resources) override;
+  // cache_rows.cc
+  void execute(const ScatterRows& op, Resources resources) override;
   // linear_attention.cc
   void execute(const ShortConvForward& op, Resources resources) override;
   void execute(const ShortConvBackward& op, Resources resources) override;

@@ -3,23 +3,19 @@
 namespace stoa::ops::cuda {
 namespace {
 
-[[noreturn]] void refuse(const char* what) {
-  fail<ConfigError>("{}: the GPU backend has no kernel for it yet; use the CPU (--backend cpu)", what);
+[[noreturn]] void refuse() {
+  fail<ConfigError>(
+      "distillation (model.distill): the GPU backend has no kernel for it yet; use the CPU (--backend cpu)");
 }
-
-constexpr const char *kDistillation = "distillation (model.distill)",
-                     *kCache = "keys and values in tables of blocks";
 
 }  // namespace
 
-void CudaBackend::execute(const DivergencePart&, Resources) { refuse(kDistillation); }
-void CudaBackend::execute(const DivergenceSums&, Resources) { refuse(kDistillation); }
-void CudaBackend::execute(const DivergenceMerge&, Resources) { refuse(kDistillation); }
-void CudaBackend::execute(const KeptPart&, Resources) { refuse(kDistillation); }
-void CudaBackend::execute(const KeptMerge&, Resources) { refuse(kDistillation); }
-void CudaBackend::execute(const ScatterRows&, Resources) { refuse(kCache); }
-std::size_t CudaBackend::workspace_bytes(const ScatterRows&) const { refuse(kCache); }
-std::size_t CudaBackend::workspace_bytes(const DivergencePart&) const { refuse(kDistillation); }
-std::size_t CudaBackend::workspace_bytes(const KeptPart&) const { refuse(kDistillation); }
+void CudaBackend::execute(const DivergencePart&, Resources) { refuse(); }
+void CudaBackend::execute(const DivergenceSums&, Resources) { refuse(); }
+void CudaBackend::execute(const DivergenceMerge&, Resources) { refuse(); }
+void CudaBackend::execute(const KeptPart&, Resources) { refuse(); }
+void CudaBackend::execute(const KeptMerge&, Resources) { refuse(); }
+std::size_t CudaBackend::workspace_bytes(const DivergencePart&) const { refuse(); }
+std::size_t CudaBackend::workspace_bytes(const KeptPart&) const { refuse(); }
 
 }  // namespace stoa::ops::cuda

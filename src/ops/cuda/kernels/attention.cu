@@ -36,8 +36,26 @@ struct DeltaKernel {
 
 }  // namespace
 
+namespace {
+
+// A kernel has the segments of a few queries, another the rest.
+void launch_attention_over_blocks(const AttentionArgs& a, void* stream) {
+  const bool scalar = a.type == Element::kF32;
+  if (a.few > 0) {
+    (scalar ? launch_few_scalar_queries : launch_few_queries)(a, stream);
+    launch_join_spans(a, stream);
+  }
+  if (a.longest_q <= a.few) return;
+  (scalar                ? launch_cached_scalar_attention
+   : a.d <= kLargestHead ? launch_matrix_attention_forward
+                         : launch_large_cached_heads)(a, stream);
+}
+
+}  // namespace
+
 void launch_attention_forward(const AttentionArgs& a, void* stream) {
   if (a.q_rows == 0 || a.segments == 0) return;
+  if (a.block_rows > 0) return launch_attention_over_blocks(a, stream);
   (a.type == Element::kF32 ? launch_scalar_attention_forward : launch_matrix_attention_forward)(a, stream);
 }
 

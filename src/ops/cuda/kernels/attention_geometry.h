@@ -10,17 +10,31 @@ inline constexpr float kLowestScore = -3.402823466e38f;  // of a query that has 
 
 struct Segment {
   std::int64_t q_begin, k_begin;
+  const std::int32_t* blocks;  // of keys, where they are in blocks
   int queries, keys, behind;
   std::uint32_t sample, position;
 
   STOA_DEVICE Segment(const AttentionArgs& a, std::int64_t s)
       : q_begin(a.q_begin[s]),
         k_begin(a.k_begin[s]),
+        blocks(a.k_begin + s * a.block_columns),
         queries(a.q_begin[s + 1] - a.q_begin[s]),
         keys(a.k_count[s]),
         behind(a.behind ? a.behind[s] : 0),
         sample(a.dropout > 0 ? static_cast<std::uint32_t>(a.sample[s]) : 0),
         position(a.dropout > 0 ? static_cast<std::uint32_t>(a.position[s]) : 0) {}
+
+  // The states of the spans of a query's keys, of segment `number`.
+  STOA_DEVICE float* states(const AttentionArgs& a, std::int64_t number, int query, int head) const {
+    const std::int64_t row = (a.states_by_row ? q_begin : number * a.few) + query;
+    return a.states + (row * a.heads + head) * a.spans * (a.d + kSpanSums);
+  }
+
+  // The row of a cache in blocks.
+  STOA_DEVICE std::int64_t key_row(const AttentionArgs& a, int key) const {
+    const int block = a.block_shift >= 0 ? key >> a.block_shift : key / a.block_rows;
+    return std::int64_t{blocks[block]} * a.block_rows + (key - block * a.block_rows);
+  }
 
   // The last query is aligned with the last key, or stands so many positions after it.
   STOA_DEVICE int at(int query) const { return keys + behind - queries + query; }
@@ -61,7 +75,10 @@ struct Segment {
 
   // The score of a pair, from the scaled product on: capped(), then its bias.
   STOA_DEVICE static float capped(const AttentionArgs& a, float x) {
-    return a.softcap == 0 ? x : tanhf(x / a.softcap) * a.softcap;
+    return a.softcap == 0 ? x : rounded_product(tanhf(x / a.softcap), a.softcap);
+  }
+  STOA_DEVICE static float scaled(const AttentionArgs& a, float product) {
+    return capped(a, rounded_product(product, a.scale));
   }
   // Derivative of capped() where that is `value`.
   STOA_DEVICE static float slope(const AttentionArgs& a, float value) {
@@ -75,6 +92,11 @@ struct Segment {
   STOA_DEVICE static std::int64_t bias_row(const AttentionArgs& a, std::int64_t offset) {
     const std::int64_t row = offset - a.first_offset;
     return row < 0 ? 0 : row >= a.offsets ? a.offsets - 1 : row;
+  }
+
+  STOA_DEVICE float score(const AttentionArgs& a, int head, int query, int key, float product) const {
+    const float value = scaled(a, product);
+    return a.relative_bias ? value + bias(a, head, key - at(query)) : value;
   }
 
   // Words of a query and four keys: those whose positions in the sample are 4 * block and the next.

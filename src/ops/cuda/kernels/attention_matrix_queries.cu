@@ -64,7 +64,7 @@ struct MatrixQueryKernel {
     }
     const Segment::Range mine = segment.keys_of(a, first, kOwn);
     Sums<kM, kMost / 8> dq = {};
-    walk_keys(t, tile, a, segment, head, place.first, shared.stages, [&](int key, const Stage& stage) {
+    walk_keys<false>(t, tile, a, segment, head, place.first, shared.stages, [&](int key, const Stage& stage) {
       const bool meets = mine.meets(key, kKeys);
       const Pairs<kQueries, kKeys, false> pairs{t, a, segment, stage.tables, place.first, key, row};
       Sums<kM, kKeys / 8> s = {}, ds = {};

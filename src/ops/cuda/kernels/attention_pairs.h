@@ -2,6 +2,7 @@
 // (attention_geometry.h).
 #pragma once
 
+#include "ops/cuda/kernels/attention_cached_tiles.h"
 #include "ops/cuda/kernels/attention_geometry.h"
 #include "ops/cuda/kernels/attention_tiles.h"
 
@@ -49,8 +50,8 @@ struct KeyStage {
 };
 
 // Calls body(key, stage) for the keys, kKeys from `key` on, that the block's queries, from `first` on, see;
-// stages of shared memory are filled in turn.
-template <class T, int kMost, int kQueries, int kKeys, int kStages, class Body>
+// stages of shared memory are filled in turn. kBlocks: they are in blocks of a cache.
+template <bool kBlocks, class T, int kMost, int kQueries, int kKeys, int kStages, class Body>
 STOA_DEVICE void walk_keys(const Thread& t, const HeadTile<T, kMost>& tile, const AttentionArgs& a,
                            const Segment& segment, int head, int first,
                            KeyStage<T, kMost, kQueries, kKeys> (&stages)[kStages], const Body& body) {
@@ -61,8 +62,8 @@ STOA_DEVICE void walk_keys(const Thread& t, const HeadTile<T, kMost>& tile, cons
       [&](int i, int which) {
         auto& stage = stages[which];
         const int key = begin + i * kKeys;
-        tile.template load<kKeys>(a, stage.k, a.k, segment.k_begin, group, key, segment.keys);
-        tile.template load<kKeys>(a, stage.v, a.v, segment.k_begin, group, key, segment.keys);
+        load_keys<kBlocks, kKeys>(tile, a, stage.k, a.k, segment, group, key);
+        load_keys<kBlocks, kKeys>(tile, a, stage.v, a.v, segment, group, key);
         stage.tables.fill(t, a, segment, head, first, key);
       },
       [&](int i, int which) { body(begin + i * kKeys, stages[which]); });
@@ -98,7 +99,8 @@ struct Pairs {
   // Products become scores without bias.
   template <int kM, int kN>
   STOA_DEVICE void scale(Sums<kM, kN>& s) const {
-    for_each<kM, kN>([&](int, int, int m, int j, int n) { s[m][j][n] *= a.scale; });
+    for_each<kM, kN>(
+        [&](int, int, int m, int j, int n) { s[m][j][n] = rounded_product(s[m][j][n], a.scale); });
     if (a.softcap != 0)
       for_each<kM, kN>([&](int, int, int m, int j, int n) { s[m][j][n] = Segment::capped(a, s[m][j][n]); });
   }

@@ -14,6 +14,14 @@ void launch_matrix_attention_forward(const AttentionArgs& args, void* stream);
 void launch_matrix_attention_backward_queries(const AttentionArgs& args, void* stream);  // dq, bias
 void launch_matrix_attention_backward_keys(const AttentionArgs& args, void* stream);     // dk, dv
 
+// Over keys in blocks of a cache, where matrix_attention_forward has heads of up to kLargestHead elements.
+void launch_cached_scalar_attention(const AttentionArgs& args, void* stream);
+void launch_large_cached_heads(const AttentionArgs& args, void* stream);  // in 16 bits
+// Segments of up to args.few queries: states of spans of keys, which then become outputs.
+void launch_few_scalar_queries(const AttentionArgs& args, void* stream);
+void launch_few_queries(const AttentionArgs& args, void* stream);  // in 16 bits
+void launch_join_spans(const AttentionArgs& args, void* stream);
+
 // Calls body with the 16-bit type and the largest head size of the kernel to take.
 template <class Body>
 void with_matrix_heads(const AttentionArgs& a, const Body& body) {

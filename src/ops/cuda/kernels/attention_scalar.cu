@@ -3,17 +3,10 @@
 
 #include "ops/cuda/kernels/attention_geometry.h"
 #include "ops/cuda/kernels/attention_paths.h"
-#include "ops/cuda/kernels/launch.h"
-#include "ops/cuda/kernels/reduce.h"
+#include "ops/cuda/kernels/attention_scalar_tiles.h"
 
 namespace stoa::ops::cuda {
 namespace {
-
-constexpr int kBlock = 128;
-
-STOA_DEVICE float& element(const HeadRows& rows, std::int64_t row, int column) {
-  return static_cast<float*>(rows.data)[row * rows.stride + column];
-}
 
 struct Score {
   float value;
@@ -21,8 +14,7 @@ struct Score {
 };
 STOA_DEVICE Score score_of(const Segment& segment, const AttentionArgs& a, int head, int query, int key,
                            float product) {
-  const float value = Segment::capped(a, product * a.scale);
-  return {value + Segment::bias(a, head, key - segment.at(query)), Segment::slope(a, value)};
+  return {segment.score(a, head, query, key, product), Segment::slope(a, Segment::scaled(a, product))};
 }
 
 // Factor of the probability of (query, key): 0 or 1/(1-p).
@@ -36,68 +28,6 @@ STOA_DEVICE float kept_factor(const Segment& segment, const AttentionArgs& a, in
                                           : words.w[3];
   return Segment::is_kept(a, word) ? a.keep_scale : 0.0f;
 }
-
-// A block owns kTile rows (queries or keys) and walks tiles of the other side. kBlock / kTile threads share a
-// row: each has every kShare-th of the other side's scores, and every kShare-th column of what is summed.
-template <int kTile, int kMost>
-struct Tiles {
-  static constexpr int kShare = kBlock / kTile;
-  static constexpr int kScores = kTile / kShare;
-  static constexpr int kColumns = kMost / kShare;
-
-  const Thread& t;
-  const int d, stride, row, share;
-
-  STOA_DEVICE Tiles(const Thread& thread, int head_size)
-      : t(thread),
-        d(head_size),
-        stride(head_size | 1),  // odd: no two rows begin in one bank
-        row(thread.index() / kShare),
-        share(thread.index() % kShare) {}
-
-  STOA_DEVICE static constexpr std::size_t tile_floats(int head_size) {
-    return static_cast<std::size_t>(kTile) * static_cast<std::size_t>(head_size | 1);
-  }
-  STOA_DEVICE float* tile(int which) const { return t.shared<float>() + which * kTile * stride; }
-
-  // Rows [first, first + kTile) of one head; those from `end` on are zeros.
-  STOA_DEVICE void load(float* to, const HeadRows& from, std::int64_t base, int head, int first,
-                        int end) const {
-    for (int i = t.index(); i < kTile * d; i += kBlock) {
-      const int r = i / d, c = i - r * d;
-      to[r * stride + c] = first + r < end ? element(from, base + first + r, head * d + c) : 0.0f;
-    }
-  }
-  // own[row] · other[j] for the scores of this thread: j = share + kShare * s.
-  STOA_DEVICE void dots(const float* own, const float* other, float (&out)[kScores]) const {
-    STOA_UNROLL
-    for (int s = 0; s < kScores; ++s) out[s] = 0;
-    for (int c = 0; c < d; ++c) {
-      const float x = own[row * stride + c];
-      STOA_UNROLL
-      for (int s = 0; s < kScores; ++s) out[s] = fmaf(x, other[(share + kShare * s) * stride + c], out[s]);
-    }
-  }
-  // sum[columns of this thread] += scores[row][j] * other[j].
-  STOA_DEVICE void add(const float* scores, const float* other, float (&sum)[kColumns]) const {
-    for (int j = 0; j < kTile; ++j) {
-      const float p = scores[row * (kTile + 1) + j];
-      STOA_UNROLL
-      for (int c = 0; c < kColumns; ++c) {
-        const int column = share + kShare * c;
-        if (column < d) sum[c] = fmaf(p, other[j * stride + column], sum[c]);
-      }
-    }
-  }
-  STOA_DEVICE void store(const HeadRows& to, std::int64_t at, int head, const float (&sum)[kColumns],
-                         float factor) const {
-    STOA_UNROLL
-    for (int c = 0; c < kColumns; ++c) {
-      const int column = share + kShare * c;
-      if (column < d) element(to, at, head * d + column) = sum[c] * factor;
-    }
-  }
-};
 
 // The queries of one head that a block owns, and the keys that they see.
 template <int kTile, int kMost>
@@ -141,7 +71,7 @@ struct ScalarForwardKernel {
   using Args = AttentionArgs;
   using Work = Tiles<kTile, kMost>;
   static constexpr const char* kName = "attention forward";
-  static constexpr int kThreads = kBlock;
+  static constexpr int kThreads = kScalarThreads;
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const OwnQueries<kTile, kMost> own(t, a);
@@ -151,47 +81,28 @@ struct ScalarForwardKernel {
     const int head = own.head, query = own.query;
     float *q = w.tile(0), *kv = w.tile(1), *scores = w.tile(2);
     own.load(q, a.q);
-    float top = kLowestScore, sum = 0, out[Work::kColumns];
-    STOA_UNROLL
-    for (int c = 0; c < Work::kColumns; ++c) out[c] = 0;
+    ScalarSoftmax<Work> softmax;
     own.walk_keys([&](int key) {
       t.sync();
       own.load_keys(kv, a.k, key);
       t.sync();
-      float s[Work::kScores], high = top;
+      float s[Work::kScores];
       w.dots(q, kv, s);
       STOA_UNROLL
       for (int j = 0; j < Work::kScores; ++j) {
-        const int column = w.share + Work::kShare * j;
-        s[j] = score_of(segment, a, head, query, key + column, s[j]).value;
-        if (segment.visible(a, query, key + column))
-          high = Max::of(high, s[j]);
-        else
-          s[j] = -INFINITY;
+        const int at = key + w.share + Work::kShare * j;
+        s[j] = segment.visible(a, query, at) ? score_of(segment, a, head, query, at, s[j]).value : -INFINITY;
       }
-      high = warp_reduce<Max>(t, high, Work::kShare);
-      const float shrink = expf(top - high);
-      top = high;
-      float part = 0;
-      STOA_UNROLL
-      for (int j = 0; j < Work::kScores; ++j) {
-        const int column = w.share + Work::kShare * j;
-        const float p = expf(s[j] - high);
-        part += p;
-        scores[w.row * (kTile + 1) + column] =
-            p == 0 ? 0 : p * kept_factor(segment, a, head, query, key + column);
-      }
-      sum = sum * shrink + warp_reduce<Add>(t, part, Work::kShare);
-      STOA_UNROLL
-      for (int c = 0; c < Work::kColumns; ++c) out[c] *= shrink;
+      softmax.add(w, s, scores,
+                  [&](int column) { return kept_factor(segment, a, head, query, key + column); });
       t.sync();
       own.load_keys(kv, a.v, key);
       t.sync();
-      w.add(scores, kv, out);
+      w.add(scores, kv, softmax.out);
     });
     if (!own.mine()) return;
-    w.store(a.o, own.row(), head, out, sum == 0 ? 0.0f : 1.0f / sum);
-    if (a.lse && w.share == 0) a.lse[own.lse_at()] = sum == 0 ? -INFINITY : top + logf(sum);
+    w.store(a.o, own.row(), head, softmax.out, softmax.factor());
+    if (a.lse && w.share == 0) a.lse[own.lse_at()] = softmax.lse();
   }
 };
 
@@ -201,7 +112,7 @@ struct ScalarQueryKernel {
   using Args = AttentionArgs;
   using Work = Tiles<kTile, kMost>;
   static constexpr const char* kName = "attention backward, queries";
-  static constexpr int kThreads = kBlock;
+  static constexpr int kThreads = kScalarThreads;
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const OwnQueries<kTile, kMost> own(t, a);
@@ -248,7 +159,7 @@ struct ScalarKeyKernel {
   using Args = AttentionArgs;
   using Work = Tiles<kTile, kMost>;
   static constexpr const char* kName = "attention backward, keys";
-  static constexpr int kThreads = kBlock;
+  static constexpr int kThreads = kScalarThreads;
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const Place place(t.block_x(), a.longest_k, kTile);
@@ -269,7 +180,7 @@ struct ScalarKeyKernel {
         t.sync();
         w.load(q, a.q, segment.q_begin, head, query, segment.queries);
         w.load(g, a.dout, segment.q_begin, head, query, segment.queries);
-        for (int i = t.index(); i < kTile; i += kBlock) {
+        for (int i = t.index(); i < kTile; i += kScalarThreads) {
           const bool given = query + i < segment.queries;
           const std::int64_t at = (segment.q_begin + query + i) * a.heads + head;
           lse[i] = given ? a.lse[at] : 0;
@@ -313,7 +224,7 @@ struct ScalarBiasKernel {
                                int x_head, const HeadRows& y, std::int64_t y_row, int y_head) {
     float sum = 0;
     for (int c = t.lane(); c < a.d; c += 32)
-      sum = fmaf(element(x, x_row, x_head * a.d + c), element(y, y_row, y_head * a.d + c), sum);
+      sum = fmaf(head_element(x, x_row, x_head * a.d + c), head_element(y, y_row, y_head * a.d + c), sum);
     return warp_reduce<Add>(t, sum);
   }
 
@@ -349,47 +260,31 @@ struct ScalarBiasKernel {
   }
 };
 
-// Calls body with the tile and the largest head size: large heads take smaller tiles, for shared memory.
-template <class Body>
-void with_tiles(int d, Body&& body) {
-  if (d <= 64)
-    body(Width<32>{}, Width<64>{});
-  else if (d <= 128)
-    body(Width<32>{}, Width<128>{});
-  else
-    body(Width<16>{}, Width<256>{});
-}
-
-std::size_t shared_bytes(int tile, int d, int tiles, int scores, int vectors) {
-  return sizeof(float) *
-         static_cast<std::size_t>(tiles * tile * (d | 1) + scores * tile * (tile + 1) + vectors * tile);
-}
-
 }  // namespace
 
 void launch_scalar_attention_forward(const AttentionArgs& a, void* stream) {
-  with_tiles(a.d, [&](auto tile, auto most) {
+  with_scalar_tiles(a.d, [&](auto tile, auto most) {
     constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
     launch<ScalarForwardKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
                                                .y = a.heads,
-                                               .threads = kBlock,
-                                               .shared = shared_bytes(kTile, a.d, 2, 1, 0)},
+                                               .threads = kScalarThreads,
+                                               .shared = scalar_shared_bytes(kTile, a.d, 2, 1, 0)},
                                               stream, a);
   });
 }
 
 void launch_scalar_attention_backward(const AttentionArgs& a, void* stream) {
-  with_tiles(a.d, [&](auto tile, auto most) {
+  with_scalar_tiles(a.d, [&](auto tile, auto most) {
     constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
     launch<ScalarQueryKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
                                              .y = a.heads,
-                                             .threads = kBlock,
-                                             .shared = shared_bytes(kTile, a.d, 4, 1, 0)},
+                                             .threads = kScalarThreads,
+                                             .shared = scalar_shared_bytes(kTile, a.d, 4, 1, 0)},
                                             stream, a);
     launch<ScalarKeyKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_k, kTile),
                                            .y = a.groups,
-                                           .threads = kBlock,
-                                           .shared = shared_bytes(kTile, a.d, 4, 2, 2)},
+                                           .threads = kScalarThreads,
+                                           .shared = scalar_shared_bytes(kTile, a.d, 4, 2, 2)},
                                           stream, a);
   });
   if (a.bias_gradient)

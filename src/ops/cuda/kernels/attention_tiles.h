@@ -11,6 +11,13 @@ namespace stoa::ops::cuda {
 inline constexpr int kTileThreads = 128, kTileWarps = 4;
 inline constexpr std::size_t kMostTileShared = 99 << 10;  // of a block, on GPUs of sm_86, 89 and 120
 
+// Keys of which a forward pass takes the softmax at once: where kernels agree in it, so do their sums.
+template <int kMost>
+constexpr int kForwardKeys = kMost <= 64    ? 64
+                             : kMost <= 128 ? 32
+                             : kMost <= 256 ? 16
+                                            : 32;
+
 // Sums of a warp: kM x kN pieces of 16 x 8 (fragments.h).
 template <int kM, int kN>
 using Sums = float[kM][kN][4];
@@ -30,28 +37,45 @@ struct HeadTile {
   STOA_DEVICE HeadTile(const Thread& thread, int head_size)
       : t(thread), d(head_size), steps((head_size + 15) / 16) {}
 
-  // By all threads: rows [first, first + kRows) of a head; those from `end` on are zeros. Copies are under
-  // way when this returns.
+  // body(at, row, column) for piece n, 8 elements, of rows.
+  template <class Body>
+  STOA_DEVICE void piece(T* to, int n, const Body& body) const {
+    const int r = n / kChunks, c = n % kChunks * 8;
+    if (c < 16 * steps) body(to + r * kPitch + c, r, c);
+  }
+  // By all threads: of all pieces of kRows rows.
+  template <int kRows, class Body>
+  STOA_DEVICE void for_pieces(T* to, const Body& body) const {
+    for (int n = t.index(); n < kRows * kChunks; n += kTileThreads) piece(to, n, body);
+  }
+
+  // By all threads: kRows rows, row r from row_at(r) on, or zeros where not has(r). `wide`: addresses are
+  // multiples of 16 bytes; `any`: one like that. Copies are under way when this returns.
+  template <int kRows, class Has, class RowAt>
+  STOA_DEVICE void load_rows(T* to, bool wide, const void* any, const Has& has, const RowAt& row_at) const {
+    static_assert(kRows * kChunks % kTileThreads == 0);
+    if (wide) {
+      STOA_UNROLL
+      for (int n = 0; n < kRows * kChunks; n += kTileThreads)
+        piece(to, n + t.index(), [&](T* at, int r, int c) {
+          const bool given = has(r) && c < d;
+          t.copy16(at, given ? static_cast<const void*>(row_at(r) + c) : any, given);
+        });
+    } else {
+      for_pieces<kRows>(to, [&](T* at, int r, int c) {
+        const bool given = has(r) && c < d;
+        store16(at, given ? first_of_8(row_at(r) + c, d - c) : Bytes16{});
+      });
+    }
+  }
+  // The same of rows [first, first + kRows) of a head; those from `end` on are zeros.
   template <int kRows>
   STOA_DEVICE void load(const AttentionArgs& a, T* to, const HeadRows& from, std::int64_t base, int head,
                         int first, int end) const {
-    static_assert(kRows * kChunks % kTileThreads == 0);
     const T* data = static_cast<const T*>(from.data) + (base + first) * from.stride + head * d;
-    const auto place = [&](int n, auto&& put) {
-      const int r = n / kChunks, c = n % kChunks * 8;
-      if (c < 16 * steps)
-        put(to + r * kPitch + c, data + r * from.stride + c, first + r < end && c < d ? d - c : 0);
-    };
-    if (a.wide) {
-      STOA_UNROLL
-      for (int n = 0; n < kRows * kChunks; n += kTileThreads)
-        place(n + t.index(), [&](T* at, const T* source, int given) {
-          t.copy16(at, given > 0 ? static_cast<const void*>(source) : from.data, given > 0);
-        });
-    } else {
-      for (int n = t.index(); n < kRows * kChunks; n += kTileThreads)
-        place(n, [](T* at, const T* source, int given) { store16(at, first_of_8(source, given)); });
-    }
+    load_rows<kRows>(
+        to, a.wide, from.data, [&](int r) { return first + r < end; },
+        [&](int r) { return data + r * from.stride; });
   }
 
   // sum += x y^T: 16 kM rows x, 8 kN rows y, both in shared memory.
