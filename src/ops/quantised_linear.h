@@ -4,7 +4,8 @@
 // The input is rounded to 12 bits first: 64 neighbours of a row have a scale and codes of two parts, coarse
 // and fine (ops/quantised_codes.h). Products of codes are exact integers; the sums of 32 (16 where these have
 // a scale each) are scaled by the weights' scale and added in fp32, those of 64 then scaled by the input's
-// and added, in the order of the columns: a row of y has the same bits whatever other rows there are.
+// and added, in an order that the number of columns decides: a row of y has the same bits whatever other rows
+// there are.
 #pragma once
 
 #include "ops/access.h"
