@@ -30,11 +30,10 @@ AttentionCase dense(const char* name, std::int64_t heads, std::int64_t groups, s
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(
-    Gpu, BackendTest,
-    ::testing::Values(gpu("cuda", ""), gpu("own_attention", "own-attention"),
-                      gpu("deterministic", "deterministic")),
-    BackendCaseName());
+INSTANTIATE_TEST_SUITE_P(Gpu, BackendTest,
+                         ::testing::Values(gpu("cuda", ""), gpu("own_attention", "own-attention"),
+                                           gpu("deterministic", "deterministic")),
+                         BackendCaseName());
 
 // The forms of training, which the attention library takes.
 TEST(GpuAttention, DenseBatches) {
@@ -55,6 +54,26 @@ TEST(GpuAttention, DenseBatches) {
         t.expect_guards();
       }
     }
+  }
+}
+
+// A pass of inference as of a model: the next tokens of two texts and a piece of a prompt; twice the same
+// bits.
+TEST(GpuAttention, TokensAndPromptsOverBlocks) {
+  const auto backend = make_gpu("");
+  for (DType cache : {DType::kBF16, DType::kU8}) {
+    SCOPED_TRACE(name_of(cache));
+    Tensors t;
+    AttentionForward op = with_blocks(
+        t, make_attention(t, {"", 32, 8, 128, {{1, 2900}, {1, 40}, {300, 700}}}, DType::kBF16), 16);
+    op.k = kept_blocks(t, op.k, cache), op.v = kept_blocks(t, op.v, cache);
+    expect_like_reference(*backend, op);
+    AttentionForward again = op;
+    again.o = t.empty(op.o.dtype, op.o.shape);
+    run_on(*backend, op);
+    run_on(*backend, again);
+    EXPECT_EQ(std::memcmp(op.o.data, again.o.data, op.o.bytes()), 0);
+    t.expect_guards();
   }
 }
 
