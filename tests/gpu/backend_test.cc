@@ -57,6 +57,26 @@ TEST(GpuAttention, DenseBatches) {
   }
 }
 
+// A pass of inference as of a model: the next tokens of two texts and a piece of a prompt; twice the same
+// bits.
+TEST(GpuAttention, TokensAndPromptsOverBlocks) {
+  const auto backend = make_gpu("");
+  for (DType cache : {DType::kBF16, DType::kU8}) {
+    SCOPED_TRACE(name_of(cache));
+    Tensors t;
+    AttentionForward op = with_blocks(
+        t, make_attention(t, {"", 32, 8, 128, {{1, 2900}, {1, 40}, {300, 700}}}, DType::kBF16), 16);
+    op.k = kept_blocks(t, op.k, cache), op.v = kept_blocks(t, op.v, cache);
+    expect_like_reference(*backend, op);
+    AttentionForward again = op;
+    again.o = t.empty(op.o.dtype, op.o.shape);
+    run_on(*backend, op);
+    run_on(*backend, again);
+    EXPECT_EQ(std::memcmp(op.o.data, again.o.data, op.o.bytes()), 0);
+    t.expect_guards();
+  }
+}
+
 // Two runs give the same bits where that was asked for.
 TEST(GpuAttention, DeterministicBackwardRepeats) {
   const auto backend = make_gpu("deterministic");

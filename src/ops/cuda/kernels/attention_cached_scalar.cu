@@ -17,17 +17,43 @@ struct CachedScalarKernel {
   static constexpr int kThreads = kScalarThreads;
   static_assert(kKeySpan % kTile == 0);
 
-  // Rows of `row` numbers, whose elements are number(r, c).
-  template <class Number>
-  STOA_DEVICE static void load(const Thread& t, const Work& w, float* to, const Number& row_of) {
-    for (int r = t.warp(); r < kTile; r += t.warps()) row_of(r, to + r * w.stride);
+  static constexpr int kPerLane = kMost / 32, kRowsAtOnce = kPerLane <= 4 ? 4 : kPerLane <= 8 ? 2 : 1;
+  static_assert(kTile % (kRowsAtOnce * kScalarThreads / 32) == 0);
+
+  // Rows of a tile, a warp a row: number(row, column) is asked for a few rows at once.
+  template <class RowAt, class Number>
+  STOA_DEVICE static void load(const Thread& t, const Work& w, float* to, const RowAt& row_at,
+                               const Number& number) {
+    for (int first = t.warp(); first < kTile; first += kRowsAtOnce * t.warps()) {
+      float x[kRowsAtOnce][kPerLane];
+      STOA_UNROLL
+      for (int j = 0; j < kRowsAtOnce; ++j) {
+        const auto row = row_at(first + j * t.warps());
+        STOA_UNROLL
+        for (int i = 0; i < kPerLane; ++i) {
+          const int c = t.lane() + 32 * i;
+          x[j][i] = row && c < w.d ? number(row, c) : 0.0f;
+        }
+      }
+      STOA_UNROLL
+      for (int j = 0; j < kRowsAtOnce; ++j) {
+        STOA_UNROLL
+        for (int i = 0; i < kPerLane; ++i) {
+          const int c = t.lane() + 32 * i;
+          if (c < w.d) to[(first + j * t.warps()) * w.stride + c] = x[j][i];
+        }
+      }
+    }
   }
   STOA_DEVICE static void load_keys(const Thread& t, const Work& w, const Args& a, const Segment& segment,
                                     int group, int key, const HeadRows& from, float* to) {
-    load(t, w, to, [&](int r, float* row) {
-      const void* cached = key + r < segment.keys ? cached_row(a, from, segment, group, key + r) : nullptr;
-      for (int c = t.lane(); c < a.d; c += 32)
-        row[c] = cached ? cached_number(a.cache, cached, c, a.d) : 0.0f;
+    with_form(a.cache, [&](auto form) {
+      load(
+          t, w, to,
+          [&](int r) {
+            return key + r < segment.keys ? cached_row(a, from, segment, group, key + r) : nullptr;
+          },
+          [&](const void* row, int c) { return cached_number<decltype(form)::value>(row, c, a.d); });
     });
   }
 
@@ -39,11 +65,9 @@ struct CachedScalarKernel {
     float *q = w.tile(0), *kv = w.tile(1), *scores = w.tile(2);
     const Segment::Range range = rows.keys_of_tile(kTile);
     if (kSpan && range.begin >= range.end) return;
-    load(t, w, q, [&](int r, float* row) {
-      const bool has = rows.has(r);
-      const float* from = rows.template place<const float>(a.q, r);
-      for (int c = t.lane(); c < a.d; c += 32) row[c] = has ? from[c] : 0.0f;
-    });
+    load(
+        t, w, q, [&](int r) { return rows.has(r) ? rows.template place<const float>(a.q, r) : nullptr; },
+        [](const float* row, int c) { return row[c]; });
     const int query = rows.query(w.row), head = rows.head(w.row);
     ScalarSoftmax<Work> softmax, all;  // `all`: of the spans before
     for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {

@@ -71,9 +71,9 @@ struct FewQueriesKernel {
         [&](int i, int which) {
           Stage& stage = shared.stages[which];
           const int key = begin + i * kKeys;
-          load_keys<true, kKeys>(tile, a, stage.k, a.k, segment, rows.group, key);
+          load_keys<true, kKeys, 8>(tile, a, stage.k, a.k, segment, rows.group, key);
           if constexpr (!kValuesAreKeys)
-            load_keys<true, kKeys>(tile, a, stage.v, a.v, segment, rows.group, key);
+            load_keys<true, kKeys, 8>(tile, a, stage.v, a.v, segment, rows.group, key);
         },
         [&](int i, int which) {
           const Stage& stage = shared.stages[which];

@@ -62,8 +62,8 @@ STOA_DEVICE void walk_keys(const Thread& t, const HeadTile<T, kMost>& tile, cons
       [&](int i, int which) {
         auto& stage = stages[which];
         const int key = begin + i * kKeys;
-        load_keys<kBlocks, kKeys>(tile, a, stage.k, a.k, segment, group, key);
-        load_keys<kBlocks, kKeys>(tile, a, stage.v, a.v, segment, group, key);
+        load_keys<kBlocks, kKeys, 2>(tile, a, stage.k, a.k, segment, group, key);
+        load_keys<kBlocks, kKeys, 2>(tile, a, stage.v, a.v, segment, group, key);
         stage.tables.fill(t, a, segment, head, first, key);
       },
       [&](int i, int which) { body(begin + i * kKeys, stages[which]); });

@@ -49,53 +49,87 @@ STOA_DEVICE CacheCode encode(const Thread& t, float x) {
   return out;
 }
 
-// Element `i` of a head's row of d elements.
-STOA_DEVICE float cached_number(CacheForm form, const void* row, int i, int d) {
+// Calls body with the form as a constant, so that nothing depends on it inside loops.
+template <CacheForm kForm>
+struct Form {
+  static constexpr CacheForm value = kForm;
+};
+template <class Body>
+STOA_DEVICE void with_form(CacheForm form, const Body& body) {
   switch (form) {
     case CacheForm::kF32:
-      return static_cast<const float*>(row)[i];
+      return body(Form<CacheForm::kF32>{});
     case CacheForm::kBF16:
-      return widen(static_cast<const bf16*>(row)[i]);
+      return body(Form<CacheForm::kBF16>{});
     case CacheForm::kF16:
-      return widen(static_cast<const f16*>(row)[i]);
-    default: {
-      const auto* bytes = static_cast<const std::uint8_t*>(row);
-      const std::uint8_t* scale = bytes + d + i / kCacheColumns * 2;  // at any address
-      const std::uint32_t bits =
-          static_cast<std::uint32_t>(scale[0]) << 16 | static_cast<std::uint32_t>(scale[1]) << 24;
-      return static_cast<float>(static_cast<std::int8_t>(bytes[i])) * float_of(bits);
-    }
+      return body(Form<CacheForm::kF16>{});
+    default:
+      return body(Form<CacheForm::kCodes>{});
   }
 }
 
-// Elements [i, i + 8) of a head's row, rounded to T; zeros from d on. `wide`: 16-bit elements at 16 bytes, or
-// codes and their scales at even multiples of what they are.
-template <class T>
-STOA_DEVICE Bytes16 cached_pack(CacheForm form, const void* row, int i, int d, bool wide) {
-  Bytes16 out{};
-  const auto put_all = [&](auto&& number) {
+// Element `i` of a head's row of d elements.
+template <CacheForm kForm>
+STOA_DEVICE float cached_number(const void* row, int i, int d) {
+  if constexpr (kForm == CacheForm::kF32) {
+    return static_cast<const float*>(row)[i];
+  } else if constexpr (kForm == CacheForm::kBF16) {
+    return widen(static_cast<const bf16*>(row)[i]);
+  } else if constexpr (kForm == CacheForm::kF16) {
+    return widen(static_cast<const f16*>(row)[i]);
+  } else {
+    const auto* bytes = static_cast<const std::uint8_t*>(row);
+    const std::uint8_t* scale = bytes + d + i / kCacheColumns * 2;  // at any address
+    const std::uint32_t bits =
+        static_cast<std::uint32_t>(scale[0]) << 16 | static_cast<std::uint32_t>(scale[1]) << 24;
+    return static_cast<float>(static_cast<std::int8_t>(bytes[i])) * float_of(bits);
+  }
+}
+
+// Elements [i, i + 8) of a head's row as they are kept: 16-bit elements at 16 bytes, or codes and their
+// scales at even multiples of what they are.
+template <CacheForm kForm>
+struct CachedPack {
+  static_assert(kForm != CacheForm::kF32);
+  Bytes16 words{};
+  std::uint32_t scale = 0;
+
+  STOA_DEVICE void load(const void* row, int i, int d) {
+    if constexpr (kForm == CacheForm::kCodes) {
+      const auto* bytes = static_cast<const std::uint8_t*>(row);
+      const auto* codes = reinterpret_cast<const std::uint32_t*>(bytes + i);
+      words.words[0] = codes[0], words.words[1] = codes[1];
+      scale = reinterpret_cast<const std::uint16_t*>(bytes + d)[i / kCacheColumns];
+    } else {
+      words = load16(static_cast<const std::uint16_t*>(row) + i);
+    }
+  }
+  STOA_DEVICE float number(int j) const {
+    if constexpr (kForm == CacheForm::kCodes)
+      return static_cast<float>(static_cast<std::int8_t>(words.words[j / 4] >> (8 * (j % 4)) & 0xffu)) *
+             float_of(scale << 16);
+    else if constexpr (kForm == CacheForm::kBF16)
+      return get<bf16>(words, j);
+    else
+      return get<f16>(words, j);
+  }
+  // Rounded to T; zeros where nothing was loaded.
+  template <class T>
+  STOA_DEVICE Bytes16 as() const {
+    Bytes16 out{};
     STOA_UNROLL
     for (int j = 0; j < 8; ++j) put<T>(out, j, within_range<T>(number(j)));
-  };
-  if (!wide) {
-    put_all([&](int j) { return i + j < d ? cached_number(form, row, i + j, d) : 0.0f; });
-  } else if (form == CacheForm::kCodes) {
-    const auto* bytes = static_cast<const std::uint8_t*>(row);
-    const auto* words = reinterpret_cast<const std::uint32_t*>(bytes + i);
-    const std::uint32_t low = words[0], high = words[1];
-    const std::uint32_t scale = reinterpret_cast<const std::uint16_t*>(bytes + d)[i / kCacheColumns];
-    const float unit = float_of(scale << 16);
-    put_all([&](int j) {
-      const std::uint32_t word = j < 4 ? low : high;
-      return static_cast<float>(static_cast<std::int8_t>(word >> (8 * (j % 4)) & 0xffu)) * unit;
-    });
-  } else {
-    const Bytes16 piece = load16(static_cast<const std::uint16_t*>(row) + i);
-    if (form == CacheForm::kBF16)
-      put_all([&](int j) { return get<bf16>(piece, j); });
-    else
-      put_all([&](int j) { return get<f16>(piece, j); });
+    return out;
   }
+};
+
+// The same at any address; zeros from d on.
+template <CacheForm kForm, class T>
+STOA_DEVICE Bytes16 cached_pack(const void* row, int i, int d) {
+  Bytes16 out{};
+  STOA_UNROLL
+  for (int j = 0; j < 8; ++j)
+    put<T>(out, j, within_range<T>(i + j < d ? cached_number<kForm>(row, i + j, d) : 0.0f));
   return out;
 }
 
