@@ -60,6 +60,7 @@ operations() {
   done
   for shard in "${running[@]}"; do wait "$shard" || status=1; done
   cat "$work"/operations-*.txt
+  grep -h -E '^\[  FAILED  \] .* \(' "$work"/operations-*.txt | tail -n 2
   return $status
 }
 part 02-operations 150 operations

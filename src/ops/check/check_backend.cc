@@ -52,7 +52,7 @@ Tolerance tolerance_for(const AttentionForward& op, Tolerance base) {
   return attention_tolerance(op, base);
 }
 Tolerance tolerance_for(const AttentionBackward& op, Tolerance base) {
-  base.inner_ulps *= 2;
+  base.inner_ulps *= 3;  // probabilities, their gradients, and those of scores (cuDNN)
   // dq sums scale p (dout v - delta) k, where the difference may be nothing but rounding (one visible key).
   const std::int64_t d = op.q.shape[2];
   const double width = std::sqrt(static_cast<double>(d));

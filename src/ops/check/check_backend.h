@@ -17,10 +17,11 @@ Tolerance tolerance_for(const Op&, Tolerance base) {
 }
 Tolerance tolerance_for(const LinearBackwardWeight& op, Tolerance base);  // order of additions over tokens
 Tolerance tolerance_for(const AttentionForward& op, Tolerance base);      // probabilities
-Tolerance tolerance_for(const AttentionBackward& op, Tolerance base);     // probabilities and their gradients
-Tolerance tolerance_for(const NormForward& op, Tolerance base);           // the sum with the branch
-Tolerance tolerance_for(const NormBackward& op, Tolerance base);          // dx, before dbranch
-Tolerance tolerance_for(const SumSquares& op, Tolerance base);            // order of additions within a block
+Tolerance tolerance_for(const AttentionBackward& op,
+                        Tolerance base);  // probabilities, their gradients, those of scores
+Tolerance tolerance_for(const NormForward& op, Tolerance base);   // the sum with the branch
+Tolerance tolerance_for(const NormBackward& op, Tolerance base);  // dx, before dbranch
+Tolerance tolerance_for(const SumSquares& op, Tolerance base);    // order of additions within a block
 
 // `checked` works on the tensors themselves, `trusted` on copies made before. NumericsError on the first
 // difference. Host tensors only. Both backends outlive this one.
