@@ -309,11 +309,12 @@ void search(const SearchArguments& a, Context& context) {
   if (plan::usual_target(s.cluster) != plan::SearchTarget::kStoa)
     report.notes.push_back(
         target.program == plan::SearchTarget::kStoa
-            ? "Stoa's own program is not proven on GPUs: --target megatron searches what runs there today"
+            ? "Stoa's own program is not proven on several GPUs: --target megatron searches what runs there "
+              "today"
             : fmt::format("searched for {}{}", report.target,
                           target.asked ? ""
                                        : ", which runs on this hardware today; --target stoa adds what "
-                                         "Stoa's own program has, not proven on GPUs"));
+                                         "Stoa's own program has, not proven on several GPUs"));
   report.calibration = s.calibration_text;
   if (objective == plan::SearchReport::Objective::kEnergy && s.cluster.device.power_watts <= 0)
     fail<ConfigError>("--objective tokens-per-joule: the cluster '{}' has no power_watts for its device",

@@ -36,7 +36,7 @@ void with_dropout(MapArgs& args, const Dropout& dropout, const TensorView& rows)
 
 void CudaBackend::execute(const NormForward& op, Resources resources) {
   expect_types(NormForward::kName, op.x, op.y);
-  // A branch of 16 bits beside an fp32 stream may be normalised to either.
+  // A branch of 16 bits that joins an fp32 stream may be normalised to either.
   if (op.branch) {
     expect_types(NormForward::kName, op.x, op.branch);
     require<ConfigError>(

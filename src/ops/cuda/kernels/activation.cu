@@ -42,7 +42,7 @@ STOA_DEVICE void with_kind(ActivationCode kind, Body&& body) {
   }
 }
 
-// Of elements of type T. Comparisons are such that NaN stays NaN.
+// Elements have type T. Comparisons are such that NaN stays NaN.
 template <class T>
 STOA_DEVICE Point activation(Kind<ActivationCode::kGelu>, float x) {
   const float cdf = 0.5f * erfcf(-x * 0.70710678118654752f);

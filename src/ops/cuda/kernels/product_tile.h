@@ -203,7 +203,7 @@ struct MatrixTile {
     int turn = 0;
     for (std::int64_t p = 0; p < depth; p += kDepth) {
       t.template wait_copies<kPlaces - 2>();
-      t.sync();  // this place is complete, and nobody reads the one before it any more
+      t.sync();  // this place is complete, and no thread still reads the one before it
       begin(p + (kPlaces - 1) * kDepth, turn == 0 ? kPlaces - 1 : turn - 1);
       multiply<kAcrossA, kAcrossB>(t, places + turn * 2 * kPlace, sum);
       turn = turn == kPlaces - 1 ? 0 : turn + 1;
