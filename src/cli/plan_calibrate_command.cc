@@ -58,8 +58,8 @@ void add_plan_calibrate_command(CLI::App& plan, Context& context) {
   command->add_option("--output", arguments->output, "Calibration file to write");
   command->add_option(
       "--onto", arguments->onto,
-      "Keep what this calibration file holds, and fit the programs of these rows to it: a program "
-      "of your own beside those that are published");
+      "Keep what this calibration file holds, and fit the programs of these rows to it: your own "
+      "program in addition to published ones");
   command->add_option("--report", arguments->report,
                       "Markdown file: accuracy, also with whole sources excluded (takes a minute)");
   command->add_option("--grades", arguments->grades, "Grades of rows to fit (default AB)");
