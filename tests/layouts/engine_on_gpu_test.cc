@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <span>
+
+#include "device/native_stream.h"
 #include "emulated_gpu.h"
 #include "infer/cache_type.h"
 #include "infer/engine/engine.h"
@@ -79,7 +83,7 @@ infer::Request engine_request(std::size_t i) {
   return r;
 }
 
-RequestLogits engine_logits(infer::Machine machine, EngineKind kind, DType type, std::optional<DType> cache,
+RequestLogits engine_logits(infer::Machine& machine, EngineKind kind, DType type, std::optional<DType> cache,
                             const Company& way) {
   infer::PagedModel::Options options{model::resolve_model(engine_config(kind)), {type, type}, {}};
   options.cache = cache;
@@ -122,6 +126,11 @@ RequestLogits engine_logits(infer::Machine machine, EngineKind kind, DType type,
   return out;
 }
 
+RequestLogits engine_logits(infer::Machine&& machine, EngineKind kind, DType type, std::optional<DType> cache,
+                            const Company& way) {
+  return engine_logits(machine, kind, type, cache, way);
+}
+
 const Company kAlone{.name = "alone", .alone = true};
 
 void expect_same_on_gpu(EngineKind kind, DType type, std::optional<DType> cache, const RequestLogits& alone) {
@@ -149,6 +158,84 @@ double relative_error(const RequestLogits& expected, const RequestLogits& other)
     }
   }
   return std::sqrt(error / size);
+}
+
+// Writes down the operations that it passes on, with addresses and shapes.
+class NotingBackend final : public ops::ForwardOps<NotingBackend> {
+ public:
+  explicit NotingBackend(std::unique_ptr<ops::Backend> inner) : inner_(std::move(inner)) {}
+  std::string_view name() const override { return inner_->name(); }
+  DeviceKind device_kind() const override { return inner_->device_kind(); }
+  template <class Op>
+  void apply(const Op& op, ops::Resources resources) {
+    notes += Op::kName;
+    Op::visit(op, [&](const char*, const TensorView& tensor, ops::Access) {
+      notes += fmt::format(" {} {}", tensor.data, tensor ? tensor.text() : "none");
+    });
+    if constexpr (std::is_same_v<Op, ops::AttentionForward>)
+      notes += fmt::format(" {} {}", op.segments.longest_q, op.segments.longest_k);
+    notes += fmt::format(" {}\n", resources.workspace);
+    inner_->execute(op, resources);
+  }
+  template <class Op>
+  std::size_t workspace(const Op& op) const {
+    return inner_->workspace_bytes(op);
+  }
+  std::string notes;
+
+ private:
+  std::unique_ptr<ops::Backend> inner_;
+};
+
+// Submits work again where a GPU would start a recording of it, and expects the same of it.
+class RepeatingStream final : public NativeStream {
+ public:
+  explicit RepeatingStream(NotingBackend& backend) : backend_(backend) {}
+  std::unique_ptr<Event> record() override { return inner_.record(); }
+  void wait(const Event& event) override { inner_.wait(event); }
+  void synchronize() override {}
+  void* native() override { return nullptr; }
+  bool records() const override { return true; }
+  void begin_recording() override {}
+  void end_recording() override {}
+  bool recording() const override { return false; }
+  void drop_recording() override { seen_.clear(); }
+  void repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) override {
+    backend_.notes.clear();
+    body();
+    const auto [at, first] = seen_.try_emplace({shape.begin(), shape.end()}, backend_.notes);
+    if (first) return;
+    ++repeated;
+    EXPECT_EQ(at->second, backend_.notes);
+  }
+  void accompany(RecordingCompanion&) override {}
+  void leave(RecordingCompanion&) override {}
+  int repeated = 0;
+
+ private:
+  NotingBackend& backend_;
+  PatientStream inner_;
+  std::map<std::vector<std::int64_t>, std::string> seen_;
+};
+
+// What a recording of a pass would hold is what the next pass of its shape submits.
+TEST(EmulatedGpu, PassesOfAnswersAreRepeatedToTheAddress) {
+  for (const EngineKind kind : {kGroupedHeads, kWindowAndCap, kLatents, kSomeExperts}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    const RequestLogits expected = engine_logits(emulated_machine(), kind, DType::kBF16, {}, kAlone);
+    for (const Company& way :
+         {kAlone, Company{.name = "batch"}, Company{.name = "guesses", .guesses = true}}) {
+      infer::Machine machine = emulated_machine();
+      auto noting = std::make_unique<NotingBackend>(std::move(machine.backend));
+      auto stream = std::make_unique<RepeatingStream>(*noting);
+      RepeatingStream& repeats = *stream;
+      machine.backend = std::move(noting);
+      machine.stream = std::move(stream);
+      const RequestLogits other = engine_logits(machine, kind, DType::kBF16, {}, way);
+      EXPECT_GT(repeats.repeated, way.guesses ? 0 : 10) << way.name;
+      infer::expect_rows_of(expected, other, way.name);
+    }
+  }
 }
 
 TEST(EmulatedGpu, EngineAnswersAsTheReference) {
