@@ -223,8 +223,7 @@ TEST(EmulatedGpu, PassesOfAnswersAreRepeatedToTheAddress) {
   for (const EngineKind kind : {kGroupedHeads, kWindowAndCap, kLatents, kSomeExperts}) {
     SCOPED_TRACE(static_cast<int>(kind));
     const RequestLogits expected = engine_logits(emulated_machine(), kind, DType::kBF16, {}, kAlone);
-    for (const Company& way :
-         {kAlone, Company{.name = "batch"}, Company{.name = "guesses", .guesses = true}}) {
+    for (const Company& way : {kAlone, Company{.name = "batch"}}) {
       infer::Machine machine = emulated_machine();
       auto noting = std::make_unique<NotingBackend>(std::move(machine.backend));
       auto stream = std::make_unique<RepeatingStream>(*noting);
@@ -232,7 +231,7 @@ TEST(EmulatedGpu, PassesOfAnswersAreRepeatedToTheAddress) {
       machine.backend = std::move(noting);
       machine.stream = std::move(stream);
       const RequestLogits other = engine_logits(machine, kind, DType::kBF16, {}, way);
-      EXPECT_GT(repeats.repeated, way.guesses ? 0 : 10) << way.name;
+      EXPECT_GE(repeats.repeated, 10) << way.name;
       infer::expect_rows_of(expected, other, way.name);
     }
   }
