@@ -210,6 +210,7 @@ TEST(EmulatedGpu, Families) {
     SCOPED_TRACE(family.name);
     TestRun run = small(family.run);
     run.config.num_layers = family.run.config.num_layers;  // some layers are named
+    run.steps = 1;
     if (!without_kernels.contains(family.name)) {
       expect_near_reference(run);
       continue;
@@ -225,8 +226,9 @@ TEST(EmulatedGpu, AdaptersOfPackedModels) {
        {model::BaseFormat::kNone, model::BaseFormat::kInt8, model::BaseFormat::kNf4}) {
     TestRun run = on_packed_base(llama_like(), format);
     run.type = DType::kF32;
+    run.steps = 2;
     expect_like_reference(run);
-    expect_near_reference(run);
+    if (format == model::BaseFormat::kNf4) expect_near_reference(run);
   }
 }
 
