@@ -70,6 +70,7 @@ class RecordingStream : public NativeStream {
     graph_.reset();
   }
   void repeat(std::span<const std::int64_t>, const std::function<void()>& body) override { body(); }
+  void forget_repeated() override {}
   void accompany(RecordingCompanion& companion) override { companions_.push_back(&companion); }
   void leave(RecordingCompanion& companion) override { std::erase(companions_, &companion); }
 

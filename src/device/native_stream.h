@@ -30,13 +30,14 @@ class NativeStream : public Stream {
   virtual void begin_recording() = 0;
   virtual void end_recording() = 0;
   virtual bool recording() const = 0;
-  // Discards the recorded graph and an unfinished recording; until then the libraries keep whatever it uses.
+  // Discards all recorded graphs and an unfinished recording; until then the libraries keep whatever it uses.
   // Work that was already launched completes.
   virtual void drop_recording() = 0;
   // Submits what `body` submits. Work of one `shape` is the same every time, to the addresses and numbers in
-  // its calls: it may be recorded the second time, and started without `body` from the third on. Not within a
-  // recording.
+  // its calls: it is recorded the second time, and started without `body` from the third on. For streams of
+  // which recordings are made; not within a recording.
   virtual void repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) = 0;
+  virtual void forget_repeated() = 0;
   // Registers a companion until leave().
   virtual void accompany(RecordingCompanion& companion) = 0;
   virtual void leave(RecordingCompanion& companion) = 0;
@@ -65,7 +66,7 @@ inline void repeat_on(Stream& stream, std::span<const std::int64_t> shape,
 
 // Discards what repeat() has recorded.
 inline void forget_repeated(Stream& stream) {
-  if (auto* native = dynamic_cast<NativeStream*>(&stream)) native->drop_recording();
+  if (auto* native = dynamic_cast<NativeStream*>(&stream)) native->forget_repeated();
 }
 
 // Records what is submitted while it lives, where the stream can. After an exception the recording is dropped

@@ -1,5 +1,6 @@
 // How the codes of a group of rows stand in memory (quant/matrix_layout.h), as constants of kernels. Kernel
-// files of every instruction set include this: no functions with bodies.
+// files of every instruction set include this: functions with bodies are inlined always, so that no symbol of
+// theirs is shared.
 #pragma once
 
 #include <cstdint>
@@ -51,5 +52,34 @@ inline constexpr FormatTraits kFormatTraits[] = {
     {4, 0, 128, 8, 8, 1, false, &quant::kUnevenValues},  // IQ4_XS
     {4, 0, 128, 1, 1, 1, false, &quant::kTwiceE2M1},     // MXFP4
 };
+
+// body.operator()<format>() of a format that is known at run time.
+template <class Body>
+[[gnu::always_inline]] static inline void dispatch_format(WeightFormat format, Body&& body) {
+  switch (format) {
+    case WeightFormat::kQ8_0:
+      return body.template operator()<WeightFormat::kQ8_0>();
+    case WeightFormat::kQ4_0:
+      return body.template operator()<WeightFormat::kQ4_0>();
+    case WeightFormat::kQ4_1:
+      return body.template operator()<WeightFormat::kQ4_1>();
+    case WeightFormat::kQ5_0:
+      return body.template operator()<WeightFormat::kQ5_0>();
+    case WeightFormat::kQ5_1:
+      return body.template operator()<WeightFormat::kQ5_1>();
+    case WeightFormat::kQ4_K:
+      return body.template operator()<WeightFormat::kQ4_K>();
+    case WeightFormat::kQ5_K:
+      return body.template operator()<WeightFormat::kQ5_K>();
+    case WeightFormat::kQ6_K:
+      return body.template operator()<WeightFormat::kQ6_K>();
+    case WeightFormat::kIQ4_NL:
+      return body.template operator()<WeightFormat::kIQ4_NL>();
+    case WeightFormat::kIQ4_XS:
+      return body.template operator()<WeightFormat::kIQ4_XS>();
+    case WeightFormat::kMXFP4:
+      return body.template operator()<WeightFormat::kMXFP4>();
+  }
+}
 
 }  // namespace stoa::ops

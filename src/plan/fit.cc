@@ -259,16 +259,24 @@ std::vector<Constant> determined(const Constants& fitted, const Constants& prior
   return out;
 }
 
+namespace {
+
+// By device family and release.
+std::map<std::pair<std::string, std::string>, RowList> by_release(const RowList& rows) {
+  std::map<std::pair<std::string, std::string>, RowList> out;
+  for (const Row* row : rows)
+    out[{row->cluster.device.family, row->workload.software.release}].push_back(row);
+  return out;
+}
+
+}  // namespace
+
 Calibration calibrate(const RowList& rows) {
   Calibration calibration;
   calibration.name = "calibration";
   std::map<std::string, RowList> families;
-  std::map<std::pair<std::string, std::string>, RowList> releases;
-  for (const Row* row : rows) {
-    const std::string& family = row->cluster.device.family;
-    families[family].push_back(row);
-    releases[{family, row->workload.software.release}].push_back(row);
-  }
+  for (const Row* row : rows) families[row->cluster.device.family].push_back(row);
+  const auto releases = by_release(rows);
   const Constants prior;
   for (const auto& [family, own] : families) {
     Calibration::Entry entry;
@@ -298,10 +306,7 @@ Calibration calibrate(const RowList& rows) {
 }
 
 Calibration calibrate_programs(const RowList& rows, Calibration onto) {
-  std::map<std::pair<std::string, std::string>, RowList> releases;
-  for (const Row* row : rows)
-    releases[{row->cluster.device.family, row->workload.software.release}].push_back(row);
-  for (const auto& [key, own] : releases) {
+  for (const auto& [key, own] : by_release(rows)) {
     const auto family = onto.families.find(key.first);
     const Constants base = family == onto.families.end() ? Constants() : family->second.constants;
     Calibration::Entry entry;

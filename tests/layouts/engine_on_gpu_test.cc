@@ -199,7 +199,8 @@ class RepeatingStream final : public NativeStream {
   void begin_recording() override {}
   void end_recording() override {}
   bool recording() const override { return false; }
-  void drop_recording() override { seen_.clear(); }
+  void drop_recording() override {}
+  void forget_repeated() override { seen_.clear(); }
   void repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) override {
     backend_.notes.clear();
     body();

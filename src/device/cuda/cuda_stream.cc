@@ -76,7 +76,7 @@ void CudaStream::upload(void* device, const void* host, std::size_t bytes) {
     std::memcpy(staged, from, now);
     check_call(cudaMemcpyAsync(to, staged, now, cudaMemcpyHostToDevice, stream_),
                "copy of {} bytes to the device", now);
-    if (!recording_) submitted();
+    if (!capture_) submitted();
     from += now, to += now, bytes -= now;
   }
 }
@@ -90,59 +90,30 @@ void CudaStream::submitted() {
 }
 
 void CudaStream::begin_recording() {
-  require<InternalError>(!recording_, "a stream's recording begins within another");
+  require<InternalError>(!capture_, "a stream's recording begins within another");
   if (!graphs_ || recordings_++ == 0) return;
   for (RecordingCompanion* companion : companions_) companion->join(*this);
-  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "begin of a capture");
-  recording_ = true;
+  capture_.emplace(stream_);
 }
 
-namespace {
-
-// What is captured on a stream until finish().
-class Capture {
- public:
-  explicit Capture(cudaStream_t stream) : stream_(stream) {
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "begin of a capture");
-  }
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
-  ~Capture() {
-    if (!graph_) (void)cudaStreamEndCapture(stream_, &graph_);
-    if (graph_) (void)cudaGraphDestroy(graph_);
-  }
-  cudaGraph_t finish() {
-    check(cudaStreamEndCapture(stream_, &graph_), "end of a capture");
-    return graph_;
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaGraph_t graph_ = nullptr;
-};
-
-}  // namespace
-
 void CudaStream::repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) {
-  require<InternalError>(!recording_, "work that is repeated begins within a recording");
-  if (!graphs_) return body();
+  require<InternalError>(!capture_, "work that is repeated begins within a recording");
   std::vector<std::int64_t> key(shape.begin(), shape.end());
-  if (repeated_.size() >= kMostRepeated && !repeated_.contains(key)) drop_repeated();
+  if (repeated_.size() >= kMostRepeated && !repeated_.contains(key)) forget_repeated();
   Repeated& work = repeated_[std::move(key)];
   if (work.graph) return start(work.graph);
   if (!work.fixed || work.times++ == 0) return body();
   uploaded_ = false;
-  Capture capture(stream_);
-  recording_ = true;
+  capture_.emplace(stream_);
   try {
     body();
   } catch (...) {
-    recording_ = false;
+    capture_.reset();
     throw;
   }
-  recording_ = false;
   work.fixed = !uploaded_;
-  check(cudaGraphInstantiate(&work.graph, capture.finish(), 0), "instantiation of a graph");
+  check(cudaGraphInstantiate(&work.graph, capture_->finish(), 0), "instantiation of a graph");
+  capture_.reset();
   start(work.graph);
   if (work.fixed) return;
   synchronize();
@@ -154,7 +125,7 @@ void CudaStream::start(cudaGraphExec_t graph) {
   submitted();
 }
 
-void CudaStream::drop_repeated() {
+void CudaStream::forget_repeated() {
   (void)cudaStreamSynchronize(stream_);
   for (auto& [shape, work] : repeated_)
     if (work.graph) (void)cudaGraphExecDestroy(work.graph);
@@ -162,15 +133,9 @@ void CudaStream::drop_repeated() {
 }
 
 void CudaStream::end_recording() {
-  if (!recording_) return;
+  if (!capture_) return;
   for (RecordingCompanion* companion : companions_) companion->join(*this);
-  recording_ = false;
-  cudaGraph_t graph = nullptr;
-  check(cudaStreamEndCapture(stream_, &graph), "end of a capture");
-  struct Owner {
-    cudaGraph_t graph;
-    ~Owner() { (void)cudaGraphDestroy(graph); }
-  } owner{graph};
+  cudaGraph_t const graph = capture_->finish();
   if (graph_) {
     cudaGraphExecUpdateResultInfo info{};
     if (cudaGraphExecUpdate(graph_, graph, &info) != cudaSuccess) {
@@ -180,18 +145,16 @@ void CudaStream::end_recording() {
     }
   }
   if (!graph_) check(cudaGraphInstantiate(&graph_, graph, 0), "instantiation of a graph");
+  capture_.reset();
   start(graph_);
   for (RecordingCompanion* companion : companions_) companion->started(*this);
 }
 
 void CudaStream::drop_recording() {
-  cudaGraph_t unfinished = nullptr;
-  if (recording_) (void)cudaStreamEndCapture(stream_, &unfinished);
-  recording_ = false;
-  if (unfinished) (void)cudaGraphDestroy(unfinished);
+  capture_.reset();
   if (graph_) (void)cudaGraphExecDestroy(graph_);
   graph_ = nullptr;
-  drop_repeated();
+  forget_repeated();
 }
 
 }  // namespace stoa::cuda

@@ -6,8 +6,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "device/cuda/graph_capture.h"
 #include "device/cuda/staging.h"
 #include "device/native_stream.h"
 
@@ -46,10 +48,11 @@ class CudaStream final : public NativeStream {
   void begin_recording() override;
   void end_recording() override;
   bool records() const override { return graphs_; }
-  bool recording() const override { return recording_; }
+  bool recording() const override { return capture_.has_value(); }
   void drop_recording() override;
   // Work that reads new host memory every time is never started from a recording.
   void repeat(std::span<const std::int64_t> shape, const std::function<void()>& body) override;
+  void forget_repeated() override;
   void accompany(RecordingCompanion& companion) override { companions_.push_back(&companion); }
   void leave(RecordingCompanion& companion) override { std::erase(companions_, &companion); }
 
@@ -69,7 +72,6 @@ class CudaStream final : public NativeStream {
   };
 
   void start(cudaGraphExec_t graph);
-  void drop_repeated();
   void submitted();  // staging taken so far is in flight from here on
 
   cudaStream_t stream_ = nullptr;
@@ -77,8 +79,8 @@ class CudaStream final : public NativeStream {
   std::map<std::vector<std::int64_t>, Repeated> repeated_;
   const bool graphs_;
   int recordings_ = 0;
-  bool recording_ = false;
-  bool uploaded_ = false;  // since the recording began
+  std::optional<GraphCapture> capture_;  // the recording under way
+  bool uploaded_ = false;                // since it began
   std::vector<RecordingCompanion*> companions_;
   void* pinned_ = nullptr;  // allocated with the first upload
   StagingRing ring_{kRing};

@@ -293,7 +293,7 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     s.longest_k = std::max<std::int64_t>(s.longest_k, segment.begin + std::ssize(segment.tokens));
   }
   const RankShare& share = options_.share;
-  // Passes for as many texts then submit the same work until a text begins a span of keys.
+  // Passes for the same number of texts then submit the same work until the longest text needs another span.
   const bool repeats = records(*parts.machine.stream) && share.ranks() == 1 && !sources_ && labels.empty() &&
                        row == 0 && are_single_tokens(segments);
   if (repeats) {

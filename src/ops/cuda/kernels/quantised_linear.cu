@@ -326,7 +326,7 @@ void launch_encode_tokens(const EncodeArgs& a, void* stream) {
 
 void launch_quantised_product(const QuantisedProductArgs& a, void* stream) {
   if (a.x.many) return launch_quantised_tiles(a, stream);
-  with_format(a.format, [&]<WeightFormat kFormat>() {
+  dispatch_format(a.format, [&]<WeightFormat kFormat>() {
     if (a.x.tokens == 1)
       launch_few<kFormat, 1, 1>(a, stream);
     else if (a.x.tokens <= 8)
@@ -342,7 +342,7 @@ void launch_quantised_rows(const QuantisedRowsArgs& a, void* stream) {
   const Grid grid{.x = a.count, .threads = round_up_warps(a.units * 4, 256)};
   with_fast_type(a.y_type, [&](auto type) {
     using T = decltype(type);
-    with_format(a.format,
+    dispatch_format(a.format,
                 [&]<WeightFormat kFormat>() { launch<QuantisedRowsKernel<T, kFormat>>(grid, stream, a); });
   });
 }

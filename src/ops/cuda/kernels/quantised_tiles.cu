@@ -249,7 +249,7 @@ struct QuantisedTilesKernel {
 }  // namespace
 
 void launch_quantised_tiles(const QuantisedProductArgs& a, void* stream) {
-  with_format(a.format, [&]<WeightFormat kFormat>() {
+  dispatch_format(a.format, [&]<WeightFormat kFormat>() {
     using Kernel = QuantisedTilesKernel<kFormat>;
     static_assert(Kernel::Tile::kRows == kTileTokens && Kernel::Tile::kColumns == kTileRows);
     launch<Kernel>({.x = a.x.padded / kTileTokens,

@@ -212,33 +212,4 @@ class PairScales {
   int first_ = 0;
 };
 
-// body.operator()<format>() of a format that is known at run time.
-template <class Body>
-void with_format(WeightFormat format, Body&& body) {
-  switch (format) {
-    case WeightFormat::kQ8_0:
-      return body.template operator()<WeightFormat::kQ8_0>();
-    case WeightFormat::kQ4_0:
-      return body.template operator()<WeightFormat::kQ4_0>();
-    case WeightFormat::kQ4_1:
-      return body.template operator()<WeightFormat::kQ4_1>();
-    case WeightFormat::kQ5_0:
-      return body.template operator()<WeightFormat::kQ5_0>();
-    case WeightFormat::kQ5_1:
-      return body.template operator()<WeightFormat::kQ5_1>();
-    case WeightFormat::kQ4_K:
-      return body.template operator()<WeightFormat::kQ4_K>();
-    case WeightFormat::kQ5_K:
-      return body.template operator()<WeightFormat::kQ5_K>();
-    case WeightFormat::kQ6_K:
-      return body.template operator()<WeightFormat::kQ6_K>();
-    case WeightFormat::kIQ4_NL:
-      return body.template operator()<WeightFormat::kIQ4_NL>();
-    case WeightFormat::kIQ4_XS:
-      return body.template operator()<WeightFormat::kIQ4_XS>();
-    case WeightFormat::kMXFP4:
-      return body.template operator()<WeightFormat::kMXFP4>();
-  }
-}
-
 }  // namespace stoa::ops::cuda
