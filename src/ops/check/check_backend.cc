@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "ops/reference/cache_rows.h"
 
@@ -28,6 +29,22 @@ double longest_vector(const TensorView& x, std::int64_t width) {
   return std::sqrt(longest);
 }
 
+// The length of the longest column of w [rows, columns].
+double longest_column(const TensorView& w) {
+  const Values values = load(w);
+  const auto columns = static_cast<std::size_t>(w.shape[1]);
+  std::vector<double> squares(columns);
+  for (std::size_t i = 0; i < values.size(); ++i) squares[i % columns] += values[i] * values[i];
+  return std::sqrt(*std::max_element(squares.begin(), squares.end()));
+}
+
+// Matrix units of GPUs truncate the sum of 16 products and what came before, so that depth / 16 errors of up
+// to 2 u(sum) add in one direction; what came before is about the product of the lengths / sqrt(depth).
+Tolerance product_tolerance(Tolerance base, std::int64_t depth, double lengths) {
+  base.cancelled = lengths * std::sqrt(static_cast<double>(depth)) / 64;
+  return base;
+}
+
 // The relative error of a probability is the absolute error of its score, some u(sum) |q| |k| scale.
 template <class Op>
 Tolerance attention_tolerance(const Op& op, Tolerance base) {
@@ -42,6 +59,14 @@ template class ForwardOps<CheckBackend>;
 
 std::string_view CheckBackend::name() const { return "check"; }
 
+Tolerance tolerance_for(const LinearForward& op, Tolerance base) {
+  const std::int64_t depth = op.x.shape[1];
+  return product_tolerance(base, depth, longest_vector(op.x, depth) * longest_vector(op.w, depth));
+}
+Tolerance tolerance_for(const LinearBackwardInput& op, Tolerance base) {
+  const std::int64_t depth = op.dy.shape[1];
+  return product_tolerance(base, depth, longest_vector(op.dy, depth) * longest_column(op.w));
+}
 Tolerance tolerance_for(const LinearBackwardWeight& op, Tolerance base) {
   base.sum_ulps = std::max(base.sum_ulps, 8 * std::sqrt(static_cast<double>(op.x.shape[0])));
   return base;

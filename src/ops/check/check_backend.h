@@ -15,6 +15,8 @@ template <class Op>
 Tolerance tolerance_for(const Op&, Tolerance base) {
   return base;
 }
+Tolerance tolerance_for(const LinearForward& op, Tolerance base);         // sums of matrix units
+Tolerance tolerance_for(const LinearBackwardInput& op, Tolerance base);   // the same
 Tolerance tolerance_for(const LinearBackwardWeight& op, Tolerance base);  // order of additions over tokens
 Tolerance tolerance_for(const AttentionForward& op, Tolerance base);      // probabilities
 Tolerance tolerance_for(const AttentionBackward& op,

@@ -143,9 +143,10 @@ void CudaBackend::execute(const EmbeddingForward& op, Resources resources) {
   launch_embedding_forward(args, native_stream(resources.stream));
 }
 
-// Order and keys of the sorted tokens, and as much again to sort in.
+// Order and keys of the sorted tokens, as much again to sort in, and counts.
 std::size_t CudaBackend::workspace_bytes(const EmbeddingBackward& op) const {
-  return static_cast<std::size_t>(op.tokens.elements()) * 4 * sizeof(std::int32_t);
+  const std::int64_t count = op.tokens.elements();
+  return static_cast<std::size_t>(4 * count + sort_counts(count)) * sizeof(std::int32_t);
 }
 
 void CudaBackend::execute(const EmbeddingBackward& op, Resources resources) {
@@ -159,7 +160,8 @@ void CudaBackend::execute(const EmbeddingBackward& op, Resources resources) {
     sort.ids = ids.as<std::int32_t>();
     sort.count = count;
     sort.limit = limit;
-    sort.order = words, sort.keys = words + count, sort.scratch = words + 2 * count;
+    sort.order = words, sort.keys = words + count, sort.scratch = words + 2 * count,
+    sort.counts = words + 4 * count;
     launch_sort_tokens(sort, stream);
     EmbeddingGradientArgs args;
     args.order = sort.order, args.keys = sort.keys;

@@ -8,17 +8,19 @@
 namespace stoa::ops::cuda {
 namespace {
 
-constexpr int kBlock = 256;
+constexpr int kBlock = 256, kPacks = 2;
 
 struct Point {
   float value, slope;
 };
 
 template <ActivationCode kKind>
-struct Kind {};
+struct Kind {
+  static constexpr ActivationCode value = kKind;
+};
 
-// Calls body(Kind) once for many elements.
-template <class Body>
+// Calls body(Kind) once for many elements. kClampedSwiglu is always gated.
+template <bool kGated, class Body>
 STOA_DEVICE void with_kind(ActivationCode kind, Body&& body) {
   switch (kind) {
     case ActivationCode::kGelu:
@@ -38,7 +40,7 @@ STOA_DEVICE void with_kind(ActivationCode kind, Body&& body) {
     case ActivationCode::kSigmoid:
       return body(Kind<ActivationCode::kSigmoid>{});
     case ActivationCode::kClampedSwiglu:
-      return;  // of two arguments
+      if constexpr (kGated) return body(Kind<ActivationCode::kClampedSwiglu>{});
   }
 }
 
@@ -96,90 +98,97 @@ STOA_DEVICE GatedPoint clamped_swiglu(const ActivationArgs& a, float gate, float
           up > a.limit || up < -a.limit ? 0.0f : g * s};
 }
 
-// Without gate the tensor is one row; with it a block has (part of) one row.
-template <class T, bool kBackward>
+// Without gate the tensor is one row; with it a block has (part of) one row. A thread has kPacks packs, a
+// block's width apart, and reads them all before it computes.
+template <class T, bool kGated, bool kBackward, int V>
 struct ActivationKernel {
   using Args = ActivationArgs;
   static constexpr const char* kName = kBackward ? "activation backward" : "activation forward";
-  static constexpr int kThreads = kBlock;
+  static constexpr int kThreads = kBlock, kResident = 4;
 
-  template <int V>
-  STOA_DEVICE static void piece(const Args& a, std::int64_t row, std::int64_t i) {
-    const std::int64_t wide = a.gated ? 2 * a.columns : a.columns;
-    const T* x = static_cast<const T*>(a.x) + row * wide + i;
-    float gate[V], up[V], out[V];
-    load_pack<V>(x, gate);
-    if (a.gated) load_pack<V>(x + a.columns, up);
-    if constexpr (kBackward) {
-      float dy[V];
-      load_pack<V>(static_cast<const T*>(a.dy) + row * a.columns + i, dy);
-      float dup[V];
-      if (a.kind == ActivationCode::kClampedSwiglu) {
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) {
-          const GatedPoint point = clamped_swiglu<T>(a, gate[j], up[j]);
-          out[j] = dy[j] * point.gate_slope;
-          dup[j] = dy[j] * point.up_slope;
-        }
-      }
-      with_kind(a.kind, [&](auto kind) {
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) {
-          const Point point = activation<T>(kind, gate[j]);
-          out[j] = dy[j] * point.slope;
-          if (a.gated) {
-            out[j] *= up[j];
-            dup[j] = dy[j] * point.value;
-          }
-        }
-      });
-      T* dx = static_cast<T*>(a.y) + row * wide + i;
-      store_pack<V>(dx, out);
-      if (a.gated) store_pack<V>(dx + a.columns, dup);
-    } else {
-      if (a.kind == ActivationCode::kClampedSwiglu) {
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) out[j] = clamped_swiglu<T>(a, gate[j], up[j]).value;
-      }
-      with_kind(a.kind, [&](auto kind) {
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) {
-          out[j] = activation<T>(kind, gate[j]).value;
-          if (a.gated) out[j] *= up[j];
-        }
-      });
-      store_pack<V>(static_cast<T*>(a.y) + row * a.columns + i, out);
+  struct Pack {
+    RawPack<T, V> gate, up, dy;
+
+    STOA_DEVICE void load(const Args& a, std::int64_t row, std::int64_t i) {
+      const T* x = static_cast<const T*>(a.x) + row * (kGated ? 2 * a.columns : a.columns) + i;
+      gate.load(x);
+      if constexpr (kGated) up.load(x + a.columns);
+      if constexpr (kBackward) dy.load(static_cast<const T*>(a.dy) + row * a.columns + i);
     }
+  };
+
+  template <ActivationCode kKind>
+  STOA_DEVICE static void write(const Args& a, std::int64_t row, std::int64_t i, const Pack& pack) {
+    float gate[V], up[V], dy[V], out[V], dup[V];
+    pack.gate.read(gate);
+    if constexpr (kGated) pack.up.read(up);
+    if constexpr (kBackward) pack.dy.read(dy);
+    STOA_UNROLL
+    for (int j = 0; j < V; ++j) {
+      if constexpr (kKind == ActivationCode::kClampedSwiglu) {
+        const GatedPoint point = clamped_swiglu<T>(a, gate[j], up[j]);
+        out[j] = kBackward ? dy[j] * point.gate_slope : point.value;
+        dup[j] = dy[j] * point.up_slope;
+      } else {
+        const Point point = activation<T>(Kind<kKind>{}, gate[j]);
+        out[j] = kBackward ? dy[j] * point.slope : point.value;
+        if constexpr (kGated) {
+          out[j] *= up[j];
+          dup[j] = dy[j] * point.value;
+        }
+      }
+    }
+    T* y = static_cast<T*>(a.y) + row * (kGated && kBackward ? 2 * a.columns : a.columns) + i;
+    store_pack<V>(y, out);
+    if constexpr (kGated && kBackward) store_pack<V>(y + a.columns, dup);
   }
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
-    const int each = a.wide ? 8 : 1;
-    const std::int64_t i = (t.block_y() * kBlock + t.index()) * each;
-    const std::int64_t row = a.gated ? t.block_x() : 0;
-    const std::int64_t at = a.gated ? i : (t.block_x() * kBlock + t.index()) * each;
-    const std::int64_t count = a.gated ? a.columns : a.rows * a.columns;
-    if (a.wide && at + 8 <= count) {
-      piece<8>(a, row, at);
-    } else {
-      for (std::int64_t j = at; j < at + each && j < count; ++j) piece<1>(a, row, j);
-    }
+    const std::int64_t step = std::int64_t{t.count()} * V, row = kGated ? t.block_x() : 0;
+    const std::int64_t first =
+        (kGated ? t.block_y() : t.block_x()) * step * kPacks + std::int64_t{t.index()} * V;
+    Pack packs[kPacks];
+    STOA_UNROLL
+    for (int k = 0; k < kPacks; ++k)
+      if (first + k * step + V <= a.columns) packs[k].load(a, row, first + k * step);
+    with_kind<kGated>(a.kind, [&](auto kind) {
+      STOA_UNROLL
+      for (int k = 0; k < kPacks; ++k)
+        if (first + k * step + V <= a.columns)
+          write<decltype(kind)::value>(a, row, first + k * step, packs[k]);
+    });
   }
 };
 
+// Columns [0, a.columns) of every row, by blocks of equal shares.
+template <bool kGated, bool kBackward, int V>
+void launch_columns(const ActivationArgs& a, void* stream) {
+  const std::int64_t packs = a.columns / V, blocks = ceil_div(packs, kBlock * kPacks);
+  Grid grid{.threads = blocks > 0 ? round_up_warps(ceil_div(packs, blocks * kPacks), kBlock) : kBlock};
+  (kGated ? grid.y : grid.x) = blocks;
+  if (kGated) grid.x = a.rows;
+  with_fast_type(a.type, [&](auto type) {
+    launch<ActivationKernel<decltype(type), kGated, kBackward, V>>(grid, stream, a);
+  });
+}
+
 template <bool kBackward>
 void launch_activation(ActivationArgs a, void* stream) {
-  const std::int64_t each = a.wide ? 8 : 1;
-  Grid grid{.threads = kBlock};
-  if (a.gated) {
-    grid.x = a.rows;
-    grid.y = ceil_div(a.columns, kBlock * each);
-  } else {
-    a.columns *= a.rows;  // one row
-    a.rows = 1;
-    grid.x = ceil_div(a.columns, kBlock * each);
-  }
-  with_fast_type(a.type,
-                 [&](auto type) { launch<ActivationKernel<decltype(type), kBackward>>(grid, stream, a); });
+  if (a.gated)
+    return a.wide ? launch_columns<true, kBackward, 8>(a, stream)
+                  : launch_columns<true, kBackward, 1>(a, stream);
+  a.columns *= a.rows;  // one row
+  a.rows = 1;
+  const std::int64_t whole = a.wide ? a.columns / 8 * 8 : 0;
+  ActivationArgs rest = a;
+  a.columns = whole;
+  if (whole > 0) launch_columns<false, kBackward, 8>(a, stream);
+  const std::int64_t bytes = whole * bytes_of(a.type);
+  rest.x = static_cast<const char*>(rest.x) + bytes;
+  if (rest.dy) rest.dy = static_cast<const char*>(rest.dy) + bytes;
+  rest.y = static_cast<char*>(rest.y) + bytes;
+  rest.columns -= whole;
+  if (rest.columns > 0) launch_columns<false, kBackward, 1>(rest, stream);
 }
 
 }  // namespace

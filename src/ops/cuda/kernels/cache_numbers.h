@@ -18,10 +18,11 @@ STOA_DEVICE float within_range(float x) {
     return x;
 }
 
-// Rounded to bf16 by integers, so that an error has the same bits everywhere.
+// Rounded to bf16 by integers, so that an error has the same bits everywhere: a GPU computes a NaN of
+// its own.
 STOA_DEVICE std::uint16_t scale_bits(float x) {
   const std::uint32_t u = bits_of(x);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(u >> 16 | 0x40u);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
   return static_cast<std::uint16_t>((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 

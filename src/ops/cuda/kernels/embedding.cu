@@ -39,58 +39,92 @@ struct ForwardKernel {
   }
 };
 
-// Each thread owns a run of neighbouring tokens, so that counts by (digit, thread) give stable places.
-struct SortKernel {
-  struct Args {
-    SortArgs sort;
-    int passes;
-  };
-  static constexpr const char* kName = "sort tokens";
-  static constexpr int kThreads = 512;
-  static constexpr int kDigits = 16;
+// A block has neighbouring tokens, a thread a run of them, so that counts by (digit, block, thread) give
+// stable places.
+struct SortStep {
+  std::int64_t count, blocks;
+  int shift;                         // of the digit
+  const std::int32_t *keys, *order;  // order: none for the first digit
+  std::int32_t *to_keys, *to_order;
+  std::int32_t* counts;  // [digit][block]
+};
+constexpr int kDigits = 16, kSortThreads = 256, kSortRun = 8, kSortTokens = kSortThreads * kSortRun;
 
-  STOA_DEVICE static void run(const Thread& t, const Args& args) {
-    const SortArgs& a = args.sort;
-    auto* counts = t.shared<std::int32_t>();     // [digit][thread]
-    auto* slots = counts + kDigits * t.count();  // one per warp
-    const std::int64_t run = (a.count + t.count() - 1) / t.count();
-    const std::int64_t begin = run * t.index() < a.count ? run * t.index() : a.count;
-    const std::int64_t end = begin + run < a.count ? begin + run : a.count;
-    for (int pass = 0; pass < args.passes; ++pass) {
-      // The last pass writes to the outputs; before, the two places take turns.
-      const bool even = (args.passes - pass) % 2 == 0;
-      const std::int32_t* from_keys = pass == 0 ? a.ids : even ? a.keys : a.scratch;
-      const std::int32_t* from_order = even ? a.order : a.scratch + a.count;
-      std::int32_t* to_keys = even ? a.scratch : a.keys;
-      std::int32_t* to_order = even ? a.scratch + a.count : a.order;
-      for (int d = 0; d < kDigits; ++d) counts[d * t.count() + t.index()] = 0;
-      for (std::int64_t i = begin; i < end; ++i)
-        ++counts[((static_cast<unsigned>(from_keys[i]) >> (4 * pass)) & 15u) *
-                     static_cast<unsigned>(t.count()) +
-                 static_cast<unsigned>(t.index())];
-      t.sync();
-      // Exclusive sums over counts in memory order: digit first, then thread. Each thread does kDigits
-      // neighbours.
-      std::int32_t sum = 0;
-      for (int i = 0; i < kDigits; ++i) sum += counts[t.index() * kDigits + i];
-      std::int32_t at = block_prefix(t, sum, slots).before;
-      for (int i = 0; i < kDigits; ++i) {
-        const std::int32_t here = counts[t.index() * kDigits + i];
-        counts[t.index() * kDigits + i] = at;
-        at += here;
-      }
-      t.sync();
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int32_t key = from_keys[i];
-        std::int32_t& place =
-            counts[((static_cast<unsigned>(key) >> (4 * pass)) & 15u) * static_cast<unsigned>(t.count()) +
-                   static_cast<unsigned>(t.index())];
-        to_keys[place] = key;
-        to_order[place] = pass == 0 ? static_cast<std::int32_t>(i) : from_order[i];
-        ++place;
-      }
-      t.sync();
+STOA_DEVICE int digit_of(std::int32_t key, int shift) {
+  return static_cast<int>(static_cast<unsigned>(key) >> static_cast<unsigned>(shift) & 15u);
+}
+// Calls body(i) for the tokens of a thread.
+template <class Body>
+STOA_DEVICE void for_each_of_run(const Thread& t, std::int64_t count, Body&& body) {
+  const std::int64_t begin = t.block_x() * kSortTokens + t.index() * kSortRun;
+  STOA_UNROLL
+  for (int k = 0; k < kSortRun; ++k)
+    if (begin + k < count) body(begin + k);
+}
+
+struct CountDigitsKernel {
+  using Args = SortStep;
+  static constexpr const char* kName = "count digits of tokens";
+  static constexpr int kThreads = kSortThreads;
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    auto* counts = t.shared<std::int32_t>();
+    count_in_block(t, counts, kDigits, [&](const auto& count) {
+      for_each_of_run(t, a.count, [&](std::int64_t i) { count(digit_of(a.keys[i], a.shift)); });
+    });
+    if (t.index() < kDigits) a.counts[t.index() * a.blocks + t.block_x()] = counts[t.index()];
+  }
+};
+
+struct PlaceTokensKernel {
+  using Args = SortStep;
+  static constexpr const char* kName = "place tokens";
+  static constexpr int kThreads = kSortThreads;
+
+  // begins[d]: how many tokens have a lower digit, or digit d in a block before this one.
+  STOA_DEVICE static void find_begins(const Thread& t, const Args& a, std::int32_t* begins,
+                                      std::int32_t* slots) {
+    const std::int64_t all = kDigits * a.blocks, run = (all + kSortThreads - 1) / kSortThreads;
+    const std::int64_t first = t.index() * run, last = first + run < all ? first + run : all;
+    std::int32_t sum = 0;
+    for (std::int64_t i = first; i < last; ++i) sum += a.counts[i];
+    std::int32_t before = block_prefix(t, sum, slots).before;
+    for (std::int64_t i = first; i < last; ++i) {
+      if (i % a.blocks == t.block_x()) begins[i / a.blocks] = before;
+      before += a.counts[i];
     }
+  }
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    auto* places = t.shared<std::int32_t>();  // [digit][thread]
+    auto *begins = places + kDigits * kSortThreads, *slots = begins + kDigits;
+    find_begins(t, a, begins, slots);
+    for (int d = 0; d < kDigits; ++d) places[d * kSortThreads + t.index()] = 0;
+    for_each_of_run(t, a.count, [&](std::int64_t i) {
+      ++places[digit_of(a.keys[i], a.shift) * kSortThreads + t.index()];
+    });
+    t.sync();
+    // How many of a block's tokens come before: digit first, then thread. Each thread has kDigits neighbours,
+    // of one digit.
+    static_assert(kSortThreads % kDigits == 0);
+    std::int32_t sum = 0;
+    for (int i = 0; i < kDigits; ++i) sum += places[t.index() * kDigits + i];
+    std::int32_t at = block_prefix(t, sum, slots).before;
+    for (int i = 0; i < kDigits; ++i) {
+      const std::int32_t here = places[t.index() * kDigits + i];
+      places[t.index() * kDigits + i] = at;
+      at += here;
+    }
+    t.sync();
+    // The first thread's places are the tokens of the block with lower digits.
+    if (t.index() < kDigits) begins[t.index()] -= places[t.index() * kSortThreads];
+    t.sync();
+    for_each_of_run(t, a.count, [&](std::int64_t i) {
+      const std::int32_t key = a.keys[i];
+      const int digit = digit_of(key, a.shift);
+      const std::int32_t place = begins[digit] + places[digit * kSortThreads + t.index()]++;
+      a.to_keys[place] = key;
+      a.to_order[place] = a.order ? a.order[i] : static_cast<std::int32_t>(i);
+    });
   }
 };
 
@@ -151,15 +185,32 @@ void launch_embedding_forward(const EmbeddingArgs& a, void* stream) {
   });
 }
 
+std::int64_t sort_counts(std::int64_t count) { return kDigits * ceil_div(count, kSortTokens); }
+
 void launch_sort_tokens(const SortArgs& a, void* stream) {
   int passes = 1;
   while (passes < 8 && (a.limit - 1) >> (4 * passes) > 0) ++passes;
-  const int threads = round_up_warps(a.count, SortKernel::kThreads);
-  launch<SortKernel>({.x = 1,
-                      .threads = threads,
-                      .shared = static_cast<std::size_t>(threads * SortKernel::kDigits + threads / 32) *
-                                sizeof(std::int32_t)},
-                     stream, {a, passes});
+  SortStep step{.count = a.count,
+                .blocks = ceil_div(a.count, kSortTokens),
+                .shift = 0,
+                .keys = a.ids,
+                .order = nullptr,
+                .to_keys = nullptr,
+                .to_order = nullptr,
+                .counts = a.counts};
+  for (int pass = 0; pass < passes; ++pass, step.shift += 4) {
+    // The last pass writes to the outputs; before, the two places take turns.
+    const bool last = (passes - pass) % 2 == 1;
+    step.to_keys = last ? a.keys : a.scratch;
+    step.to_order = last ? a.order : a.scratch + a.count;
+    const Grid grid{.x = step.blocks, .threads = kSortThreads, .shared = kDigits * sizeof(std::int32_t)};
+    launch<CountDigitsKernel>(grid, stream, step);
+    Grid place = grid;
+    place.shared =
+        static_cast<std::size_t>(kDigits * (kSortThreads + 1) + kSortThreads / 32) * sizeof(std::int32_t);
+    launch<PlaceTokensKernel>(place, stream, step);
+    step.keys = step.to_keys, step.order = step.to_order;
+  }
 }
 
 void launch_embedding_backward(const EmbeddingGradientArgs& a, void* stream) {

@@ -22,8 +22,8 @@ struct EmbeddingArgs {
 };
 void launch_embedding_forward(const EmbeddingArgs& args, void* stream);
 
-// Tokens in the order of their ids, those of one id in token order: a stable sort by 4-bit digits in one
-// block.
+// Tokens in the order of their ids, those of one id in token order: a stable sort by 4-bit digits, each digit
+// by two kernels, which count and place.
 struct SortArgs {
   const std::int32_t* ids = nullptr;
   std::int64_t count = 0;
@@ -31,7 +31,9 @@ struct SortArgs {
   std::int32_t* order = nullptr;    // [count] out: token indices
   std::int32_t* keys = nullptr;     // [count] out: their ids
   std::int32_t* scratch = nullptr;  // [2 * count]
+  std::int32_t* counts = nullptr;   // [sort_counts(count)]
 };
+std::int64_t sort_counts(std::int64_t count);
 void launch_sort_tokens(const SortArgs& args, void* stream);
 
 // table[id] += the rows of dy whose token has that id, in token order.

@@ -7,10 +7,12 @@
 namespace stoa::ops::cuda {
 namespace {
 
-constexpr int kBlock = 256, kBackwardBlock = 512;
-constexpr int kHold = 4;  // packs of a row that a thread keeps in registers; what is beyond is read again
+constexpr int kBlock = 256, kWideBlock = 512;
+// Packs of a row that a thread keeps in registers; what is beyond is read again.
+constexpr int kHold = 2;
+constexpr std::int64_t kMostHeld = std::int64_t{kWideBlock} * kHold * 8;  // columns
 
-// A group of `width` threads has a row; a block of 256 has 256 / width rows.
+// A group of `width` threads has a row; a block of 256 threads or more has as many rows as groups.
 struct ForwardArgs {
   NormArgs norm;
   int width;
@@ -23,42 +25,62 @@ STOA_DEVICE void load_gamma(const NormArgs& a, std::int64_t i, float (&gamma)[V]
   for (int j = 0; j < V; ++j) gamma[j] = 1;
 }
 
-template <class X, class B, class Y, int V>
+// Where row r begins; with kPlain, rows are not parts of longer ones, which costs a division.
+template <class T, bool kPlain>
+STOA_DEVICE T* begin_of_row(const Rows& rows, std::int64_t r) {
+  if constexpr (kPlain)
+    return static_cast<T*>(rows.data) + r * rows.stride;
+  else
+    return row_of<T>(rows, r);
+}
+
+// A row stays in registers as it is in memory, so that many rows are under way on a multiprocessor.
+template <class X, class B, class Y, int V, bool kPlain>
 struct ForwardKernel {
   using Args = ForwardArgs;
   static constexpr const char* kName = "norm forward";
-  static constexpr int kThreads = kBlock;
+  static constexpr int kThreads = kWideBlock, kResident = kPlain && sizeof(X) == 2 ? 3 : 2;
 
   // x + branch as it is stored, which is what is normalised.
-  STOA_DEVICE static void add_branch(const NormArgs& a, std::int64_t r, std::int64_t i, float (&branch)[V],
-                                     float (&x)[V]) {
-    apply_dropout<V>(a.dropout, r * a.columns + i, branch);
+  STOA_DEVICE static void add_branch(const NormArgs& a, std::int64_t r, std::int64_t i,
+                                     const RawPack<B, V>& branch, RawPack<X, V>& x) {
+    float sum[V], other[V];
+    x.read(sum);
+    branch.read(other);
+    if constexpr (!kPlain) apply_dropout<V>(a.dropout, r * a.columns + i, other);
     STOA_UNROLL
-    for (int j = 0; j < V; ++j) x[j] = rounded<X>(x[j] + branch[j]);
-    store_pack<V>(row_of<X>(a.sum, r) + i, x);
+    for (int j = 0; j < V; ++j) sum[j] += other[j];
+    x.write(sum);
+    x.store(begin_of_row<X, kPlain>(a.sum, r) + i);
   }
   // Pack `i` of the row as it is normalised; the sum with the branch is written on the first reading.
-  STOA_DEVICE static void load(const NormArgs& a, std::int64_t r, std::int64_t i, bool first, float (&x)[V]) {
-    if (!first && a.branch.data) return load_pack<V>(row_of<X>(a.sum, r) + i, x);
-    load_pack<V>(row_of<X>(a.x, r) + i, x);
+  STOA_DEVICE static void load(const NormArgs& a, std::int64_t r, std::int64_t i, bool first,
+                               RawPack<X, V>& x) {
+    if (!first && a.branch.data) return x.load(begin_of_row<X, kPlain>(a.sum, r) + i);
+    x.load(begin_of_row<X, kPlain>(a.x, r) + i);
     if (!a.branch.data) return;
-    float branch[V];
-    load_pack<V>(row_of<B>(a.branch, r) + i, branch);
+    RawPack<B, V> branch;
+    branch.load(begin_of_row<B, kPlain>(a.branch, r) + i);
     add_branch(a, r, i, branch, x);
   }
 
   // Calls body(pack index, values) for the packs of this thread, the first kHold from `held`.
   template <class Body>
   STOA_DEVICE static void for_each(const NormArgs& a, std::int64_t r, int at, int width,
-                                   float (&held)[kHold][V], Body&& body) {
+                                   const RawPack<X, V> (&held)[kHold], Body&& body) {
     const std::int64_t step = std::int64_t{width} * V;
     std::int64_t i = std::int64_t{at} * V;
+    float x[V];
     STOA_UNROLL
-    for (int k = 0; k < kHold; ++k, i += step)
-      if (i < a.columns) body(i, held[k]);
-    for (; i < a.columns; i += step) {
-      float x[V];
-      load(a, r, i, false, x);
+    for (int k = 0; k < kHold; ++k, i += step) {
+      if (i >= a.columns) continue;
+      held[k].read(x);
+      body(i, x);
+    }
+    for (; !kPlain && i < a.columns; i += step) {
+      RawPack<X, V> pack;
+      load(a, r, i, false, pack);
+      pack.read(x);
       body(i, x);
     }
   }
@@ -69,23 +91,25 @@ struct ForwardKernel {
     const std::int64_t r = t.block_x() * (t.count() / width) + t.index() / width;
     const bool mine = r < a.rows;
     auto* slots = t.shared<float>();
-    float held[kHold][V];
+    RawPack<X, V> held[kHold];
     float sum = 0;
     if (mine) {
       const std::int64_t step = std::int64_t{width} * V;
       std::int64_t i = std::int64_t{at} * V;
-      const auto add = [&](const float(&x)[V]) {
+      const auto add = [&](const RawPack<X, V>& pack) {
+        float x[V];
+        pack.read(x);
         STOA_UNROLL
         for (int j = 0; j < V; ++j) sum += x[j];
       };
       // All that a thread holds is read before the first sum is stored: sum may be x, so reads would wait for
       // it.
-      float branch[kHold][V];
+      RawPack<B, V> branch[kHold];
       STOA_UNROLL
       for (int k = 0; k < kHold; ++k) {
         if (i + k * step >= a.columns) continue;
-        load_pack<V>(row_of<X>(a.x, r) + i + k * step, held[k]);
-        if (a.branch.data) load_pack<V>(row_of<B>(a.branch, r) + i + k * step, branch[k]);
+        held[k].load(begin_of_row<X, kPlain>(a.x, r) + i + k * step);
+        if (a.branch.data) branch[k].load(begin_of_row<B, kPlain>(a.branch, r) + i + k * step);
       }
       STOA_UNROLL
       for (int k = 0; k < kHold; ++k, i += step) {
@@ -93,10 +117,10 @@ struct ForwardKernel {
         if (a.branch.data) add_branch(a, r, i, branch[k], held[k]);
         add(held[k]);
       }
-      for (; i < a.columns; i += step) {
-        float x[V];
-        load(a, r, i, true, x);
-        add(x);
+      for (; !kPlain && i < a.columns; i += step) {
+        RawPack<X, V> pack;
+        load(a, r, i, true, pack);
+        add(pack);
       }
     }
     const auto columns = static_cast<float>(a.columns);
@@ -122,7 +146,7 @@ struct ForwardKernel {
         STOA_UNROLL
         for (int j = 0; j < V; ++j) y[j] += beta[j];
       }
-      store_pack<V>(row_of<Y>(a.y, r) + i, y);
+      store_pack<V>(begin_of_row<Y, kPlain>(a.y, r) + i, y);
     });
     if (a.stats && at == 0) {
       a.stats[2 * r] = mean;
@@ -131,119 +155,167 @@ struct ForwardKernel {
   }
 };
 
-// A block walks its rows one by one; a thread owns the same columns of all of them and keeps their sums.
+// A group of `width` threads, whole warps, walks rows; a thread owns the same columns of all of them and
+// keeps their sums. The groups of a block take its rows in turn.
 struct BackwardArgs {
   NormArgs norm;
   std::int64_t rows_per_block;
+  int width;
 };
 
-template <class X, class Y, int V, int kKeep>
+template <class X, class Y, int V, bool kPlain>
 struct BackwardKernel {
   using Args = BackwardArgs;
   static constexpr const char* kName = "norm backward";
-  static constexpr int kThreads = kBackwardBlock;
+  static constexpr int kThreads = kPlain ? kWideBlock : kBlock;
 
   struct Pack {
-    float x[V], dy[V], dresidual[V];
+    RawPack<X, V> x;
+    RawPack<Y, V> dy;
+    RawPack<X, V> dresidual;
+
+    STOA_DEVICE void load(const NormArgs& a, std::int64_t r, std::int64_t i) {
+      x.load(begin_of_row<X, kPlain>(a.x, r) + i);
+      dy.load(begin_of_row<Y, kPlain>(a.dy, r) + i);
+      if (a.dresidual.data) dresidual.load(begin_of_row<X, kPlain>(a.dresidual, r) + i);
+    }
+  };
+  // What a thread has of a row. The next row is read while this one is computed.
+  struct Row {
+    Pack packs[kHold];
+    float mean, scale;
+
+    STOA_DEVICE void load(const NormArgs& a, std::int64_t r, std::int64_t first, std::int64_t step) {
+      mean = a.stats[2 * r], scale = a.stats[2 * r + 1];
+      STOA_UNROLL
+      for (int k = 0; k < kHold; ++k)
+        if (first + k * step < a.columns) packs[k].load(a, r, first + k * step);
+    }
   };
 
-  STOA_DEVICE static void load(const NormArgs& a, std::int64_t r, std::int64_t i, float mean, float scale,
-                               Pack& p) {
-    load_pack<V>(row_of<X>(a.x, r) + i, p.x);
-    load_pack<V>(row_of<Y>(a.dy, r) + i, p.dy);
-    if (a.dresidual.data) {
-      load_pack<V>(row_of<X>(a.dresidual, r) + i, p.dresidual);
-    } else {
-      STOA_UNROLL
-      for (int j = 0; j < V; ++j) p.dresidual[j] = 0;
-    }
+  // h, the normalised x, and dy.
+  STOA_DEVICE static void values(const Row& row, const Pack& p, float (&h)[V], float (&dy)[V]) {
+    p.x.read(h);
+    p.dy.read(dy);
     STOA_UNROLL
-    for (int j = 0; j < V; ++j) p.x[j] = (p.x[j] - mean) * scale;  // h
+    for (int j = 0; j < V; ++j) h[j] = (h[j] - row.mean) * row.scale;
   }
-
-  STOA_DEVICE static void write(const NormArgs& a, std::int64_t r, std::int64_t i, float scale, float mean_g,
-                                float mean_gh, const Pack& p) {
-    float gamma[V], dx[V];
+  STOA_DEVICE static void add(const NormArgs& a, std::int64_t i, const float (&h)[V], const float (&dy)[V],
+                              Pair& sums) {
+    float gamma[V];
     load_gamma<V>(a, i, gamma);
     STOA_UNROLL
-    for (int j = 0; j < V; ++j)
-      dx[j] = scale * (p.dy[j] * gamma[j] - mean_g - p.x[j] * mean_gh) + p.dresidual[j];
-    store_pack<V>(row_of<X>(a.dx, r) + i, dx);
+    for (int j = 0; j < V; ++j) {
+      sums.first += dy[j] * gamma[j];
+      sums.second += dy[j] * gamma[j] * h[j];
+    }
+  }
+  STOA_DEVICE static void write(const NormArgs& a, std::int64_t r, std::int64_t i, const Row& row, Pair mean,
+                                const Pack& p) {
+    float gamma[V], h[V], dy[V], dx[V];
+    load_gamma<V>(a, i, gamma);
+    values(row, p, h, dy);
+    STOA_UNROLL
+    for (int j = 0; j < V; ++j) dx[j] = row.scale * (dy[j] * gamma[j] - mean.first - h[j] * mean.second);
+    if (a.dresidual.data) {
+      float residual[V];
+      p.dresidual.read(residual);
+      STOA_UNROLL
+      for (int j = 0; j < V; ++j) dx[j] += residual[j];
+    }
+    store_pack<V>(begin_of_row<X, kPlain>(a.dx, r) + i, dx);
     if (!a.dbranch.data) return;
-    apply_dropout<V>(a.dropout, r * a.columns + i, dx);
-    store_pack<V>(row_of<Y>(a.dbranch, r) + i, dx);
+    if constexpr (!kPlain) apply_dropout<V>(a.dropout, r * a.columns + i, dx);
+    store_pack<V>(begin_of_row<Y, kPlain>(a.dbranch, r) + i, dx);
+  }
+
+  // Sums of the groups, in order, to partial.
+  STOA_DEVICE static void add_groups(const Thread& t, std::int64_t columns, int width,
+                                     const float (&own)[kHold][V], float* partial) {
+    const int group = t.index() / width, groups = t.count() / width;
+    const std::int64_t first = std::int64_t{t.index() % width} * V, step = std::int64_t{width} * V;
+    auto* shared = t.shared<float>();
+    if (groups > 1) t.sync();
+    STOA_UNROLL
+    for (int k = 0; k < kHold; ++k) {
+      const std::int64_t i = first + k * step;
+      if (i < columns) store_pack<V>(groups > 1 ? shared + group * columns + i : partial + i, own[k]);
+    }
+    if (groups == 1) return;
+    t.sync();
+    for (std::int64_t i = t.index(); i < columns; i += t.count()) {
+      float sum = shared[i];
+      for (int g = 1; g < groups; ++g) sum += shared[g * columns + i];
+      partial[i] = sum;
+    }
   }
 
   STOA_DEVICE static void run(const Thread& t, const Args& args) {
     const NormArgs& a = args.norm;
-    auto* slots = t.shared<Pair>();
-    const std::int64_t step = std::int64_t{t.count()} * V, first = std::int64_t{t.index()} * V;
+    const int width = args.width, groups = t.count() / width;
+    const std::int64_t first = std::int64_t{t.index() % width} * V, step = std::int64_t{width} * V;
     float* partial = a.partial + t.block_x() * 2 * a.columns;
-    float dgamma[kKeep][V], dbeta[kKeep][V];
+    float dgamma[kHold][V], dbeta[kHold][V];
     STOA_UNROLL
-    for (int k = 0; k < kKeep; ++k) {
+    for (int k = 0; k < kHold; ++k) {
       STOA_UNROLL
       for (int j = 0; j < V; ++j) dgamma[k][j] = dbeta[k][j] = 0;
     }
-    for (std::int64_t i = first + kKeep * step; i < a.columns; i += step) {
+    // Columns beyond what is kept: then a block is one group.
+    const std::int64_t beyond = first + kHold * step;
+    for (std::int64_t i = beyond; !kPlain && i < a.columns; i += step) {
       for (int j = 0; j < V; ++j) partial[i + j] = partial[a.columns + i + j] = 0;
     }
     const std::int64_t begin = t.block_x() * args.rows_per_block;
     const std::int64_t end = begin + args.rows_per_block < a.rows ? begin + args.rows_per_block : a.rows;
     const auto columns = static_cast<float>(a.columns);
-    for (std::int64_t r = begin; r < end; ++r) {
-      const float mean = a.stats[2 * r], scale = a.stats[2 * r + 1];
-      Pack held[kKeep];
-      float g = 0, gh = 0;
-      const auto sums = [&](std::int64_t i, const Pack& p) {
-        float gamma[V];
-        load_gamma<V>(a, i, gamma);
+    Row row, next;
+    std::int64_t r = begin + t.index() / width;
+    if (r < end) next.load(a, r, first, step);
+    // As many turns for every group: they meet at barriers.
+    for (std::int64_t turn = begin; turn < end; turn += groups, r += groups) {
+      row = next;
+      if (r + groups < end) next.load(a, r + groups, first, step);
+      Pair sums{0, 0};
+      if (r < end) {
+        float h[V], dy[V];
         STOA_UNROLL
-        for (int j = 0; j < V; ++j) {
-          g += p.dy[j] * gamma[j];
-          gh += p.dy[j] * gamma[j] * p.x[j];
+        for (int k = 0; k < kHold; ++k) {
+          const std::int64_t i = first + k * step;
+          if (i >= a.columns) continue;
+          values(row, row.packs[k], h, dy);
+          add(a, i, h, dy, sums);
+          STOA_UNROLL
+          for (int j = 0; j < V; ++j) {
+            dgamma[k][j] += dy[j] * h[j];
+            dbeta[k][j] += dy[j];
+          }
         }
-      };
-      std::int64_t i = first;
-      STOA_UNROLL
-      for (int k = 0; k < kKeep; ++k, i += step) {
-        if (i >= a.columns) continue;
-        load(a, r, i, mean, scale, held[k]);
-        sums(i, held[k]);
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) {
-          dgamma[k][j] += held[k].dy[j] * held[k].x[j];
-          dbeta[k][j] += held[k].dy[j];
+        for (std::int64_t i = beyond; !kPlain && i < a.columns; i += step) {
+          Pack p;
+          p.load(a, r, i);
+          values(row, p, h, dy);
+          add(a, i, h, dy, sums);
+          for (int j = 0; j < V; ++j) {
+            partial[i + j] += dy[j] * h[j];
+            partial[a.columns + i + j] += dy[j];
+          }
         }
       }
-      for (; i < a.columns; i += step) {
-        Pack p;
-        load(a, r, i, mean, scale, p);
-        sums(i, p);
-        for (int j = 0; j < V; ++j) {
-          partial[i + j] += p.dy[j] * p.x[j];
-          partial[a.columns + i + j] += p.dy[j];
-        }
-      }
-      const Pair sum = block_reduce<Add>(t, Pair{g, gh}, slots);
-      const float mean_g = a.centred ? sum.first / columns : 0.0f, mean_gh = sum.second / columns;
-      i = first;
+      sums = group_reduce<Add>(t, sums, width, t.shared<Pair>());
+      if (r >= end) continue;
+      const Pair mean{a.centred ? sums.first / columns : 0.0f, sums.second / columns};
       STOA_UNROLL
-      for (int k = 0; k < kKeep; ++k, i += step)
-        if (i < a.columns) write(a, r, i, scale, mean_g, mean_gh, held[k]);
-      for (; i < a.columns; i += step) {
+      for (int k = 0; k < kHold; ++k)
+        if (first + k * step < a.columns) write(a, r, first + k * step, row, mean, row.packs[k]);
+      for (std::int64_t i = beyond; !kPlain && i < a.columns; i += step) {
         Pack p;
-        load(a, r, i, mean, scale, p);
-        write(a, r, i, scale, mean_g, mean_gh, p);
+        p.load(a, r, i);
+        write(a, r, i, row, mean, p);
       }
     }
-    std::int64_t i = first;
-    STOA_UNROLL
-    for (int k = 0; k < kKeep; ++k, i += step) {
-      if (i >= a.columns) continue;
-      store_pack<V>(partial + i, dgamma[k]);
-      store_pack<V>(partial + a.columns + i, dbeta[k]);
-    }
+    add_groups(t, a.columns, width, dgamma, partial);
+    add_groups(t, a.columns, width, dbeta, partial + a.columns);
   }
 };
 
@@ -325,11 +397,20 @@ struct ColumnSumKernel {
     STOA_UNROLL
     for (int j = 0; j < V; ++j) sum[j] = 0;
     if (mine) {
-      for (std::int64_t r = begin + t.warp(); r < end; r += t.warps()) {
-        float x[V];
-        load_pack<V>(row_of<X>(a.x, r) + column, x);
+      constexpr int kAhead = 4;  // rows that are read before the first is added
+      for (std::int64_t r = begin + t.warp(); r < end; r += kAhead * t.warps()) {
+        RawPack<X, V> packs[kAhead];
         STOA_UNROLL
-        for (int j = 0; j < V; ++j) sum[j] += x[j];
+        for (int k = 0; k < kAhead; ++k)
+          if (r + k * t.warps() < end) packs[k].load(row_of<X>(a.x, r + k * t.warps()) + column);
+        STOA_UNROLL
+        for (int k = 0; k < kAhead; ++k) {
+          if (r + k * t.warps() >= end) continue;
+          float x[V];
+          packs[k].read(x);
+          STOA_UNROLL
+          for (int j = 0; j < V; ++j) sum[j] += x[j];
+        }
       }
     }
     STOA_UNROLL
@@ -363,9 +444,25 @@ void with_types(Element x, Element branch, Element y, Body&& body) {
 
 std::int64_t rows_per_block(std::int64_t rows, std::int64_t columns) {
   if (columns == 1) return rows < 1 ? 1 : rows;
-  const std::int64_t most = 660;  // all at once on 108 to 132 multiprocessors: 5 on each of the latter
+  const std::int64_t most = 528;  // four on each of 132 multiprocessors
   const std::int64_t each = ceil_div(rows, most);
   return each < 4 ? 4 : each;
+}
+
+// Calls body(Width<V>{}, kPlain) for what the rows of a call are like. Plain ones: whole packs that registers
+// hold, no dropout, no parts of longer rows.
+template <class Body>
+void with_form(const NormArgs& a, Body&& body) {
+  const auto whole = [](const Rows& rows) { return !rows.data || rows.inner == 1; };
+  const bool plain = a.wide && a.dropout.p == 0 && a.columns <= kMostHeld && whole(a.x) && whole(a.branch) &&
+                     whole(a.sum) && whole(a.y) && whole(a.dy) && whole(a.dresidual) && whole(a.dx) &&
+                     whole(a.dbranch);
+  if (plain)
+    body(Width<8>{}, std::true_type{});
+  else if (a.wide)
+    body(Width<8>{}, std::false_type{});
+  else
+    body(Width<1>{}, std::false_type{});
 }
 
 }  // namespace
@@ -373,14 +470,15 @@ std::int64_t rows_per_block(std::int64_t rows, std::int64_t columns) {
 void launch_norm_forward(const NormArgs& a, void* stream) {
   const std::int64_t packs = a.wide ? a.columns / 8 : a.columns;
   int width = 8;
-  while (width < kBlock && width * kHold < packs) width *= 2;
+  while (width < kWideBlock && width * kHold < packs) width *= 2;
   if (width < 32 && packs > width) width = packs > 16 ? 32 : 16;  // a warp reads what lies together at once
+  const int threads = width > kBlock ? width : kBlock;
   const Grid grid{
-      .x = ceil_div(a.rows, kBlock / width), .threads = kBlock, .shared = kBlock / 32 * sizeof(float)};
+      .x = ceil_div(a.rows, threads / width), .threads = threads, .shared = kWideBlock / 32 * sizeof(float)};
   with_types(a.x.type, a.branch.data ? a.branch.type : a.y.type, a.y.type, [&](auto x, auto branch, auto y) {
-    with_width(a.wide, [&](auto v) {
-      launch<ForwardKernel<decltype(x), decltype(branch), decltype(y), decltype(v)::value>>(grid, stream,
-                                                                                            {a, width});
+    with_form(a, [&](auto v, auto plain) {
+      launch<ForwardKernel<decltype(x), decltype(branch), decltype(y), decltype(v)::value,
+                           decltype(plain)::value>>(grid, stream, {a, width});
     });
   });
 }
@@ -399,20 +497,17 @@ void launch_norm_backward(const NormArgs& a, void* stream) {
                                         stream, a);
       return;
     }
-    with_width(a.wide, [&](auto v) {
-      constexpr int kV = decltype(v)::value;
-      const std::int64_t packs = ceil_div(a.columns, kV);
-      // As many threads as have work, in equal shares.
-      const std::int64_t each = ceil_div(packs, kBackwardBlock);
-      const int threads = round_up_warps(ceil_div(packs, each), kBackwardBlock);
+    with_form(a, [&](auto v, auto plain) {
+      using Kernel = BackwardKernel<X, Y, decltype(v)::value, decltype(plain)::value>;
+      const std::int64_t packs = ceil_div(a.columns, decltype(v)::value);
+      const int width = round_up_warps(ceil_div(packs, kHold), Kernel::kThreads), least = 128;
+      const int groups = width < least ? least / width : 1;
+      const std::size_t sums = groups > 1 ? static_cast<std::size_t>(groups * a.columns) * sizeof(float) : 0;
+      const std::size_t slots = kWideBlock / 32 * sizeof(Pair);
       const Grid grid{.x = norm_blocks(a.rows, a.columns),
-                      .threads = threads,
-                      .shared = kBackwardBlock / 32 * sizeof(Pair)};
-      const BackwardArgs args{a, rows_per_block(a.rows, a.columns)};
-      if (each <= 1)
-        launch<BackwardKernel<X, Y, kV, 1>>(grid, stream, args);
-      else
-        launch<BackwardKernel<X, Y, kV, 2>>(grid, stream, args);
+                      .threads = groups * width,
+                      .shared = sums > slots ? sums : slots};
+      launch<Kernel>(grid, stream, {a, rows_per_block(a.rows, a.columns), width});
     });
   });
 }
@@ -425,7 +520,7 @@ void launch_add_partials(const PartialSums& a, void* stream) {
 
 std::int64_t column_sum_blocks(std::int64_t rows) {
   const std::int64_t blocks = ceil_div(rows, 256);
-  return blocks < 1 ? 1 : blocks > 64 ? 64 : blocks;
+  return blocks < 1 ? 1 : blocks > 128 ? 128 : blocks;
 }
 
 void launch_column_sums(const ColumnSums& a, void* stream) {
