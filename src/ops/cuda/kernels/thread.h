@@ -162,7 +162,13 @@ STOA_DEVICE int nearest_integer(float x) { return __float2int_rn(x); }
 STOA_DEVICE float reciprocal_root(float x) { return 1.0f / sqrtf(x); }
 STOA_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 STOA_DEVICE float float_of(std::uint32_t x) { return __uint_as_float(x); }
-STOA_DEVICE float fast_exp(float x) { return __expf(x); }
+// 0 where the result is below 2^-126: without this, three instructions for such results stand around each
+// exponential.
+STOA_DEVICE float fast_exp(float x) {
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x * 1.44269504088896341f));
+  return out;
+}
 STOA_DEVICE float fast_divide(float x, float y) { return __fdividef(x, y); }  // 0 where |y| is beyond 2^126
 
 // Sixteen bytes, for streaming access to data that is not reused soon.
