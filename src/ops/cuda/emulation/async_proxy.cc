@@ -21,8 +21,7 @@ struct Descriptor {
     constexpr std::uint64_t kFields = 0x3fffull | 0x3fffull << 16 | 0x3fffull << 32 | 7ull << 49 | 3ull << 62;
     require<InternalError>((bits & ~kFields) == 0, "a descriptor with reserved bits: {:x}", bits);
     require<InternalError>(bits >> 62 == 1 && (bits >> 49 & 7) == 0,
-                           "a descriptor of another form than 128-byte swizzle from multiples of 1024: {:x}",
-                           bits);
+                           "a descriptor without the 128-byte swizzle from multiples of 1024: {:x}", bits);
   }
 };
 
@@ -114,7 +113,7 @@ void AsyncProxy::commit(int thread) { ++states_[thread].groups; }
 void AsyncProxy::finish(int thread, const Product& p) {
   std::vector<float>& sums = states_[thread].held;
   const int columns = static_cast<int>(sums.size()) * 2;
-  // Of those that read the same, one in eight looks again.
+  // One in eight of the threads that read the same columns looks again.
   require<InternalError>(thread % 32 >= 4 || elements(thread, p.a, p.b, columns) == p.elements,
                          "what a product of thread {} reads was changed meanwhile", thread);
   std::vector<float> values(p.elements.size());

@@ -51,8 +51,8 @@ void launch_grouped_forward(const GroupedArgs& args, void* stream);
 void launch_grouped_backward_input(const GroupedArgs& args, void* stream);
 void launch_grouped_backward_weight(const GroupedArgs& args, void* stream);
 
-// Whether a device of this compute capability computes wide products of 16 bits by warpgroups, which needs
-// code for sm_90a.
+// Whether a device of this compute capability multiplies wide bf16 and fp16 operands by warpgroups, which
+// needs code for sm_90a.
 bool has_warpgroup_products(int major, int minor);
 void launch_forward_by_warpgroups(const GroupedArgs& args, void* stream);
 void launch_backward_input_by_warpgroups(const GroupedArgs& args, void* stream);

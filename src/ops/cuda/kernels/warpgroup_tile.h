@@ -20,7 +20,7 @@ struct SwizzledOperand {
     const int row = kAcross ? element : vector, piece = (kAcross ? vector % 64 : element) / 8;
     return (kAcross ? vector / 64 * kPanel : 0) + row * kRow + (piece ^ row % 8) * 16;
   }
-  // Of the vectors from `first`, a multiple of 64, and 16 elements from `element`. `at`: of the operand.
+  // Names the vectors from `first`, a multiple of 64, and 16 elements from `element`. `at`: of the operand.
   STOA_DEVICE static std::uint64_t descriptor(std::uint32_t at, int first, int element) {
     at += static_cast<std::uint32_t>(first / 64 * kPanel + (kAcross ? element * kRow : element * 2));
     constexpr std::uint64_t kLeading = kAcross ? kPanel : 16, kStride = kPattern, kSwizzle128 = 1;
