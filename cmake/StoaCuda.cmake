@@ -52,12 +52,27 @@ set(STOA_CUDNN_FRONTEND "" CACHE PATH "Folder of cudnn_frontend.h")
 function(stoa_cuda_modules)
   stoa_module(device/cuda DEPENDS device LIBRARIES CUDA::cudart_static)
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cuda/kernels/*.cu)
+  # Instructions of warpgroups exist for sm_90a alone, whose code runs where that for sm_90 runs and nowhere else. Kernels
+  # that use them stand in files of their own, so that the rest is compiled as for other chips.
+  set(warpgroup_kernels ${CMAKE_SOURCE_DIR}/src/ops/cuda/kernels/grouped_warpgroups.cu)
+  list(REMOVE_ITEM kernels ${warpgroup_kernels})
   add_library(stoa_ops_cuda_kernels STATIC ${kernels} ${CMAKE_SOURCE_DIR}/src/ops/cuda/kernels/launch_error.cc)
+  if(90 IN_LIST STOA_CUDA_ARCHITECTURES)
+    add_library(stoa_ops_cuda_warpgroup_kernels OBJECT ${warpgroup_kernels})
+    set_target_properties(stoa_ops_cuda_warpgroup_kernels PROPERTIES CUDA_ARCHITECTURES 90a-real)
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/cuda/kernels/grouped_linear.cu PROPERTIES COMPILE_DEFINITIONS STOA_SM_90A)
+    target_sources(stoa_ops_cuda_kernels PRIVATE $<TARGET_OBJECTS:stoa_ops_cuda_warpgroup_kernels>)
+  endif()
   target_include_directories(stoa_ops_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src)
   # nvcc does not take the options of stoa_base; what links the kernels does.
   target_link_libraries(stoa_ops_cuda_kernels PRIVATE fmt::fmt PUBLIC CUDA::cudart_static INTERFACE stoa_base)
-  target_compile_options(stoa_ops_cuda_kernels PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xptxas=-Werror>")
+  set(cuda_options "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xptxas=-Werror>")
+  target_compile_options(stoa_ops_cuda_kernels PRIVATE ${cuda_options})
+  if(TARGET stoa_ops_cuda_warpgroup_kernels)
+    target_include_directories(stoa_ops_cuda_warpgroup_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(stoa_ops_cuda_warpgroup_kernels PRIVATE fmt::fmt CUDA::cudart_static)
+    target_compile_options(stoa_ops_cuda_warpgroup_kernels PRIVATE ${cuda_options})
+  endif()
 
   stoa_module(ops/cuda/libraries DEPENDS ops_cuda device_cuda TEST_DEPENDS ops_cuda_kernels LIBRARIES stoa_ops_cuda_kernels CUDA::cudart_static)
   find_path(STOA_CUDNN_FRONTEND_FOUND cudnn_frontend.h HINTS ${STOA_CUDNN_FRONTEND}

@@ -103,6 +103,7 @@ class DeviceBench {
   }
   void copy();
   void gemm();
+  void grouped();
   void eight_bits();
   void quantised();
   void attention();
@@ -147,6 +148,38 @@ void DeviceBench::gemm() {
                          {"m", p.m},
                          {"n", p.n},
                          {"k", p.k},
+                         {"forward_tflops", flops / forward * 1e-12},
+                         {"input_gradient_tflops", flops / input * 1e-12},
+                         {"weight_gradient_tflops", flops / weight * 1e-12}});
+    release();
+  }
+}
+
+// Linear layers of experts with unequal numbers of rows, the last with most: few large experts, many small
+// ones.
+void DeviceBench::grouped() {
+  struct Layer {
+    std::int64_t experts, k, n;
+  };
+  const std::int64_t rows = a_.tokens;
+  for (const Layer& l : {Layer{8, 2048, 4096}, Layer{8, 4096, 2048}, Layer{64, 2048, 1408}}) {
+    const TensorView sorted =
+        integers(rows, [&](std::int64_t i) {
+          const double place = (static_cast<double>(i) + 0.5) / static_cast<double>(rows);
+          return static_cast<std::int64_t>(static_cast<double>(l.experts) * std::sqrt(place));
+        }).reshape({rows, 1});
+    const TensorView x = random(type_, {rows, l.k}), w = random(type_, {l.experts * l.n, l.k}),
+                     dy = random(type_, {rows, l.n}), y = empty(type_, dy.shape), dx = empty(type_, x.shape);
+    const TensorView dw = empty(accumulation_type(type_), w.shape);
+    const double flops = 2.0 * static_cast<double>(rows * l.n) * static_cast<double>(l.k);
+    const double forward = seconds(ops::GroupedLinearForward{x, w, sorted, y});
+    const double input = seconds(ops::GroupedLinearBackwardInput{dy, w, sorted, dx});
+    const double weight = seconds(ops::GroupedLinearBackwardWeight{x, dy, sorted, dw, true});
+    print_json_line(Json{{"op", "grouped"},
+                         {"experts", l.experts},
+                         {"rows", rows},
+                         {"n", l.n},
+                         {"k", l.k},
                          {"forward_tflops", flops / forward * 1e-12},
                          {"input_gradient_tflops", flops / input * 1e-12},
                          {"weight_gradient_tflops", flops / weight * 1e-12}});
@@ -406,6 +439,7 @@ void DeviceBench::run() {
   for (const std::string& what : a_.what) {
     if (what == "copy") copy();
     if (what == "gemm") gemm();
+    if (what == "grouped") grouped();
     if (what == "fp8") eight_bits();
     if (what == "quantised") quantised();
     if (what == "attention") attention();
@@ -442,9 +476,11 @@ void add_bench_device(CLI::App& bench, Context&) {
       ->add_option(
           "what", arguments->what,
           "copy, gemm, attention, streaming (default: these), decode-attention: of single tokens, over keys "
-          "in blocks, fp8: FP8 GEMMs, quantised: products with matrices of GGUF files")
-      ->check(
-          CLI::IsMember({"copy", "gemm", "attention", "decode-attention", "streaming", "fp8", "quantised"}));
+          "in blocks, grouped: linear layers of experts, fp8: FP8 GEMMs, quantised: products with matrices "
+          "of GGUF "
+          "files")
+      ->check(CLI::IsMember(
+          {"copy", "gemm", "attention", "decode-attention", "streaming", "grouped", "fp8", "quantised"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")

@@ -1,5 +1,8 @@
 // Every test of operations on a real GPU, against the reference: tensors go there and come back
 // (OffloadBackend).
+#include <chrono>
+#include <cstring>
+
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
 #include "ops/check/offload_backend.h"
@@ -158,6 +161,139 @@ TEST(GpuExperts, LargeGroups) {
     EXPECT_EQ(std::memcmp(forward.y.data, again.y.data, again.y.bytes()), 0);
     t.expect_guards();
   }
+}
+
+// Experts of real sizes with unequal numbers of rows, by both tiles. Operands are small whole numbers, so
+// that sums are exact in any order: all bits must be the same, and some elements are computed here. Prints
+// the speed of both.
+namespace {
+
+class LargeExperts {
+ public:
+  static constexpr std::int64_t kIn = 2048, kOut = 4096, kExperts = 8;
+  static constexpr std::int64_t kCounts[kExperts] = {1500, 0, 129, 2049, 1, 640, 3000, 870};
+
+  LargeExperts() {
+    for (std::int64_t e = 0; e < kExperts; ++e)
+      sorted_.insert(sorted_.end(), kCounts[e], static_cast<int>(e));
+    rows_ = std::ssize(sorted_);
+    x_ = numbers(rows_ * kIn), dy_ = numbers(rows_ * kOut), w_ = numbers(kExperts * kOut * kIn);
+  }
+  struct Results {
+    std::vector<bf16> y, dx;
+    std::vector<float> dw;
+  };
+  Results run(bool warpgroups) const {
+    cuda::CudaOptions options;
+    options.warpgroups = warpgroups;
+    cuda::CudaMachine machine = cuda::make_cuda_machine(options);
+    const std::unique_ptr<Stream> stream = machine.device->create_stream();
+    std::vector<Buffer> memory;
+    const auto tensor = [&](DType type, Shape shape, const void* from) {
+      const TensorView spec(nullptr, type, shape);
+      memory.push_back(machine.device->allocate(spec.bytes()));
+      if (from)
+        machine.device->copy_from_host(memory.back().data(), from, spec.bytes(), *stream);
+      else
+        machine.device->fill_zero(memory.back().data(), spec.bytes(), *stream);
+      return TensorView(memory.back().data(), type, shape, DeviceKind::kCuda);
+    };
+    const TensorView x = tensor(DType::kBF16, {rows_, kIn}, x_.data()),
+                     dy = tensor(DType::kBF16, {rows_, kOut}, dy_.data()),
+                     w = tensor(DType::kBF16, {kExperts * kOut, kIn}, w_.data()),
+                     sorted = tensor(DType::kI32, {rows_, 1}, sorted_.data()),
+                     y = tensor(DType::kBF16, dy.shape, nullptr), dx = tensor(DType::kBF16, x.shape, nullptr),
+                     dw = tensor(DType::kF32, w.shape, nullptr);
+    const auto time = [&](const auto& op) {
+      const Buffer workspace = machine.device->allocate(machine.backend->workspace_bytes(op));
+      const auto many = [&](int count) {
+        for (int i = 0; i < count; ++i) machine.backend->execute(op, Resources{*stream, workspace.data()});
+        stream->synchronize();
+      };
+      many(3);
+      const auto begin = std::chrono::steady_clock::now();
+      many(20);
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      fmt::print("{} by {}: {:.0f} TFLOP/s\n", op.kName, warpgroups ? "warpgroups" : "warps",
+                 20 * 2.0 * static_cast<double>(rows_ * kIn * kOut) / seconds.count() * 1e-12);
+    };
+    time(GroupedLinearForward{x, w, sorted, y});
+    time(GroupedLinearBackwardInput{dy, w, sorted, dx});
+    time(GroupedLinearBackwardWeight{x, dy, sorted, dw, true});
+    // The last writes what is compared.
+    const GroupedLinearBackwardWeight last{x, dy, sorted, dw, false};
+    const Buffer workspace = machine.device->allocate(machine.backend->workspace_bytes(last));
+    machine.backend->execute(last, Resources{*stream, workspace.data()});
+    Results out;
+    const auto read = [&](auto& to, const TensorView& from) {
+      to.resize(static_cast<std::size_t>(from.elements()));
+      machine.device->copy_to_host(to.data(), from.data, from.bytes(), *stream);
+    };
+    read(out.y, y), read(out.dx, dx), read(out.dw, dw);
+    stream->synchronize();
+    return out;
+  }
+  // Elements in the corners of tiles of every expert.
+  void expect_exact(const Results& results) const {
+    std::int64_t first = 0;
+    for (std::int64_t e = 0; e < kExperts; first += kCounts[e++]) {
+      for (const std::int64_t i : {0, 63, 64, 127, 128, 1000, 2047})
+        for (const std::int64_t j : {0, 7, 8, 63, 64, 255, 256, 2047}) {
+          float y = 0, dx = 0, dw = 0;
+          const std::int64_t row = first + i;
+          for (std::int64_t p = 0; i < kCounts[e] && p < kIn; ++p)
+            y += at(x_, row * kIn + p) * at(w_, (e * kOut + j) * kIn + p);
+          for (std::int64_t p = 0; i < kCounts[e] && p < kOut; ++p)
+            dx += at(dy_, row * kOut + p) * at(w_, (e * kOut + p) * kIn + j);
+          for (std::int64_t p = first; p < first + kCounts[e]; ++p)
+            dw += at(dy_, p * kOut + i) * at(x_, p * kIn + j);
+          EXPECT_EQ(results.dw[(e * kOut + i) * kIn + j], dw) << "expert " << e << ", dw " << i << " " << j;
+          if (i >= kCounts[e]) continue;
+          EXPECT_EQ(results.y[row * kOut + j].bits, bf16(y).bits)
+              << "expert " << e << ", y " << i << " " << j;
+          EXPECT_EQ(results.dx[row * kIn + j].bits, bf16(dx).bits)
+              << "expert " << e << ", dx " << i << " " << j;
+        }
+    }
+  }
+
+ private:
+  static std::vector<bf16> numbers(std::int64_t count) {
+    static constexpr int kNumbers[] = {-3, -2, -1, 0, 0, 1, 2, 3};
+    std::vector<bf16> out(static_cast<std::size_t>(count));
+    std::uint32_t state = 1;
+    for (bf16& number : out) {
+      state = state * 1664525u + 1013904223u;
+      number = bf16(static_cast<float>(kNumbers[state >> 29]));
+    }
+    return out;
+  }
+  static float at(const std::vector<bf16>& of, std::int64_t i) {
+    return static_cast<float>(of[static_cast<std::size_t>(i)]);
+  }
+
+  std::int64_t rows_ = 0;
+  std::vector<std::int32_t> sorted_;
+  std::vector<bf16> x_, dy_, w_;
+};
+
+template <class T>
+std::int64_t first_difference(const std::vector<T>& a, const std::vector<T>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (std::memcmp(&a[i], &b[i], sizeof(T)) != 0) return static_cast<std::int64_t>(i);
+  return -1;
+}
+
+}  // namespace
+
+TEST(GpuExperts, TilesOfWarpsAndOfWarpgroups) {
+  const LargeExperts experts;
+  const LargeExperts::Results warps = experts.run(false), warpgroups = experts.run(true);
+  experts.expect_exact(warps);
+  experts.expect_exact(warpgroups);
+  EXPECT_EQ(first_difference(warps.y, warpgroups.y), -1);
+  EXPECT_EQ(first_difference(warps.dx, warpgroups.dx), -1);
+  EXPECT_EQ(first_difference(warps.dw, warpgroups.dw), -1);
 }
 
 }  // namespace stoa::ops::testing

@@ -14,10 +14,13 @@ namespace stoa::ops::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  // `attention` may be null: Stoa's own kernels do all attention.
+  // `attention` may be null: Stoa's own kernels do all attention. `warpgroup_blocks`: GroupedArgs.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
-              DeviceKind tensors = DeviceKind::kCuda)
-      : matmul_(std::move(matmul)), attention_(std::move(attention)), tensors_(tensors) {}
+              DeviceKind tensors = DeviceKind::kCuda, int warpgroup_blocks = 0)
+      : matmul_(std::move(matmul)),
+        attention_(std::move(attention)),
+        tensors_(tensors),
+        warpgroup_blocks_(warpgroup_blocks) {}
 
   std::string_view name() const override { return "cuda"; }
   DeviceKind device_kind() const override { return tensors_; }
@@ -151,6 +154,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<MatmulLibrary> matmul_;
   std::shared_ptr<AttentionLibrary> attention_;
   const DeviceKind tensors_;
+  const int warpgroup_blocks_;
 };
 
 }  // namespace stoa::ops::cuda

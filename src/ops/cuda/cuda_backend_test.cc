@@ -11,7 +11,7 @@ namespace {
 
 std::shared_ptr<Backend> make_emulated() {
   return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(), nullptr,
-                                             DeviceKind::kHost);
+                                             DeviceKind::kHost, 3);
 }
 
 }  // namespace

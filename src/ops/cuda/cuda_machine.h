@@ -19,6 +19,7 @@ struct CudaOptions {
   bool deterministic = false;      // the same bits in every run on the same GPU
   bool graphs = false;             // training steps as CUDA graphs
   bool own_attention = false;      // never the attention library
+  bool warpgroups = true;          // where the device has them; false only in tests, which compare both ways
 
   // "tf32,tune,deterministic,graphs,own-attention,device=1"; ConfigError names the valid words.
   static CudaOptions parse(const std::string& text);

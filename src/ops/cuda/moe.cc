@@ -61,9 +61,10 @@ std::size_t bounds_bytes(const GroupedShape& shape) {
 }
 
 template <class Op>
-GroupedArgs grouped_of(const Op& op, Resources resources) {
+GroupedArgs grouped_of(const Op& op, Resources resources, int warpgroup_blocks) {
   const GroupedShape shape = shape_of(op);
   GroupedArgs args;
+  args.warpgroup_blocks = warpgroup_blocks;
   args.type = fast_element_of(Op::kName, shape.typed);
   if (shape.codes()) {
     args.codes = {true, shape.left.dtype == DType::kE5M2 ? Float8::kE5M2 : Float8::kE4M3,
@@ -85,7 +86,7 @@ GroupedArgs grouped_of(const Op& op, Resources resources) {
 }
 
 bool is_wide(const GroupedArgs& args) {
-  return args.k % 8 == 0 && args.n % 8 == 0 && all_aligned({args.x, args.w, args.dy});
+  return args.k % 8 == 0 && args.n % 8 == 0 && all_aligned({args.x, args.w, args.dy, args.out});
 }
 
 }  // namespace
@@ -185,21 +186,21 @@ std::size_t CudaBackend::workspace_bytes(const GroupedLinearBackwardWeight& op) 
 }
 
 void CudaBackend::execute(const GroupedLinearForward& op, Resources resources) {
-  GroupedArgs args = grouped_of(op, resources);
+  GroupedArgs args = grouped_of(op, resources, warpgroup_blocks_);
   args.x = op.x.data, args.w = op.w.data, args.out = op.y.data;
   args.wide = is_wide(args);
   launch_grouped_forward(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
-  GroupedArgs args = grouped_of(op, resources);
+  GroupedArgs args = grouped_of(op, resources, warpgroup_blocks_);
   args.dy = op.dy.data, args.w = op.w.data, args.out = op.dx.data;
   args.wide = is_wide(args);
   launch_grouped_backward_input(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
-  GroupedArgs args = grouped_of(op, resources);
+  GroupedArgs args = grouped_of(op, resources, warpgroup_blocks_);
   args.x = op.x.data, args.dy = op.dy.data, args.out = op.dw.data;
   args.accumulate = op.accumulate;
   args.part_of = op.part_of;

@@ -52,6 +52,7 @@ const Block::Slot* Block::exchange(int thread, const Slot& mine) {
 
 void Block::copy_later(int thread, void* to, const void* from) {
   std::memset(to, 0xff, 16);
+  async_proxy_.copy_begins(to);
   states_[thread].copies.push_back({to, from});
 }
 void Block::commit_copies(int thread) {
@@ -69,6 +70,7 @@ void Block::wait_copies(int thread, int left) {
       std::memcpy(copy.to, copy.from, 16);
     else
       std::memset(copy.to, 0, 16);
+    async_proxy_.copy_ends(thread, copy.to);
   }
   state.copies.erase(state.copies.begin(), state.copies.begin() + copies);
   state.groups.erase(state.groups.begin(), state.groups.begin() + done);
@@ -108,6 +110,7 @@ void Block::advance_warp(int warp, const std::function<void(const Thread&)>& bod
 void Block::run(std::int64_t x, std::int64_t y, const std::function<void(const Thread&)>& body) {
   x_ = x, y_ = y;
   std::memset(memory_.data(), 0xff, memory_.size());
+  async_proxy_.begin_block(shared_, shared_bytes_, threads_);
   for (State& state : states_) {
     state.waits = Waits::kNothing;
     state.exchanges = 0;
@@ -124,6 +127,7 @@ void Block::run(std::int64_t x, std::int64_t y, const std::function<void(const T
   for (const State& state : states_)
     require<InternalError>(state.copies.empty(), "kernel {}, block ({}, {}) ended with {} copies under way",
                            kernel_, x_, y_, state.copies.size());
+  async_proxy_.end_block();
   const auto* end = memory_.data() + memory_.size();
   for (const std::byte* at = static_cast<std::byte*>(shared_) + shared_bytes_; at < end; ++at)
     require<InternalError>(*at == std::byte{0xff},

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/cuda/emulation/async_proxy.h"
 #include "ops/cuda/emulation/fiber.h"
 
 namespace stoa::ops::cuda {
@@ -42,6 +43,7 @@ class Block {
   void copy_later(int thread, void* to, const void* from);
   void commit_copies(int thread);
   void wait_copies(int thread, int left);  // for all but the last `left` groups
+  AsyncProxy& async_proxy() { return async_proxy_; }
 
  private:
   enum class Waits : std::uint8_t { kNothing, kWarp, kBlock, kDone };
@@ -72,6 +74,7 @@ class Block {
   std::vector<State> states_;
   std::vector<std::unique_ptr<Fiber>> idle_;
   std::vector<std::array<std::array<Slot, 32>, 2>> slots_;  // [warp][parity]
+  AsyncProxy async_proxy_;
 };
 
 // `most_threads`: what the kernel was declared for.

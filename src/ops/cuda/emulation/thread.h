@@ -119,6 +119,7 @@ class Thread {
   void wait_copies() const {
     block_->wait_copies(index_, kLeft);
   }
+  emulation::AsyncProxy& async_proxy() const { return block_->async_proxy(); }
   // What every lane of the warp gave.
   template <class T>
   const emulation::Block::Slot* exchange(const T& value) const {

@@ -2,6 +2,7 @@
 
 #include "ops/cuda/kernels/float8.h"
 #include "ops/cuda/kernels/grouped_linear.h"
+#include "ops/cuda/kernels/grouped_tiles.h"
 #include "ops/cuda/kernels/product_tile.h"
 #include "ops/cuda/kernels/reduce.h"
 #include "ops/cuda/kernels/sorted_rows.h"
@@ -28,26 +29,6 @@ struct BoundsKernel {
     }
   }
 };
-
-// The rows of one block: tile `which` of those that all experts have.
-struct RowTile {
-  std::int64_t expert = -1;  // none: the block has no rows
-  std::int64_t first = 0, count = 0;
-
-  STOA_DEVICE RowTile(const GroupedArgs& a, std::int64_t which, int tile) {
-    if (which >= a.tiles[a.experts]) return;
-    std::int64_t low = 0, high = a.experts;  // tiles[low] <= which < tiles[high]
-    while (high - low > 1) {
-      const std::int64_t middle = (low + high) / 2;
-      (a.tiles[middle] <= which ? low : high) = middle;
-    }
-    expert = low;
-    first = a.begin[low] + (which - a.tiles[low]) * tile;
-    count = a.begin[low + 1] - first < tile ? a.begin[low + 1] - first : tile;
-  }
-};
-
-STOA_DEVICE std::int64_t less(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 // What a product of such operands is: of elements of type T, or of codes into results of type T.
 template <class T, bool kWideElements>
@@ -151,17 +132,27 @@ template <bool kBackward>
 void launch_rows(const GroupedArgs& a, void* stream) {
   with_operands(a, kBackward, [&](auto operands) {
     using Tile = typename decltype(operands)::Tile;
-    // Every expert may have a tile that is not full.
     launch<RowsKernel<decltype(operands), kBackward>>(
-        {.x = (a.rows / Tile::kRows + (a.experts < a.rows ? a.experts : a.rows)) *
-              ceil_div(kBackward ? a.k : a.n, Tile::kColumns),
+        {.x = most_row_tiles(a, Tile::kRows) * ceil_div(kBackward ? a.k : a.n, Tile::kColumns),
          .threads = Tile::kThreads,
          .shared = Tile::kShared},
         stream, a);
   });
 }
 
+// The one place that decides which tile computes.
+#if defined(STOA_SM_90A) || !defined(__CUDACC__)
+constexpr bool kWarpgroups = true;
+#else
+constexpr bool kWarpgroups = false;  // their code was not compiled
+#endif
+bool by_warpgroups(const GroupedArgs& a) {
+  return kWarpgroups && a.warpgroup_blocks > 0 && a.wide && !a.codes.used && a.type != Element::kF32;
+}
+
 }  // namespace
+
+bool has_warpgroup_products(int major, int minor) { return kWarpgroups && major == 9 && minor == 0; }
 
 int grouped_tile_rows(Element type) {
   int rows = 0;
@@ -175,10 +166,20 @@ void launch_expert_bounds(const ExpertBoundsArgs& a, void* stream) {
       stream, a);
 }
 
-void launch_grouped_forward(const GroupedArgs& a, void* stream) { launch_rows<false>(a, stream); }
-void launch_grouped_backward_input(const GroupedArgs& a, void* stream) { launch_rows<true>(a, stream); }
+void launch_grouped_forward(const GroupedArgs& a, void* stream) {
+  if constexpr (kWarpgroups)
+    if (by_warpgroups(a)) return launch_forward_by_warpgroups(a, stream);
+  launch_rows<false>(a, stream);
+}
+void launch_grouped_backward_input(const GroupedArgs& a, void* stream) {
+  if constexpr (kWarpgroups)
+    if (by_warpgroups(a)) return launch_backward_input_by_warpgroups(a, stream);
+  launch_rows<true>(a, stream);
+}
 
 void launch_grouped_backward_weight(const GroupedArgs& a, void* stream) {
+  if constexpr (kWarpgroups)
+    if (by_warpgroups(a)) return launch_backward_weight_by_warpgroups(a, stream);
   with_operands(a, true, [&](auto operands) {
     using Tile = typename decltype(operands)::Tile;
     launch<WeightKernel<decltype(operands)>>(

@@ -29,7 +29,8 @@ struct GroupedCodes {
 };
 
 // Contiguous matrices; sums in fp32, in the order of what is summed over. `wide`: all row lengths are
-// multiples of 8 elements, addresses of 16 bytes. Codes are wide, with row lengths that are multiples of 16.
+// multiples of 8 elements, addresses of 16 bytes, also of what is written. Codes are wide, with row lengths
+// that are multiples of 16.
 struct GroupedArgs {
   Element type = Element::kF32;  // of y or dx; of the operands unless they are codes
   GroupedCodes codes;
@@ -44,9 +45,17 @@ struct GroupedArgs {
   bool accumulate = false;    // dw
   std::int64_t part_of = -1;  // ops::GroupedLinearBackwardWeight::part_of
   bool wide = false;
+  int warpgroup_blocks = 0;  // how many compute by warpgroups at once; 0: the device does not
 };
 void launch_grouped_forward(const GroupedArgs& args, void* stream);
 void launch_grouped_backward_input(const GroupedArgs& args, void* stream);
 void launch_grouped_backward_weight(const GroupedArgs& args, void* stream);
+
+// Whether a device of this compute capability multiplies wide bf16 and fp16 operands by warpgroups, which
+// needs code for sm_90a.
+bool has_warpgroup_products(int major, int minor);
+void launch_forward_by_warpgroups(const GroupedArgs& args, void* stream);
+void launch_backward_input_by_warpgroups(const GroupedArgs& args, void* stream);
+void launch_backward_weight_by_warpgroups(const GroupedArgs& args, void* stream);
 
 }  // namespace stoa::ops::cuda

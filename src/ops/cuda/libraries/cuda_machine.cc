@@ -5,6 +5,7 @@
 #include "device/cuda/cuda_device.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/cuda_transfer.h"
+#include "ops/cuda/kernels/grouped_linear.h"
 #include "ops/cuda/libraries/cublaslt_matmul.h"
 #include "ops/cuda/libraries/make_attention.h"
 
@@ -31,7 +32,9 @@ CudaMachine make_cuda_machine(const CudaOptions& options) {
       fmt::format("{}, sm_{}{}, {} multiprocessors, cuBLASLt {}.{}.{}, {}", info.name, info.major, info.minor,
                   info.multiprocessors, version / 10000, version / 100 % 100, version % 100, attention_text);
   machine.device = std::move(device);
-  machine.backend = std::make_unique<CudaBackend>(std::move(matmul), std::move(attention));
+  const bool warpgroups = options.warpgroups && has_warpgroup_products(info.major, info.minor);
+  machine.backend = std::make_unique<CudaBackend>(std::move(matmul), std::move(attention), DeviceKind::kCuda,
+                                                  warpgroups ? info.multiprocessors : 0);
   return machine;
 }
 
