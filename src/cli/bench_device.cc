@@ -8,13 +8,16 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/rounding.h"
 #include "base/timing.h"
 #include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "infer/cache_type.h"
 #include "infer/host_window.h"
+#include "ops/cache_rows.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"
 #include "quant/matrix_layout.h"
@@ -303,25 +306,36 @@ void DeviceBench::attention() {
 // The next token of each of some texts, or of one long text, whose keys and values are in blocks in any
 // order. Bytes are those of keys and values.
 void DeviceBench::decode_attention() {
-  constexpr std::int64_t kHeads = 32, kGroups = 8, kWidth = 128, kRows = 16;
-  for (const auto& [texts, keys] : {std::pair<std::int64_t, std::int64_t>{32, 2048}, {1, 32768}}) {
-    const std::int64_t columns = keys / kRows, blocks = texts * columns;
+  constexpr std::int64_t kRows = 16;
+  struct Case {
+    std::int64_t texts, keys, heads, groups, width;
+    DType cache;
+  };
+  for (const Case& c :
+       {Case{32, 2048, 32, 8, 128, type_}, Case{8, 8192, 32, 8, 128, type_}, Case{1, 32768, 32, 8, 128, type_},
+        Case{1, 160, 12, 12, 64, type_}, Case{32, 2048, 32, 8, 64, type_}, Case{32, 2048, 64, 4, 128, type_},
+        Case{32, 2048, 32, 8, 128, DType::kF16}, Case{32, 2048, 32, 8, 128, DType::kU8}}) {
+    const std::int64_t columns = ceil_div(c.keys, kRows), blocks = c.texts * columns;
     ops::AttentionForward op;
-    op.segments.q_begin = integers(texts + 1, [](std::int64_t i) { return i; });
+    op.segments.q_begin = integers(c.texts + 1, [](std::int64_t i) { return i; });
     op.segments.k_begin =
-        integers(blocks, [&](std::int64_t i) { return i * 7919 % blocks; }).reshape({texts, columns});
-    op.segments.k_count = integers(texts, [&](std::int64_t) { return keys; });
-    op.segments.count = texts, op.segments.longest_q = 1, op.segments.longest_k = keys;
-    op.options.scale = 1 / std::sqrt(static_cast<double>(kWidth));
-    op.q = random(type_, {texts, kHeads, kWidth}), op.o = empty(type_, op.q.shape);
-    op.k = random(type_, {blocks, kRows, kGroups, kWidth}), op.v = random(type_, op.k.shape);
+        integers(blocks, [&](std::int64_t i) { return i * 7919 % blocks; }).reshape({c.texts, columns});
+    op.segments.k_count = integers(c.texts, [&](std::int64_t) { return c.keys; });
+    op.segments.count = c.texts, op.segments.longest_q = 1, op.segments.longest_k = c.keys;
+    op.options.scale = 1 / std::sqrt(static_cast<double>(c.width));
+    op.q = random(type_, {c.texts, c.heads, c.width}), op.o = empty(type_, op.q.shape);
+    const Shape kept{blocks, kRows, c.groups, ops::cached_width(c.cache, c.width)};
+    const bool codes = c.cache == DType::kU8;  // zeros
+    op.k = codes ? empty(c.cache, kept) : random(c.cache, kept);
+    op.v = codes ? empty(c.cache, kept) : random(c.cache, kept);
     const double t = seconds(op), bytes = 2 * static_cast<double>(op.k.bytes());
     print_json_line(Json{{"op", "decode-attention"},
-                         {"texts", texts},
-                         {"keys", keys},
-                         {"heads", kHeads},
-                         {"groups", kGroups},
-                         {"d", kWidth},
+                         {"texts", c.texts},
+                         {"keys", c.keys},
+                         {"heads", c.heads},
+                         {"groups", c.groups},
+                         {"d", c.width},
+                         {"kv_type", std::string(infer::cache_type_name(c.cache))},
                          {"ms", t * 1e3},
                          {"gb_per_s", bytes / t * 1e-9},
                          {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
