@@ -108,6 +108,7 @@ class DeviceBench {
   void gemm();
   void eight_bits();
   void quantised();
+  void few_tokens();
   void attention();
   void decode_attention();
   void streaming();
@@ -303,6 +304,48 @@ void DeviceBench::attention() {
   }
 }
 
+// A layer of 16-bit or fp32 weights for the tokens of a few answers. Matrices that follow each other are
+// different ones, so that no cache has them; their bytes count.
+void DeviceBench::few_tokens() {
+  constexpr std::size_t kOfAll = std::size_t{1} << 28;
+  struct Matrix {
+    std::int64_t rows, columns;
+  };
+  for (const Matrix& m : {Matrix{2304, 768}, Matrix{768, 768}, Matrix{3072, 768}, Matrix{768, 3072},
+                          Matrix{4096, 4096}, Matrix{14336, 4096}, Matrix{4096, 14336}, Matrix{50257, 768}}) {
+    std::vector<TensorView> matrices;
+    do
+      matrices.push_back(random(type_, {m.rows, m.columns}));
+    while (matrices.size() * matrices[0].bytes() < kOfAll);
+    const TensorView bias = random(accumulation_type(type_), {m.rows});
+    for (const std::int64_t tokens : {1, 2, 4, 8, 16, 32}) {
+      ops::LinearForward op{.x = random(type_, {tokens, m.columns}),
+                            .w = matrices[0],
+                            .bias = bias,
+                            .y = empty(type_, {tokens, m.rows})};
+      ops::check(op);
+      const Buffer workspace =
+          machine_.device->allocate(std::max(machine_.backend->workspace_bytes(op), std::size_t{256}));
+      std::size_t next = 0;
+      const double t = time([&] {
+        op.w = matrices[next++ % matrices.size()];
+        machine_.backend->execute(op, ops::Resources{*machine_.stream, workspace.data()});
+      });
+      const auto bytes = static_cast<double>(op.w.bytes());
+      print_json_line(Json{{"op", "few-tokens"},
+                           {"rows", m.rows},
+                           {"columns", m.columns},
+                           {"tokens", tokens},
+                           {"us", t * 1e6},
+                           {"gb_per_s", bytes / t * 1e-9},
+                           {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
+      memory_.pop_back();
+      memory_.pop_back();
+    }
+    release();
+  }
+}
+
 // The next token of each of some texts, or of one long text, whose keys and values are in blocks in any
 // order. Bytes are those of keys and values.
 void DeviceBench::decode_attention() {
@@ -422,6 +465,7 @@ void DeviceBench::run() {
     if (what == "gemm") gemm();
     if (what == "fp8") eight_bits();
     if (what == "quantised") quantised();
+    if (what == "few-tokens") few_tokens();
     if (what == "attention") attention();
     if (what == "decode-attention") decode_attention();
     if (what == "streaming") {
@@ -456,9 +500,11 @@ void add_bench_device(CLI::App& bench, Context&) {
       ->add_option(
           "what", arguments->what,
           "copy, gemm, attention, streaming (default: these), decode-attention: of single tokens, over keys "
-          "in blocks, fp8: FP8 GEMMs, quantised: products with matrices of GGUF files")
+          "in blocks, fp8: FP8 GEMMs, quantised: products with matrices of GGUF files, few-tokens: linear layers of "
+          "a few answers' tokens")
       ->check(
-          CLI::IsMember({"copy", "gemm", "attention", "decode-attention", "streaming", "fp8", "quantised"}));
+          CLI::IsMember({"copy", "gemm", "attention", "decode-attention", "streaming", "fp8", "quantised",
+                         "few-tokens"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")
