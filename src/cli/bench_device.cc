@@ -8,13 +8,16 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/rounding.h"
 #include "base/timing.h"
 #include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "infer/cache_type.h"
 #include "infer/host_window.h"
+#include "ops/cache_rows.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"
 #include "quant/matrix_layout.h"
@@ -106,6 +109,7 @@ class DeviceBench {
   void grouped();
   void eight_bits();
   void quantised();
+  void few_tokens();
   void attention();
   void decode_attention();
   void streaming();
@@ -333,28 +337,81 @@ void DeviceBench::attention() {
   }
 }
 
+// A layer of 16-bit or fp32 weights for the tokens of a few answers. Matrices that follow each other are
+// different ones, so that no cache has them; their bytes count.
+void DeviceBench::few_tokens() {
+  constexpr std::size_t kOfAll = std::size_t{1} << 28;
+  struct Matrix {
+    std::int64_t rows, columns;
+  };
+  for (const Matrix& m : {Matrix{2304, 768}, Matrix{768, 768}, Matrix{3072, 768}, Matrix{768, 3072},
+                          Matrix{4096, 4096}, Matrix{14336, 4096}, Matrix{4096, 14336}, Matrix{50257, 768}}) {
+    std::vector<TensorView> matrices;
+    do
+      matrices.push_back(random(type_, {m.rows, m.columns}));
+    while (matrices.size() * matrices[0].bytes() < kOfAll);
+    const TensorView bias = random(accumulation_type(type_), {m.rows});
+    for (const std::int64_t tokens : {1, 2, 4, 8, 16, 32}) {
+      ops::LinearForward op{.x = random(type_, {tokens, m.columns}),
+                            .w = matrices[0],
+                            .bias = bias,
+                            .y = empty(type_, {tokens, m.rows})};
+      ops::check(op);
+      const Buffer workspace =
+          machine_.device->allocate(std::max(machine_.backend->workspace_bytes(op), std::size_t{256}));
+      std::size_t next = 0;
+      const double t = time([&] {
+        op.w = matrices[next++ % matrices.size()];
+        machine_.backend->execute(op, ops::Resources{*machine_.stream, workspace.data()});
+      });
+      const auto bytes = static_cast<double>(op.w.bytes());
+      print_json_line(Json{{"op", "few-tokens"},
+                           {"rows", m.rows},
+                           {"columns", m.columns},
+                           {"tokens", tokens},
+                           {"us", t * 1e6},
+                           {"gb_per_s", bytes / t * 1e-9},
+                           {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
+      memory_.pop_back();
+      memory_.pop_back();
+    }
+    release();
+  }
+}
+
 // The next token of each of some texts, or of one long text, whose keys and values are in blocks in any
 // order. Bytes are those of keys and values.
 void DeviceBench::decode_attention() {
-  constexpr std::int64_t kHeads = 32, kGroups = 8, kWidth = 128, kRows = 16;
-  for (const auto& [texts, keys] : {std::pair<std::int64_t, std::int64_t>{32, 2048}, {1, 32768}}) {
-    const std::int64_t columns = keys / kRows, blocks = texts * columns;
+  constexpr std::int64_t kRows = 16;
+  struct Case {
+    std::int64_t texts, keys, heads, groups, width;
+    DType cache;
+  };
+  for (const Case& c :
+       {Case{32, 2048, 32, 8, 128, type_}, Case{8, 8192, 32, 8, 128, type_}, Case{1, 32768, 32, 8, 128, type_},
+        Case{1, 160, 12, 12, 64, type_}, Case{32, 2048, 32, 8, 64, type_}, Case{32, 2048, 64, 4, 128, type_},
+        Case{32, 2048, 32, 8, 128, DType::kF16}, Case{32, 2048, 32, 8, 128, DType::kU8}}) {
+    const std::int64_t columns = ceil_div(c.keys, kRows), blocks = c.texts * columns;
     ops::AttentionForward op;
-    op.segments.q_begin = integers(texts + 1, [](std::int64_t i) { return i; });
+    op.segments.q_begin = integers(c.texts + 1, [](std::int64_t i) { return i; });
     op.segments.k_begin =
-        integers(blocks, [&](std::int64_t i) { return i * 7919 % blocks; }).reshape({texts, columns});
-    op.segments.k_count = integers(texts, [&](std::int64_t) { return keys; });
-    op.segments.count = texts, op.segments.longest_q = 1, op.segments.longest_k = keys;
-    op.options.scale = 1 / std::sqrt(static_cast<double>(kWidth));
-    op.q = random(type_, {texts, kHeads, kWidth}), op.o = empty(type_, op.q.shape);
-    op.k = random(type_, {blocks, kRows, kGroups, kWidth}), op.v = random(type_, op.k.shape);
+        integers(blocks, [&](std::int64_t i) { return i * 7919 % blocks; }).reshape({c.texts, columns});
+    op.segments.k_count = integers(c.texts, [&](std::int64_t) { return c.keys; });
+    op.segments.count = c.texts, op.segments.longest_q = 1, op.segments.longest_k = c.keys;
+    op.options.scale = 1 / std::sqrt(static_cast<double>(c.width));
+    op.q = random(type_, {c.texts, c.heads, c.width}), op.o = empty(type_, op.q.shape);
+    const Shape kept{blocks, kRows, c.groups, ops::cached_width(c.cache, c.width)};
+    const bool codes = c.cache == DType::kU8;  // zeros
+    op.k = codes ? empty(c.cache, kept) : random(c.cache, kept);
+    op.v = codes ? empty(c.cache, kept) : random(c.cache, kept);
     const double t = seconds(op), bytes = 2 * static_cast<double>(op.k.bytes());
     print_json_line(Json{{"op", "decode-attention"},
-                         {"texts", texts},
-                         {"keys", keys},
-                         {"heads", kHeads},
-                         {"groups", kGroups},
-                         {"d", kWidth},
+                         {"texts", c.texts},
+                         {"keys", c.keys},
+                         {"heads", c.heads},
+                         {"groups", c.groups},
+                         {"d", c.width},
+                         {"kv_type", std::string(infer::cache_type_name(c.cache))},
                          {"ms", t * 1e3},
                          {"gb_per_s", bytes / t * 1e-9},
                          {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
@@ -442,6 +499,7 @@ void DeviceBench::run() {
     if (what == "grouped") grouped();
     if (what == "fp8") eight_bits();
     if (what == "quantised") quantised();
+    if (what == "few-tokens") few_tokens();
     if (what == "attention") attention();
     if (what == "decode-attention") decode_attention();
     if (what == "streaming") {
@@ -477,10 +535,9 @@ void add_bench_device(CLI::App& bench, Context&) {
           "what", arguments->what,
           "copy, gemm, attention, streaming (default: these), decode-attention: of single tokens, over keys "
           "in blocks, grouped: linear layers of experts, fp8: FP8 GEMMs, quantised: products with matrices "
-          "of GGUF "
-          "files")
-      ->check(CLI::IsMember(
-          {"copy", "gemm", "attention", "decode-attention", "streaming", "grouped", "fp8", "quantised"}));
+          "of GGUF files, few-tokens: linear layers of a few answers' tokens")
+      ->check(CLI::IsMember({"copy", "gemm", "attention", "decode-attention", "streaming", "grouped", "fp8",
+                             "quantised", "few-tokens"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")

@@ -16,6 +16,37 @@
 
 namespace stoa::infer {
 
+namespace {
+
+// Tables of a pass, one behind the other, which reach the device in one copy.
+class PackedTables {
+ public:
+  // Numbers that tables of up to so many take.
+  static std::int64_t room(std::initializer_list<std::int64_t> sizes) {
+    std::int64_t sum = 0;
+    for (const std::int64_t size : sizes) sum += round_up(size, kAlignment);
+    return sum;
+  }
+
+  explicit PackedTables(const TensorView& memory) : memory_(memory) {}
+  // Where `values` will be.
+  TensorView add(std::span<const std::int32_t> values) {
+    const auto begin = std::ssize(values_);
+    values_.insert(values_.end(), values.begin(), values.end());
+    values_.resize(static_cast<std::size_t>(round_up(std::ssize(values_), kAlignment)));
+    return memory_.slice(begin, std::ssize(values));
+  }
+  void stage(Machine& machine) const { infer::stage(machine, memory_, values_); }
+
+ private:
+  static constexpr std::int64_t kAlignment = 4;  // 16 bytes
+
+  const TensorView memory_;
+  std::vector<std::int32_t> values_;
+};
+
+}  // namespace
+
 PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassParts()> parts)
     : arena_(arena), options_(options), parts_(std::move(parts)), tables_(options.model.config) {
   const PassLimits& limits = options.limits;
@@ -27,11 +58,10 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
                          "requests choose adapters of an encoder-decoder");
   const std::int64_t tokens = limits.most_tokens();
   if (limits.reads_sources()) sources_.emplace(arena, limits);
-  tokens_ = declare("tokens", DType::kI32, {tokens});
-  positions_ = declare("positions", DType::kI32, {tokens});
-  q_begin_ = declare("q_begin", DType::kI32, {limits.sequences + 1});
-  k_count_ = declare("k_count", DType::kI32, {limits.sequences});
-  k_begin_ = declare("k_begin", DType::kI32, {limits.sequences * limits.blocks_of(limits.longest())});
+  tables_of_pass_ = declare("tables", DType::kI32,
+                            {PackedTables::room({tokens, tokens, limits.pass_tokens, limits.sequences + 1,
+                                                 limits.sequences,
+                                                 limits.sequences * limits.blocks_of(limits.longest())})});
   const RankShare& share = options.share;
   const parallel::TensorPlace place = share.tensor_place();
   const std::int64_t columns =
@@ -46,7 +76,6 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
     losses_ = declare("losses", options.precision.vectors(), {tokens});
   }
   const DType kept = options.kept();
-  slots_ = declare("slots", DType::kI32, {limits.pass_tokens});
   const model::CacheSizes sizes = model::cache_sizes(config, place);
   const model::StateSizes states = model::state_sizes(config, place);
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
@@ -317,16 +346,18 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     s.longest_q = std::max<std::int64_t>(s.longest_q, count);
   }
   s.count = std::ssize(segments);
-  s.q_begin = put(q_begin_, q_begin);
-  s.k_begin = put(k_begin_, blocks).reshape({s.count, static_cast<std::int64_t>(columns)});
-  s.k_count = put(k_count_, k_count);
-  cache_.own = put(slots_, slots);
+  PackedTables tables(arena_.view(tables_of_pass_));
+  s.q_begin = tables.add(q_begin);
+  s.k_count = tables.add(k_count);
+  s.k_begin = tables.add(blocks).reshape({s.count, static_cast<std::int64_t>(columns)});
+  cache_.own = tables.add(slots);
   nn::BatchView view;
   view.rows = 1;
   view.length = std::ssize(tokens);
-  view.tokens = put(tokens_, tokens);
-  view.positions = put(positions_, positions);
+  view.tokens = tables.add(tokens);
+  view.positions = tables.add(positions);
   view.segments = s;
+  tables.stage(parts.machine);
   SourceRows::Parts divided;
   if (sources_) sources_->split(parts.machine, arena_, segments, view, divided, cache_.source);
   nn::BatchView& written = sources_ ? divided.target : view;

@@ -62,9 +62,9 @@ class PagedModel final : public PassModel {
   const std::function<PassParts()> parts_;
   const LengthTables tables_;
   std::optional<SourceRows> sources_;  // of an encoder-decoder
-  Arena::Id tokens_, positions_, q_begin_, k_begin_, k_count_, logits_;
+  Arena::Id tables_of_pass_;  // its tokens, their positions and rows of the cache; segments and their blocks
+  Arena::Id logits_;
   Arena::Id others_;                                        // logits of other ranks, on rank 0 of several
-  Arena::Id slots_;                                         // where keys and values of tokens go
   Arena::Id labels_, mask_, losses_;                        // where losses are asked for
   std::vector<bool> linear_;                                // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state

@@ -2,6 +2,10 @@
 // arithmetic, reductions, masks and tails are proved without a GPU.
 #include "ops/cuda/cuda_backend.h"
 
+#include <cmath>
+#include <cstring>
+
+#include "device/host/host_device.h"
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
 #include "ops/cuda/emulation/matmul.h"
@@ -10,7 +14,7 @@ namespace stoa::ops::testing {
 namespace {
 
 std::shared_ptr<Backend> make_emulated() {
-  return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(), nullptr,
+  return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(false), nullptr,
                                              DeviceKind::kHost, 3);
 }
 
@@ -44,6 +48,49 @@ TEST(CudaBackend, RefusesHeadsThatAreTooLarge) {
   Tensors t;
   const AttentionForward op = make_attention(t, {"", 1, 1, 264, {{3, 3}}}, DType::kF32);
   EXPECT_THROW(static_cast<void>(backend->workspace_bytes(op)), ConfigError);
+}
+
+// Of up to 16 tokens, against sums in fp64; and each has the bits that it has alone.
+TEST(CudaBackend, LinearLayersOfAFewTokens) {
+  const auto backend = make_emulated();
+  HostDevice device;
+  const auto stream = device.create_stream();
+  struct Case {
+    std::int64_t tokens, rows, columns;
+    DType type, result;
+    bool bias;
+  };
+  for (const Case& c : {Case{1, 16, 32, DType::kBF16, DType::kBF16, false},
+                        Case{5, 37, 72, DType::kBF16, DType::kBF16, true},
+                        Case{8, 19, 1064, DType::kF16, DType::kF16, true},
+                        Case{16, 50, 1800, DType::kBF16, DType::kF32, false},
+                        Case{11, 4112, 40, DType::kF16, DType::kF32, true}}) {
+    SCOPED_TRACE(fmt::format("{} tokens, {} x {}", c.tokens, c.rows, c.columns));
+    Tensors t;
+    const TensorView x = t.random(c.type, {c.tokens, c.columns}), w = t.random(c.type, {c.rows, c.columns}),
+                     bias = c.bias ? t.random(DType::kF32, {c.rows}) : TensorView{},
+                     y = t.zeros(c.result, {c.tokens, c.rows}), one = t.zeros(c.result, {1, c.rows});
+    std::vector<std::byte> workspace(1 << 16);
+    const ops::Resources resources{*stream, workspace.data()};
+    backend->execute(LinearForward{.x = x, .w = w, .bias = bias, .y = y}, resources);
+    dispatch_float(c.type, [&]<class T>() {
+      dispatch_float(c.result, [&]<class R>() {
+        for (std::int64_t i = 0; i < c.tokens; ++i) {
+          backend->execute(LinearForward{.x = x.slice(i, 1), .w = w, .bias = bias, .y = one}, resources);
+          EXPECT_EQ(std::memcmp(one.data, y.slice(i, 1).data, one.bytes()), 0);
+          for (std::int64_t r = 0; r < c.rows; ++r) {
+            double sum = bias ? static_cast<double>(bias.as<float>()[r]) : 0;
+            for (std::int64_t k = 0; k < c.columns; ++k)
+              sum += static_cast<double>(static_cast<float>(x.row<T>(i)[k])) *
+                     static_cast<double>(static_cast<float>(w.row<T>(r)[k]));
+            const double error = c.result == DType::kF32 ? 1e-4 : 0.01;
+            EXPECT_NEAR(static_cast<double>(static_cast<float>(y.row<R>(i)[r])), sum,
+                        error * (1 + std::abs(sum)));
+          }
+        }
+      });
+    });
+  }
 }
 
 TEST(CudaBackend, RefusesWhatItHasNoKernelFor) {

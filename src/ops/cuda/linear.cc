@@ -1,5 +1,6 @@
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/elementwise.h"
+#include "ops/cuda/kernels/few_tokens.h"
 #include "ops/cuda/linear_steps.h"
 #include "ops/cuda/operands.h"
 
@@ -42,6 +43,28 @@ Matmul matmul_of(const LinearBackwardWeight& op) {
   return out;
 }
 
+namespace {
+
+bool is_of_few_tokens(const LinearForward& op) {
+  const auto fits = [](const TensorView& rows) {
+    return is_aligned(rows.data) && rows.stride0 % 8 == 0 && rows.shape[1] % 8 == 0;
+  };
+  return op.x.shape[0] <= kFewTokens && (op.x.dtype == DType::kBF16 || op.x.dtype == DType::kF16) && !op.x2 &&
+         fits(op.x) && fits(op.w);
+}
+
+void run_few_tokens(const LinearForward& op, void* stream) {
+  FewTokensArgs args;
+  args.type = element_of(op.x.dtype), args.result = element_of(op.y.dtype);
+  args.x = op.x.data, args.w = op.w.data, args.y = op.y.data;
+  args.bias = op.bias ? op.bias.as<float>() : nullptr;
+  args.tokens = op.x.shape[0], args.rows = op.w.shape[0], args.columns = op.w.shape[1];
+  args.x_stride = op.x.stride0, args.w_stride = op.w.stride0, args.y_stride = op.y.stride0;
+  launch_few_tokens(args, stream);
+}
+
+}  // namespace
+
 std::size_t CudaBackend::workspace_bytes(const LinearForward& op) const {
   return aligned(matmul_->workspace_bytes()) + aligned(cast_bias_bytes(op.bias, op.y.dtype)) +
          kWorkspaceAlignment;
@@ -59,6 +82,7 @@ void CudaBackend::execute(const LinearForward& op, Resources resources) {
   Matmul matmul = matmul_of(op);
   if (matmul.m == 0 || matmul.n == 0) return;
   require<ShapeError>(matmul.k > 0, "linear forward: x {} has no columns", op.x.text());
+  if (!matmul_->keeps_tokens_apart() && is_of_few_tokens(op)) return run_few_tokens(op, stream);
   WorkspaceParts parts(resources.workspace);
   void* workspace = parts.take(matmul_->workspace_bytes());
   if (op.bias) matmul.bias = cast_bias(op.bias, op.y.dtype, parts, stream);

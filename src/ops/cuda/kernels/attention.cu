@@ -42,8 +42,12 @@ namespace {
 void launch_attention_over_blocks(const AttentionArgs& a, void* stream) {
   const bool scalar = a.type == Element::kF32;
   if (a.few > 0) {
-    (scalar ? launch_few_scalar_queries : launch_few_queries)(a, stream);
-    launch_join_spans(a, stream);
+    (scalar                ? launch_few_scalar_queries
+     : a.d <= kLargestHead ? launch_few_queries
+                           : launch_few_large_heads)(a, stream);
+    // A kernel of 16-bit heads leaves outputs itself where all keys of a text are one span.
+    const bool joined = !scalar && a.d <= kLargestHead && a.spans == 1;
+    if (!joined) launch_join_spans(a, stream);
   }
   if (a.longest_q <= a.few) return;
   (scalar                ? launch_cached_scalar_attention

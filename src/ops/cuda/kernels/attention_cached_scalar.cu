@@ -111,7 +111,6 @@ void launch_cached(const AttentionArgs& a, void* stream) {
     constexpr int kTile = decltype(tile)::value;
     using Kernel = CachedScalarKernel<kTile, decltype(most)::value, kSpan>;
     launch<Kernel>({.x = group_row_blocks(a, kTile, kSpan),
-                    .y = a.groups,
                     .threads = Kernel::kThreads,
                     .shared = scalar_shared_bytes(kTile, a.d, 2, 1, 0)},
                    stream, a);

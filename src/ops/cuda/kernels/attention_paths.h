@@ -19,7 +19,8 @@ void launch_cached_scalar_attention(const AttentionArgs& args, void* stream);
 void launch_large_cached_heads(const AttentionArgs& args, void* stream);  // in 16 bits
 // Segments of up to args.few queries: states of spans of keys, which then become outputs.
 void launch_few_scalar_queries(const AttentionArgs& args, void* stream);
-void launch_few_queries(const AttentionArgs& args, void* stream);  // in 16 bits
+void launch_few_large_heads(const AttentionArgs& args, void* stream);  // in 16 bits
+void launch_few_queries(const AttentionArgs& args, void* stream);      // of up to kLargestHead elements
 void launch_join_spans(const AttentionArgs& args, void* stream);
 
 // Calls body with the 16-bit type and the largest head size of the kernel to take.

@@ -7,10 +7,10 @@
 
 namespace stoa::ops::cuda {
 
-// Blocks in x; each has a group in y.
+// Blocks: all groups of the same keys, which are neighbours in memory, are computed at about the same time.
 inline std::int64_t group_row_blocks(const AttentionArgs& a, int tile, bool span) {
   const std::int64_t queries = span ? a.few : a.longest_q;
-  return a.segments * ceil_div(queries * (a.heads / a.groups), tile) * (span ? a.spans : 1);
+  return a.segments * ceil_div(queries * (a.heads / a.groups), tile) * (span ? a.spans : 1) * a.groups;
 }
 
 // kSpan: of one span of keys, of segments of a few queries; otherwise of all keys, of segments of more.
@@ -25,8 +25,8 @@ struct GroupRows {
   STOA_DEVICE GroupRows(const Thread& t, const AttentionArgs& args, int tile)
       : a(args),
         each(args.heads / args.groups),
-        group(static_cast<int>(t.block_y())),
-        span(kSpan ? t.block_x() % args.spans : 0),
+        group(static_cast<int>(t.block_x() % args.groups)),
+        span(kSpan ? t.block_x() / args.groups % args.spans : 0),
         number(0),
         first(0),
         segment(args, find(t, tile)) {}
@@ -59,7 +59,7 @@ struct GroupRows {
 
  private:
   STOA_DEVICE std::int64_t find(const Thread& t, int tile) {
-    const std::int64_t block = kSpan ? t.block_x() / a.spans : t.block_x(),
+    const std::int64_t block = t.block_x() / a.groups / (kSpan ? a.spans : 1),
                        tiles = ((kSpan ? a.few : a.longest_q) * each + tile - 1) / tile;
     number = block / tiles;
     first = static_cast<int>(block % tiles) * tile;

@@ -13,10 +13,10 @@ template <class T>
 struct JoinSpansKernel {
   using Args = AttentionArgs;
   static constexpr const char* kName = "attention of spans";
-  static constexpr int kThreads = 128, kAhead = 8;  // states that are asked for at once
+  static constexpr int kThreads = 128, kAhead = 16;  // states that are asked for before others are added
 
   static std::size_t shared_bytes(const Args& a) {
-    return sizeof(float) * static_cast<std::size_t>(3 * a.spans + kThreads);
+    return sizeof(float) * static_cast<std::size_t>(3 * a.spans + kThreads / 32);
   }
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
@@ -29,6 +29,12 @@ struct JoinSpansKernel {
               count = range.end > range.begin ? (range.end + kKeySpan - 1) / kKeySpan - first : 0;
     const std::int64_t width = a.d + kSpanSums;
     const float* states = segment.states(a, number, query, head) + first * width;
+    const auto load = [&](int c, int begin, float(&x)[kAhead]) {
+      STOA_UNROLL
+      for (int j = 0; j < kAhead; ++j) x[j] = begin + j < count && c < a.d ? states[(begin + j) * width + c] : 0;
+    };
+    float ahead[kAhead];
+    load(t.index(), 0, ahead);
     // Sums of spans, and the factors of JoinedTops.
     float *sums = t.shared<float>(), *kept = sums + a.spans, *added = kept + a.spans,
           *highest = added + a.spans;
@@ -40,36 +46,41 @@ struct JoinSpansKernel {
       sums[i] = states[i * width + a.d + 1];
       high = fmaxf(high, added[i]);
     }
-    highest[t.index()] = high;
+    for (int by = 1; by < 32; by *= 2) high = fmaxf(high, t.shuffle_up(high, by));
+    if (t.lane() == 31) highest[t.warp()] = high;
+    const float of_lanes_before = t.shuffle_up(high, 1);
     t.sync();
-    float before = kLowestScore, top = kLowestScore;
-    for (int i = 0; i < kThreads; ++i) {
-      if (i == t.index()) before = top;
-      top = fmaxf(top, highest[i]);
+    float before = t.lane() > 0 ? of_lanes_before : kLowestScore, top = kLowestScore;
+    for (int w = 0; w < kThreads / 32; ++w) {
+      if (w < t.warp()) before = fmaxf(before, highest[w]);
+      top = fmaxf(top, highest[w]);
     }
     for (int i = begin; i < end; ++i) {
       const JoinedTops joined(before, added[i]);
       before = joined.after, kept[i] = joined.kept, added[i] = joined.added;
     }
     t.sync();
-    float sum = 0;
-    for (int i = 0; i < count; ++i) sum = JoinedTops::of(sum, kept[i], sums[i], added[i]);
-    const float factor = sum == 0 ? 0.0f : 1.0f / sum;
     const std::int64_t row = segment.q_begin + query;
     T* o = static_cast<T*>(a.o.data) + row * a.o.stride + head * a.d;
     for (int c = t.index(); c < a.d; c += kThreads) {
-      float out = 0;
+      float out = 0, sum = 0;
       for (int i = 0; i < count; i += kAhead) {
         float x[kAhead];
         STOA_UNROLL
-        for (int j = 0; j < kAhead; ++j) x[j] = i + j < count ? states[(i + j) * width + c] : 0;
+        for (int j = 0; j < kAhead; ++j) x[j] = ahead[j];
+        const bool more = i + kAhead < count;
+        load(more ? c : c + kThreads, more ? i + kAhead : 0, ahead);
         STOA_UNROLL
         for (int j = 0; j < kAhead; ++j)
-          if (i + j < count) out = JoinedTops::of(out, kept[i + j], x[j], added[i + j]);
+          if (i + j < count) {
+            sum = JoinedTops::of(sum, kept[i + j], sums[i + j], added[i + j]);
+            out = JoinedTops::of(out, kept[i + j], x[j], added[i + j]);
+          }
       }
+      const float factor = sum == 0 ? 0.0f : 1.0f / sum;
       narrow(out * factor, o[c]);
+      if (a.lse && c == 0) a.lse[row * a.heads + head] = sum == 0 ? -INFINITY : top + logf(sum);
     }
-    if (a.lse && t.index() == 0) a.lse[row * a.heads + head] = sum == 0 ? -INFINITY : top + logf(sum);
   }
 };
 
