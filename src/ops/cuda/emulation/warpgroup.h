@@ -7,6 +7,7 @@ namespace stoa::ops::cuda {
 
 inline std::uint32_t shared_address(const Thread& t, const void* at) { return t.async_proxy().address(at); }
 inline void fence_for_products(const Thread& t) { t.async_proxy().fence(t.index()); }
+inline void prefetch_line(const Thread&, const void*) {}
 inline void fence_registers(const Thread& t) {
   t.sync_warp();
   t.async_proxy().fence_registers(t.index());

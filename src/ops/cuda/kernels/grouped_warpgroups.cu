@@ -38,7 +38,8 @@ struct RowProducts {
   };
   const GroupedArgs& a;
   const T *left, *right;
-  std::int64_t left_stride, right_stride, out_columns, tiles, count;
+  std::int64_t left_stride, right_stride, out_columns;
+  int tiles, count;
 
   STOA_DEVICE explicit RowProducts(const GroupedArgs& args)
       : a(args),
@@ -47,11 +48,11 @@ struct RowProducts {
         left_stride(kBackward ? a.n : a.k),
         right_stride(a.k),
         out_columns(kBackward ? a.k : a.n),
-        tiles((out_columns + WarpgroupTile::kColumns - 1) / WarpgroupTile::kColumns),
+        tiles(static_cast<int>((out_columns + WarpgroupTile::kColumns - 1) / WarpgroupTile::kColumns)),
         count(a.tiles[a.experts] * tiles) {}
 
-  STOA_DEVICE Tile at(std::int64_t n) const {
-    const std::int64_t column = n % tiles * WarpgroupTile::kColumns;
+  STOA_DEVICE Tile at(int n) const {
+    const int column = n % tiles * WarpgroupTile::kColumns;
     const RowTile rows(a, n / tiles, WarpgroupTile::kRows);
     const T* matrix = right + rows.expert * a.n * a.k;
     return {left + rows.first * left_stride,
@@ -96,7 +97,8 @@ struct WeightProducts {
   };
   const GroupedArgs& a;
   const T *left, *right;
-  std::int64_t left_stride, right_stride, row_tiles, column_tiles, count;
+  std::int64_t left_stride, right_stride;
+  int row_tiles, column_tiles, count;
 
   STOA_DEVICE explicit WeightProducts(const GroupedArgs& args)
       : a(args),
@@ -104,14 +106,15 @@ struct WeightProducts {
         right(static_cast<const T*>(a.x)),
         left_stride(a.n),
         right_stride(a.k),
-        row_tiles((a.n + WarpgroupTile::kRows - 1) / WarpgroupTile::kRows),
-        column_tiles((a.k + WarpgroupTile::kColumns - 1) / WarpgroupTile::kColumns),
-        count((a.part_of >= 0 ? 1 : a.experts) * row_tiles * column_tiles) {}
+        row_tiles(static_cast<int>((a.n + WarpgroupTile::kRows - 1) / WarpgroupTile::kRows)),
+        column_tiles(static_cast<int>((a.k + WarpgroupTile::kColumns - 1) / WarpgroupTile::kColumns)),
+        count((a.part_of >= 0 ? 1 : static_cast<int>(a.experts)) * row_tiles * column_tiles) {}
 
-  STOA_DEVICE Tile at(std::int64_t n) const {
-    const std::int64_t matrix = n / column_tiles / row_tiles, expert = a.part_of >= 0 ? a.part_of : matrix,
-                       row = n / column_tiles % row_tiles * WarpgroupTile::kRows,
-                       column = n % column_tiles * WarpgroupTile::kColumns, first = a.begin[expert];
+  STOA_DEVICE Tile at(int n) const {
+    const int matrix = n / column_tiles / row_tiles,
+              row = n / column_tiles % row_tiles * WarpgroupTile::kRows,
+              column = n % column_tiles * WarpgroupTile::kColumns;
+    const std::int64_t expert = a.part_of >= 0 ? a.part_of : matrix, first = a.begin[expert];
     return {left + first * a.n + row,
             right + first * a.k + column,
             static_cast<int>(less(a.n - row, WarpgroupTile::kRows)),
@@ -120,6 +123,7 @@ struct WeightProducts {
             static_cast<float*>(a.out) + (matrix * a.n + row) * a.k + column};
   }
   STOA_DEVICE bool skips(const Tile& tile) const { return tile.depth == 0 && a.accumulate; }
+  STOA_DEVICE bool adds() const { return a.part_of < 0 && a.accumulate; }
 
   // Calls body(i, pair of sums i and i + 1, their place) for sums from 4 `from` to 4 `to` that are there.
   template <class Body>
@@ -137,6 +141,12 @@ struct WeightProducts {
   STOA_DEVICE void start(const Thread& t, const Tile& tile, float (&sums)[128]) const {
     STOA_UNROLL
     for (int i = 0; i < 128; ++i) sums[i] = 0;
+    if (adds()) {  // what finish() reads is in the L2 cache then
+      constexpr int kLine = 32, kLines = WarpgroupTile::kColumns / kLine;
+      for (int i = t.index(); i < WarpgroupTile::kRows * kLines; i += WarpgroupTile::kThreads)
+        if (i / kLines < tile.rows && i % kLines * kLine < tile.columns)
+          prefetch_line(t, tile.out + i / kLines * a.k + i % kLines * kLine);
+    }
     if (a.part_of >= 0 && a.accumulate)
       for_each_pair(t, tile, 0, 32, [&](int i, const float* at) {
         std::uint32_t pair[2];
@@ -149,7 +159,7 @@ struct WeightProducts {
     STOA_UNROLL
     for (int j = 0; j < 32; j += kTogether) {
       float before[4 * kTogether] = {};
-      if (a.part_of < 0 && a.accumulate)
+      if (adds())
         for_each_pair(t, tile, j, j + kTogether, [&](int i, const float* at) {
           std::uint32_t pair[2];
           load8(at, pair);

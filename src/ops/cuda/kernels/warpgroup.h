@@ -17,6 +17,10 @@ STOA_DEVICE std::uint32_t shared_address(const Thread&, const void* at) {
 STOA_DEVICE void fence_for_products(const Thread&) {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+// Asks for the 128 bytes around an address to be in the L2 cache soon.
+STOA_DEVICE void prefetch_line(const Thread&, const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(at)));
+}
 // Before every group of products.
 STOA_DEVICE void fence_registers(const Thread&) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 STOA_DEVICE void commit_products(const Thread&) {

@@ -86,11 +86,12 @@ struct WarpgroupTile {
     const OperandCopies<kColumns, kAcrossRight, kThreads> right_copies(t);
 
     // What is copied next.
-    std::int64_t next = t.block_x();
+    const int blocks = static_cast<int>(t.blocks_x());
+    int next = static_cast<int>(t.block_x());
     const T *left = nullptr, *right = nullptr;
     int rows = 0, columns = 0, depth = 0, filled = 0;
     const auto find = [&] {
-      for (; next < products.count; next += t.blocks_x()) {
+      for (; next < products.count; next += blocks) {
         const auto tile = products.at(next);
         if (tile.depth == 0) continue;
         left = left_copies.first(tile.left, products.left_stride);
@@ -109,7 +110,7 @@ struct WarpgroupTile {
         right += kAcrossRight ? kDepth * products.right_stride : kDepth;
         depth -= kDepth;
         if (depth <= 0) {
-          next += t.blocks_x();
+          next += blocks;
           find();
         }
       }
@@ -121,7 +122,7 @@ struct WarpgroupTile {
 
     const int first_row = t.warp() / 4 * 64;
     int turn = 0;
-    for (std::int64_t n = t.block_x(); n < products.count; n += t.blocks_x()) {
+    for (int n = static_cast<int>(t.block_x()); n < products.count; n += blocks) {
       const auto tile = products.at(n);
       if (products.skips(tile)) continue;
       float sums[128];
@@ -132,6 +133,8 @@ struct WarpgroupTile {
         fence_for_products(t);
         t.sync();  // this place is complete, and the products of the last but one are too
         const std::uint32_t a = address + static_cast<std::uint32_t>(turn * kPlace), b = a + kLeft;
+        // Not in a branch, not even without rows for this warpgroup: the compiler would wait for each
+        // product.
         fence_registers(t);
         STOA_UNROLL
         for (int q = 0; q < kDepth; q += 16)
