@@ -66,8 +66,9 @@ class ModelFiles {
   // One canonical tensor, dense, as `type`. The file's tensor that holds it is read whole.
   std::vector<std::byte> canonical(const std::string& name, DType type) const;
   std::vector<float> floats(const std::string& name) const;
-  // The matrices that ranks may hold in the numbers of the files (nn::ParamSpec::stored); null: none.
-  std::shared_ptr<const nn::StoredTypes> stored_types() const;
+  // The matrices that ranks may hold in the numbers of the files (nn::ParamSpec::stored), with or without
+  // those of experts; null: none.
+  std::shared_ptr<const nn::StoredTypes> stored_types(bool experts) const;
   // The blocks of each row of one of them, on the map of the file.
   std::vector<const std::byte*> stored_rows(const std::string& name) const;
   // Fills the memory of what a rank holds. `target(id)`: host memory for the rank's part of a parameter, any

@@ -116,7 +116,7 @@ void OpenModel::read_adapter(const AdapterFiles& files, optim::ParameterStore& o
 std::shared_ptr<const nn::StoredTypes> OpenModel::stored_types() {
   const bool numbers = model_.config.peft.is_lora() && model_.config.peft.lora.use_dora;
   if (weights_ == QuantisedWeights::kDecoded || numbers || type_ == DType::kF64) return nullptr;
-  return files_->stored_types();
+  return files_->stored_types(machine().backend->multiplies_stored_experts());
 }
 
 void OpenModel::read_weights(optim::ParameterStore& parameters, bool shared) {

@@ -13,7 +13,7 @@ namespace hf = model::huggingface;
 std::optional<ckpt::TensorSource::Blocks> ModelFiles::blocks_of(std::size_t i) const {
   const hf::Tensor& tensor = wanted_[i];
   const std::string& name = match_.names[i];
-  if (tensor.shape.rank() != 2 || tensor.transposed || tensor.experts > 1 || tensor.zero_centered ||
+  if (tensor.shape.rank() != (tensor.experts > 1 ? 3 : 2) || tensor.transposed || tensor.zero_centered ||
       packed_.contains(name))
     return std::nullopt;
   auto blocks = tensors_->blocks(tensors_->entry(name));
@@ -21,7 +21,7 @@ std::optional<ckpt::TensorSource::Blocks> ModelFiles::blocks_of(std::size_t i) c
   return blocks;
 }
 
-std::shared_ptr<const nn::StoredTypes> ModelFiles::stored_types() const {
+std::shared_ptr<const nn::StoredTypes> ModelFiles::stored_types(bool experts) const {
   // A matrix of latent attention is read by its columns, too.
   if (model_.config.latent.multi_latent_attention) return nullptr;
   auto out = std::make_shared<nn::StoredTypes>();
@@ -29,7 +29,7 @@ std::shared_ptr<const nn::StoredTypes> ModelFiles::stored_types() const {
   // with the same table on whatever stage it is.
   const bool numbers = model_.config.position_embedding_type == model::PositionEmbedding::kLearnedAbsolute;
   for (std::size_t i = 0; i < wanted_.size(); ++i)
-    if (const auto blocks = blocks_of(i))
+    if (const auto blocks = wanted_[i].experts == 1 || experts ? blocks_of(i) : std::nullopt)
       for (const auto& part : wanted_[i].parts)
         if (!numbers || part.name != "embedding.tokens.weight") out->emplace(part.name, blocks->format->type);
   return out->empty() ? nullptr : out;
@@ -42,9 +42,14 @@ std::vector<const std::byte*> ModelFiles::stored_rows(const std::string& name) c
     if (part == parts.end()) continue;
     const auto blocks = blocks_of(i);
     require<InternalError>(blocks.has_value(), "'{}' is not in blocks", name);
-    // The rows' numbers go the way that rows go.
+    // The rows' numbers go the way that rows go: of experts, those of the one whose part it is.
     hf::Tensor rows = wanted_[i];
-    rows.shape = Shape{rows.shape[0], 1};
+    const std::int64_t inputs = rows.shape.back(), outputs = rows.shape[rows.shape.rank() - 2],
+                       each = static_cast<std::int64_t>(parts.size()) / rows.experts,
+                       expert = (part - parts.begin()) / each;
+    rows.parts.assign(parts.begin() + expert * each, parts.begin() + (expert + 1) * each);
+    rows.experts = 1;
+    rows.shape = Shape{outputs, 1};
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows.shape[0]));
     for (std::size_t r = 0; r < numbers.size(); ++r) numbers[r] = static_cast<std::int64_t>(r);
     std::vector<std::vector<std::int64_t>> scattered;
@@ -56,9 +61,10 @@ std::vector<const std::byte*> ModelFiles::stored_rows(const std::string& name) c
                   scattered.emplace_back(static_cast<std::size_t>(to.shape[0]));
                   return reinterpret_cast<std::byte*>(scattered.back().data());
                 });
-    const std::int64_t bytes = blocks->format->row_bytes(wanted_[i].shape[1]);
+    const std::int64_t bytes = blocks->format->row_bytes(inputs);
+    const std::byte* const first = blocks->bytes.data() + expert * outputs * bytes;
     std::vector<const std::byte*> out;
-    for (const std::int64_t row : scattered[mine]) out.push_back(blocks->bytes.data() + row * bytes);
+    for (const std::int64_t row : scattered[mine]) out.push_back(first + row * bytes);
     return out;
   }
   fail<InternalError>("no tensor '{}'", name);

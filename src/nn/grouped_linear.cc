@@ -4,6 +4,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/expert_bias.h"
+#include "ops/quantised_linear.h"
 
 namespace stoa::nn {
 
@@ -52,7 +53,10 @@ ParamSpec GroupedLinear::spec(bool matrix) const {
 }
 
 void GroupedLinear::declare(ParamList& params) {
-  weight_ = params.add(spec(true));
+  ParamSpec matrix = spec(true);
+  params.hold_as_stored(matrix, held_.count);
+  weight_ = params.add(std::move(matrix));
+  stored_ = params.spec(weight_.value).stored;
   const auto& o = options_;
   if (o.bias) bias_ = params.add(spec(false));
   low_rank_.declare(params, {.layer = o.layer,
@@ -104,6 +108,24 @@ GroupedLinear::Codes GroupedLinear::quantize(Pass& pass, Fp8Tensor tensor, Tenso
 
 void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorView y,
                             const RowWeights& weights) const {
+  multiply(pass, x, sorted, y);
+  if (low_rank_) low_rank_.forward(pass, x, sorted, y);
+  if (brings_bias())
+    ops::run(pass.ops, ops::ExpertBias{.bias = by_expert(pass.params.get(bias_.value)),
+                                       .sorted_experts = sorted,
+                                       .order = weights.order,
+                                       .weights = weights.weights,
+                                       .y = y});
+}
+
+void GroupedLinear::multiply(Pass& pass, TensorView x, TensorView sorted, TensorView y) const {
+  if (stored_.count > 0) {
+    ops::run(
+        pass.ops,
+        ops::GroupedQuantisedLinear{
+            .x = x, .w = pass.params.get(weight_.value), .shape = stored_, .sorted_experts = sorted, .y = y});
+    return;
+  }
   ops::GroupedLinearForward op{.x = x, .w = pass.params.get(weight_.value), .sorted_experts = sorted, .y = y};
   Scratch::Frame frame(pass.ops.scratch);
   if (pass.fp8) {
@@ -118,13 +140,6 @@ void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorV
     op.w = w8.rows, op.inverse_w = w8.inverse_scales;
   }
   ops::run(pass.ops, op);
-  if (low_rank_) low_rank_.forward(pass, x, sorted, y);
-  if (brings_bias())
-    ops::run(pass.ops, ops::ExpertBias{.bias = by_expert(pass.params.get(bias_.value)),
-                                       .sorted_experts = sorted,
-                                       .order = weights.order,
-                                       .weights = weights.weights,
-                                       .y = y});
 }
 
 void GroupedLinear::backward_bias(Pass& pass, TensorView dy, TensorView sorted, const RowWeights& weights,

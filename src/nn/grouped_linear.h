@@ -66,6 +66,8 @@ class GroupedLinear {
     TensorView inverse_scales;  // [experts of this rank]
   };
   ParamSpec spec(bool matrix) const;
+  // y = x W_e^T, with the matrices as they are held.
+  void multiply(Pass& pass, TensorView x, TensorView sorted, TensorView y) const;
   TensorView by_expert(TensorView bias) const { return bias.reshape({held_.count, outputs_}); }
   // The parts of a split expert each hold the bias of their summed output: only the first part adds it.
   bool brings_bias() const { return bias_ && (!options_.narrows || options_.place.tensor_rank == 0); }
@@ -80,6 +82,7 @@ class GroupedLinear {
   parallel::Part columns_;                 // of the inner width
   std::int64_t outputs_ = 0, inputs_ = 0;  // of an expert's matrix on this rank
   Param weight_, bias_;
+  quant::MatrixShape stored_;  // ParamSpec::stored of the matrix, of one expert
   LowRankExperts low_rank_;
 };
 

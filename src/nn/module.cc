@@ -23,25 +23,36 @@ Param ParamList::tie(ParamId id, std::int64_t use) {
   return {id, {static_cast<int>(grads_.size()) - 1}};
 }
 
-void ParamList::hold_as_stored(ParamSpec& spec) const {
-  if (!stored_) return;
-  quant::MatrixShape shape;
-  shape.columns = spec.shard.local[1];
-  for (const ShardPiece& piece : spec.shard.pieces) {
-    const auto found = stored_->find(piece.name);
-    if (found == stored_->end()) return;
-    // A rank's columns may begin and end where blocks do.
-    const std::int64_t block = quant::format_of(found->second).numbers;
-    if (piece.column_begin % block != 0 || shape.columns % block != 0 ||
-        !quant::matrix_layout(found->second) || piece.memory_row != shape.rows() ||
-        shape.count == quant::MatrixShape::kMostParts)
-      return;
-    shape.parts[static_cast<std::size_t>(shape.count++)] = {found->second, piece.count};
+void ParamList::hold_as_stored(ParamSpec& spec, std::int64_t matrices) const {
+  if (!stored_ || matrices == 0) return;
+  const std::vector<ShardPiece>& pieces = spec.shard.pieces;
+  const std::size_t each = pieces.size() / static_cast<std::size_t>(matrices);
+  const std::int64_t rows = spec.shard.local[0] / matrices;
+  quant::MatrixShape first;
+  for (std::size_t begin = 0; begin < pieces.size(); begin += each) {
+    quant::MatrixShape shape;
+    shape.columns = spec.shard.local[1];
+    for (std::size_t p = begin; p < begin + each; ++p) {
+      const ShardPiece& piece = pieces[p];
+      const auto found = stored_->find(piece.name);
+      if (found == stored_->end()) return;
+      // A rank's columns may begin and end where blocks do.
+      const std::int64_t block = quant::format_of(found->second).numbers;
+      if (piece.column_begin % block != 0 || shape.columns % block != 0 ||
+          !quant::matrix_layout(found->second) ||
+          piece.memory_row != pieces[begin].memory_row + shape.rows() ||
+          shape.count == quant::MatrixShape::kMostParts)
+        return;
+      shape.parts[static_cast<std::size_t>(shape.count++)] = {found->second, piece.count};
+    }
+    if (begin == 0) first = shape;
+    if (shape.count == 0 || shape != first) return;
   }
-  if (shape.count == 0) return;
+  if (first.count == 0) return;
   // Rows of padding are the last part's.
-  shape.parts[static_cast<std::size_t>(shape.count - 1)].rows += spec.shard.local[0] - shape.rows();
-  spec.stored = shape;
+  first.parts[static_cast<std::size_t>(first.count - 1)].rows += rows - first.rows();
+  spec.stored = first;
+  spec.stored_matrices = matrices;
 }
 
 void ParamList::set_scales(ParamId id, std::vector<ParamScale> scales) {

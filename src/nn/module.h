@@ -42,8 +42,9 @@ class ParamList {
   // For inference: matrices from here on may be held in the numbers of the files. `types` may be null.
   void set_stored(std::shared_ptr<const StoredTypes> types) { stored_ = std::move(types); }
   // Sets spec.stored, if all pieces are stored in types that there are products with; add() undoes it where
-  // an adapter replaces the matrix. Asked by layers that multiply with such a matrix.
-  void hold_as_stored(ParamSpec& spec) const;
+  // an adapter replaces the matrix. Asked by layers that multiply with such a matrix, or with `matrices` of
+  // one shape, each of equally many pieces.
+  void hold_as_stored(ParamSpec& spec, std::int64_t matrices = 1) const;
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ParamSpec& spec(ParamId id) const { return specs_[static_cast<std::size_t>(id.index)]; }

@@ -34,7 +34,7 @@ quant::PackedShape packed_shape(const ParamSpec& spec) {
 
 std::int64_t memory_elements(const ParamSpec& spec) {
   if (spec.is_packed()) return static_cast<std::int64_t>(packed_shape(spec).bytes());
-  return spec.is_stored() ? spec.stored.bytes() : spec.shard.local.elements();
+  return spec.is_stored() ? spec.stored_bytes() : spec.shard.local.elements();
 }
 
 void pack_weight(const ParamSpec& spec, const std::function<std::vector<float>(std::size_t piece)>& numbers,

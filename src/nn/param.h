@@ -84,8 +84,11 @@ struct ParamSpec {
   quant::PackedKind packed = quant::PackedKind::kNone;
   bool is_packed() const { return packed != quant::PackedKind::kNone; }
   // A matrix that is held in the numbers of its file (ParamList::hold_as_stored); without parts: it is not.
+  // Of experts, the matrix of each: `stored_matrices` of them, one below the other.
   quant::MatrixShape stored;
+  std::int64_t stored_matrices = 1;
   bool is_stored() const { return stored.count > 0; }
+  std::int64_t stored_bytes() const { return stored_matrices * stored.bytes(); }
   // Whether its memory is a tensor of bytes (nn/packed_weight.h, nn/stored_weight.h).
   bool holds_bytes() const { return is_packed() || is_stored(); }
 

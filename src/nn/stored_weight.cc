@@ -13,7 +13,7 @@ void pack_stored(const ParamSpec& spec,
   constexpr std::int64_t kGroups = 8;  // of a task
   const quant::MatrixShape& shape = spec.stored;
   for (std::size_t p = 0; p < spec.shard.pieces.size(); ++p) {
-    const quant::MatrixPart& part = shape.parts[p];
+    const quant::MatrixPart& part = shape.parts[p % static_cast<std::size_t>(shape.count)];
     const ShardPiece& piece = spec.shard.pieces[p];
     // Where columns are split among ranks, this rank's begin behind others.
     const std::int64_t before = part.layout().format().row_bytes(piece.column_begin);

@@ -30,7 +30,7 @@ namespace stoa::ops {
 // clang-format off
 #define STOA_FOR_EACH_OP(use) \
   use(LinearForward) use(LinearBackwardInput) use(LinearBackwardWeight) use(PackedLinearForward) \
-  use(PackedLinearBackwardInput) use(QuantisedLinear) use(QuantisedRows) use(AbsoluteMax) use(Quantize) \
+  use(PackedLinearBackwardInput) use(QuantisedLinear) use(GroupedQuantisedLinear) use(QuantisedRows) use(AbsoluteMax) use(Quantize) \
   use(GroupedAbsoluteMax) use(GroupedQuantize) use(AmaxHistoryUpdate) use(ScaledProduct) \
   use(BiasBackward) use(NormForward) use(NormBackward) use(AttentionForward) use(AttentionBackward) \
   use(AttentionMerge) use(AttentionSink) use(AttentionSinkBackward) use(Rotary) use(LatentHeads) \
@@ -71,6 +71,8 @@ template <>
 double matrix_flops(const PackedLinearBackwardInput&);
 template <>
 double matrix_flops(const QuantisedLinear&);
+template <>
+double matrix_flops(const GroupedQuantisedLinear&);
 template <>
 double matrix_flops(const ScaledProduct&);
 template <>

@@ -42,6 +42,9 @@ class Backend : public InterfacesOf<void STOA_FOR_EACH_OP(STOA_COMMA_AND_OP)> {
   virtual std::string_view name() const = 0;
   // The memory that its tensors must be in.
   virtual DeviceKind device_kind() const = 0;
+  // Whether GroupedQuantisedLinear is among its operations; else experts of quantised files are held as
+  // numbers.
+  virtual bool multiplies_stored_experts() const { return true; }
 };
 #undef STOA_COMMA_AND_OP
 

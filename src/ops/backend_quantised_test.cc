@@ -1,4 +1,6 @@
 // Products with quantised matrices: every backend that has them, against the reference, and row by row.
+#include <cstring>
+
 #include "ops/backend_suite.h"
 #include "ops/quantised_cases.h"
 
@@ -102,6 +104,42 @@ TEST_P(BackendTest, QuantisedLinearOfWhatIsNoNumberIsNone) {
     EXPECT_TRUE(std::isfinite(y.as<float>()[i]));
     EXPECT_TRUE(std::isnan(y.as<float>()[3 + i]));
   }
+}
+
+// Experts with many rows, with one and with none, and rows without an expert, which stay as they are.
+TEST_P(BackendTest, GroupedQuantisedLinear) {
+  if (!backend().multiplies_stored_experts()) GTEST_SKIP() << "experts are held as numbers there";
+  for (const BlockType type : {BlockType::kQ8_0, BlockType::kQ4_K, BlockType::kQ6_K, BlockType::kMXFP4})
+    for (const DType x : kTypes)
+      for (const std::vector<std::int64_t>& rows :
+           {std::vector<std::int64_t>{1, 0, 0}, {0, 30, 1}, {9, 8, 3}, {0, 0, 0}}) {
+        SCOPED_TRACE(
+            fmt::format("{} {}: {} rows", quant::format_of(type).name, name_of(x), fmt::join(rows, ", ")));
+        Tensors t;
+        const quant::MatrixShape shape{512, 2, {{{type, 37}, {BlockType::kQ8_0, 20}}}};
+        std::vector<std::int32_t> experts;
+        for (std::size_t e = 0; e < rows.size(); ++e)
+          experts.insert(experts.end(), static_cast<std::size_t>(rows[e]), static_cast<std::int32_t>(e));
+        experts.resize(experts.size() + 2, -1);
+        const auto count = static_cast<std::int64_t>(experts.size());
+        const TensorView w = t.empty(DType::kU8, {3 * shape.bytes()});
+        for (int e = 0; e < 3; ++e)
+          std::memcpy(w.slice(e * shape.bytes(), shape.bytes()).data, quantised(t, shape).data,
+                      static_cast<std::size_t>(shape.bytes()));
+        GroupedQuantisedLinear op{t.random(x, {count, 512}), w, shape, t.int32(experts).reshape({count, 1}),
+                                  t.random(x, {count, shape.rows()})};
+        expect_like_reference(backend(), op, {64, DType::kF64, 2});
+        // The same bits as each expert's layer alone.
+        run_on(backend(), op);
+        std::int64_t begin = 0;
+        for (std::size_t e = 0; e < rows.size(); begin += rows[e++]) {
+          if (rows[e] == 0) continue;
+          QuantisedLinear alone = op.of_expert(static_cast<std::int64_t>(e), begin, begin + rows[e]);
+          alone.y = t.empty(x, {rows[e], shape.rows()});
+          run_on(backend(), alone);
+          EXPECT_EQ(load(alone.y), load(op.y.slice(begin, rows[e])));
+        }
+      }
 }
 
 TEST_P(BackendTest, QuantisedRows) {

@@ -191,6 +191,18 @@ void check(const GroupedLinearForward& op) {
   c.apart("x", op.x, "y", op.y);
 }
 
+void check(const GroupedQuantisedLinear& op) {
+  const Checker c(op);
+  const std::int64_t expert = op.shape.bytes();
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, K]", {-1, op.shape.columns});
+  check_assignments(c, "sorted_experts", op.sorted_experts, op.x.shape[0]);
+  c.tensor("w", op.w, DType::kU8, "[bytes]", {-1});
+  c.that(expert > 0 && op.w.elements() % expert == 0, "w has {} bytes, expected a multiple of an expert's {}",
+         op.w.elements(), expert);
+  c.tensor("y", op.y, op.x.dtype, "[R, N]", {op.x.shape[0], op.shape.rows()});
+  c.apart("x", op.x, "y", op.y);
+}
+
 void check(const GroupedLinearBackwardInput& op) {
   const Checker c(op);
   const bool codes = is_fp8(op.dy.dtype);

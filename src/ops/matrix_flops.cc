@@ -79,6 +79,10 @@ double matrix_flops(const QuantisedLinear& op) {
   return 2.0 * static_cast<double>(op.y.elements()) * static_cast<double>(op.shape.columns);
 }
 template <>
+double matrix_flops(const GroupedQuantisedLinear& op) {
+  return 2.0 * static_cast<double>(op.y.elements()) * static_cast<double>(op.shape.columns);
+}
+template <>
 double matrix_flops(const ScaledProduct& op) {
   return product(op.a.shape, op.b);
 }

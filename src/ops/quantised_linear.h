@@ -31,6 +31,34 @@ struct QuantisedLinear {
   }
 };
 
+// The linear layers of experts: rows of x are sorted by expert (ops/moe.h), and the matrices of all experts,
+// of one shape, are one below the other. Rows without an expert (-1) are neither read nor written.
+struct GroupedQuantisedLinear {
+  static constexpr const char* kName = "grouped quantised linear";
+  TensorView x;               // [R, K] fp32, bf16, fp16
+  TensorView w;               // u8 [E shape.bytes()]
+  quant::MatrixShape shape;   // [N, K] of one expert
+  TensorView sorted_experts;  // int32 [T, k], of as many elements as x has rows
+  TensorView y;               // [R, N]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("w", a.w, Access::kRead);
+    f("sorted_experts", a.sorted_experts, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+
+  // Rows [begin, end), all of one expert, as a layer of their own.
+  QuantisedLinear of_expert(std::int64_t expert, std::int64_t begin, std::int64_t end) const {
+    return {x.slice(begin, end - begin),
+            w.slice(expert * shape.bytes(), shape.bytes()),
+            shape,
+            {},
+            y.slice(begin, end - begin)};
+  }
+};
+
 // Rows of the matrix, as what they stand for: embeddings of tokens.
 struct QuantisedRows {
   static constexpr const char* kName = "quantised rows";

@@ -370,6 +370,32 @@ TEST(Inference, QuantisedFilesAreSharedAsTheyAreStored) {
   }
 }
 
+// The matrices of experts, too: experts are distributed, rows of each split freely, columns between blocks.
+TEST(Inference, QuantisedExpertsAreSharedAsTheyAreStored) {
+  const std::string config =
+      R"({"model_type": "mixtral", "vocab_size": 61, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "num_local_experts": 4})";
+  const ModelFolder folder(config, 0.2F);
+  const TestFolder out;
+  const fs::path path = out.path() / "model.gguf";
+  (void)run::export_gguf(ckpt::find_checkpoint(folder.path()), "q8_0", path);
+  const Weights stored{DType::kF32, infer::QuantisedWeights::kStored},
+      decoded{DType::kF32, infer::QuantisedWeights::kDecoded};
+  const EngineAnswers one = on_one_rank(path, stored);
+  EXPECT_LT(largest_difference(one.logits, on_one_rank(path, decoded).logits), 1e-2);
+  EXPECT_NE(one.hash(), on_one_rank(path, decoded).hash());
+  for (const TeamShape& shape : {TeamShape{2}, {1, 2}, {2, 2}, {1, 4}})
+    EXPECT_LT(largest_difference(one.logits, on_ranks(path, shape, stored).logits), 2e-3) << shape.text();
+  EXPECT_EQ(one.hash(), on_ranks(path, {1, 1, 2}, stored).hash());
+  // 8.5 bits of each number, not 32: experts are most of the model.
+  const auto bytes = [&](const Weights& weights) {
+    infer::OpenModel model(path, weights.type, rank_machine, std::nullopt, weights.form);
+    return static_cast<double>(
+        model.measure<infer::PagedDecoder>(infer::RankTeam(TeamShape{1}).options_of(model, kUse, {})));
+  };
+  EXPECT_LT(bytes(stored), 0.45 * bytes(decoded));
+}
+
 TEST(Inference, StagesHaveConsecutiveLayers) {
   expect_same(config_of("llama"), {{1, 1, 2}, {2, 1, 2}});
   expect_same(config_of("qwen2", R"("tie_word_embeddings": true)"), {{1, 1, 2}});

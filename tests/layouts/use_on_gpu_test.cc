@@ -206,6 +206,16 @@ TEST(UseOnGpu, QuantisedFiles) {
   }
 }
 
+// Experts are held as numbers there, other matrices as they are stored.
+TEST(UseOnGpu, QuantisedExperts) {
+  const Files files(R"({"model_type": "mixtral", "vocab_size": 40, "hidden_size": 256, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 256, "num_local_experts": 4,
+      "max_position_embeddings": 64})");
+  const fs::path file = files.path() / "q8_0.gguf";
+  run::export_gguf(ckpt::find_checkpoint(files.path()), "q8_0", file);
+  expect_same_answers_of(file, continue_text, 1e-2);
+}
+
 TEST(UseOnGpu, Encoders) {
   expect_same_answers(R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 32,
       "hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 24,

@@ -16,7 +16,16 @@
 namespace stoa::infer {
 namespace {
 
-enum BitsKind { kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored, kBitsWide };
+enum BitsKind {
+  kBitsLlama,
+  kBitsWindowed,
+  kBitsAlibi,
+  kBitsLatent,
+  kBitsExperts,
+  kBitsStored,
+  kBitsStoredExperts,
+  kBitsWide
+};
 
 model::ModelConfig bits_config(BitsKind kind) {
   model::ModelConfig c;
@@ -36,7 +45,7 @@ model::ModelConfig bits_config(BitsKind kind) {
   c.activation = model::Activation::kSwiglu;
   c.bias = model::BiasKind::kNone;
   c.num_query_groups = 2;
-  if (kind == kBitsStored) {
+  if (kind == kBitsStored || kind == kBitsStoredExperts) {
     c.hidden_size = 64;
     c.num_attention_heads = 4;
     c.ffn_hidden_size = 256;
@@ -54,9 +63,9 @@ model::ModelConfig bits_config(BitsKind kind) {
     c.num_query_groups = 6;
     c.latent = {true, 6, 5, 4, 4, 3};
   }
-  if (kind == kBitsExperts) {
+  if (kind == kBitsExperts || kind == kBitsStoredExperts) {
     c.moe.num_moe_experts = 4;
-    c.moe.moe_ffn_hidden_size = 24;
+    c.moe.moe_ffn_hidden_size = kind == kBitsExperts ? 24 : 96;
   }
   return c;
 }
@@ -86,24 +95,29 @@ class SpoiledDrafter final : public Drafter {
   int guesses_ = 0;
 };
 
-// Matrices in the numbers of a file, of several formats.
+// Matrices in the numbers of a file, of several formats; experts of a layer have one.
 std::shared_ptr<const nn::StoredTypes> stored_types(const model::ModelSpec& spec) {
   auto out = std::make_shared<nn::StoredTypes>();
   using quant::BlockType;
   for (const auto& tensor : model::canonical_tensors(spec))
     if (tensor.shape.rank() == 2)
-      out->emplace(tensor.name, tensor.shape[1] % 256 == 0 ? BlockType::kQ6_K
-                                : out->size() % 3 == 0     ? BlockType::kQ8_0
-                                : out->size() % 3 == 1     ? BlockType::kQ4_1
-                                                           : BlockType::kQ5_0);
+      out->emplace(tensor.name, tensor.name.find(".experts.") != tensor.name.npos ? BlockType::kQ4_0
+                                : tensor.shape[1] % 256 == 0                      ? BlockType::kQ6_K
+                                : out->size() % 3 == 0                            ? BlockType::kQ8_0
+                                : out->size() % 3 == 1                            ? BlockType::kQ4_1
+                                                                                  : BlockType::kQ5_0);
   return out;
+}
+
+quant::BlockType stored_type(const nn::ParamSpec& spec, std::size_t piece) {
+  return spec.stored.parts[piece % static_cast<std::size_t>(spec.stored.count)].type;
 }
 
 void fill_stored(const nn::ParamSpec& spec, std::int64_t salt, TensorView memory) {
   std::vector<std::vector<std::byte>> blocks;
   for (std::size_t p = 0; p < spec.shard.pieces.size(); ++p) {
     const Shape shape = spec.shard.pieces[p].global;
-    const quant::BlockFormat& format = quant::format_of(spec.stored.parts[p].type);
+    const quant::BlockFormat& format = quant::format_of(stored_type(spec, p));
     std::vector<float> numbers(static_cast<std::size_t>(shape.elements()));
     fill_by_formula(TensorView(numbers.data(), DType::kF32, shape), salt + static_cast<std::int64_t>(p));
     blocks.emplace_back(static_cast<std::size_t>(shape[0] * format.row_bytes(shape[1])));
@@ -112,7 +126,7 @@ void fill_stored(const nn::ParamSpec& spec, std::int64_t salt, TensorView memory
   nn::pack_stored(
       spec,
       [&](std::size_t piece, std::int64_t row) {
-        const auto& format = quant::format_of(spec.stored.parts[piece].type);
+        const auto& format = quant::format_of(stored_type(spec, piece));
         return blocks[piece].data() + row * format.row_bytes(spec.stored.columns);
       },
       [](std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
@@ -124,7 +138,8 @@ void fill_stored(const nn::ParamSpec& spec, std::int64_t salt, TensorView memory
 RequestLogits logits_of(BitsKind kind, DType type, const Way& way) {
   Machine machine = machine_with_rows_apart(way.threads);
   PagedModel::Options options{model::resolve_model(bits_config(kind)), {type, type}, {}};
-  if (kind == kBitsStored) options.model.stored = stored_types(options.model);
+  const bool stored = kind == kBitsStored || kind == kBitsStoredExperts;
+  if (stored) options.model.stored = stored_types(options.model);
   options.cache = way.cache;
   options.limits = {.block_tokens = 16,
                     .blocks = way.blocks,
@@ -146,7 +161,7 @@ RequestLogits logits_of(BitsKind kind, DType type, const Way& way) {
       else
         fill_by_formula(memory, static_cast<std::int64_t>(p));
     }
-    EXPECT_EQ(packed, kind == kBitsStored ? 9u : 0u);  // four of a layer and the embedding
+    EXPECT_EQ(packed, stored ? 9u : 0u);  // four of a layer and the embedding
     return decoder;
   };
   const auto decoder = load();
@@ -205,14 +220,14 @@ void expect_same_bits(BitsKind kind, DType type, std::optional<DType> cache) {
 }
 
 TEST(SameBits, LogitsDoNotDependOnWhatElseIsInThePass) {
-  for (const BitsKind kind :
-       {kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored, kBitsWide})
+  for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsAlibi, kBitsLatent, kBitsExperts, kBitsStored,
+                              kBitsStoredExperts, kBitsWide})
     for (const DType type : {DType::kF32, DType::kBF16}) expect_same_bits(kind, type, {});
 }
 
 TEST(SameBits, WhateverTheTypeOfKeysAndValues) {
   for (const DType cache : {DType::kBF16, DType::kF16, DType::kU8}) {
-    for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsLatent, kBitsStored})
+    for (const BitsKind kind : {kBitsLlama, kBitsWindowed, kBitsLatent, kBitsStored, kBitsStoredExperts})
       expect_same_bits(kind, DType::kF32, cache);
     if (cache != DType::kBF16) expect_same_bits(kBitsWide, DType::kBF16, cache);
   }

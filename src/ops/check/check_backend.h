@@ -34,6 +34,7 @@ class CheckBackend : public ForwardOps<CheckBackend> {
 
   std::string_view name() const override;
   DeviceKind device_kind() const override { return checked_.device_kind(); }
+  bool multiplies_stored_experts() const override { return checked_.multiplies_stored_experts(); }
   std::int64_t operations() const { return operations_; }
 
   template <class Op>

@@ -17,6 +17,7 @@ class OffloadBackend final : public ForwardOps<OffloadBackend> {
 
   std::string_view name() const override;
   DeviceKind device_kind() const override { return DeviceKind::kHost; }
+  bool multiplies_stored_experts() const override { return inner_->multiplies_stored_experts(); }
 
   // NumericsError if the operation wrote outside of its tensors' rows.
   template <class Op>

@@ -33,8 +33,10 @@ class CpuBackend final : public ReferenceBackend {
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
   // quantised_linear.cc
   void execute(const QuantisedLinear& op, Resources resources) override;
+  void execute(const GroupedQuantisedLinear& op, Resources resources) override;
   void execute(const QuantisedRows& op, Resources resources) override;
   std::size_t workspace_bytes(const QuantisedLinear& op) const override;
+  std::size_t workspace_bytes(const GroupedQuantisedLinear& op) const override;
   std::size_t workspace_bytes(const QuantisedRows& op) const override;
   // fp8.cc
   void execute(const AbsoluteMax& op, Resources resources) override;

@@ -11,6 +11,7 @@
 #include "ops/cpu/operands.h"
 #include "ops/cpu/quantised_kernels.h"
 #include "ops/cpu/stream_tasks.h"
+#include "ops/moe.h"
 
 namespace stoa::ops::cpu {
 namespace {
@@ -154,6 +155,23 @@ void CpuBackend::execute(const QuantisedLinear& op, Resources resources) {
 
 std::size_t CpuBackend::workspace_bytes(const QuantisedLinear& op) const {
   return op.x.dtype == DType::kF64 ? 0 : cpu::workspace_bytes(op, products_, pool_.size());
+}
+
+void CpuBackend::execute(const GroupedQuantisedLinear& op, Resources resources) {
+  if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  for_each_expert(op.sorted_experts, [&](std::int64_t expert, std::int64_t begin, std::int64_t end) {
+    run(op.of_expert(expert, begin, end), products_, isa_, pool_, resources.workspace);
+  });
+}
+
+// What suffices for any number of rows of an expert: all of them, or the most that vectors take.
+std::size_t CpuBackend::workspace_bytes(const GroupedQuantisedLinear& op) const {
+  const std::int64_t rows = op.x.rows();
+  if (op.x.dtype == DType::kF64 || rows == 0) return 0;
+  std::size_t most = 0;
+  for (const std::int64_t some : {rows, std::min(rows, kVectorTokens)})
+    most = std::max(most, token_plan_of(some, op.shape, products_, pool_.size()).total);
+  return most;
 }
 
 // A row of every worker.

@@ -23,6 +23,7 @@ class CudaBackend final : public Backend {
         warpgroup_blocks_(warpgroup_blocks) {}
 
   std::string_view name() const override { return "cuda"; }
+  bool multiplies_stored_experts() const override { return false; }
   DeviceKind device_kind() const override { return tensors_; }
 
   // linear.cc
@@ -39,6 +40,7 @@ class CudaBackend final : public Backend {
   std::size_t workspace_bytes(const PackedLinearBackwardInput& op) const override;
   // quantised_linear.cc
   void execute(const QuantisedLinear& op, Resources resources) override;
+  void execute(const GroupedQuantisedLinear& op, Resources resources) override;
   void execute(const QuantisedRows& op, Resources resources) override;
   std::size_t workspace_bytes(const QuantisedLinear& op) const override;
   // fp8.cc

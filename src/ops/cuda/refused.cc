@@ -10,6 +10,11 @@ namespace {
 
 }  // namespace
 
+void CudaBackend::execute(const GroupedQuantisedLinear&, Resources) {
+  fail<InternalError>(
+      "experts in the numbers of a quantised file reached a GPU, whose backend has no kernel for them");
+}
+
 void CudaBackend::execute(const DivergencePart&, Resources) { refuse(); }
 void CudaBackend::execute(const DivergenceSums&, Resources) { refuse(); }
 void CudaBackend::execute(const DivergenceMerge&, Resources) { refuse(); }

@@ -50,6 +50,7 @@ class MetaBackend final : public ForwardOps<MetaBackend> {
 
   std::string_view name() const override;
   DeviceKind device_kind() const override { return DeviceKind::kMeta; }
+  bool multiplies_stored_experts() const override { return profile_.multiplies_stored_experts(); }
 
   template <class Op>
   void apply(const Op& op, Resources) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/moe.h"
 #include "ops/quantised_codes.h"
 #include "ops/reference/reference_backend.h"
 #include "ops/reference/values.h"
@@ -51,6 +52,12 @@ void ReferenceBackend::execute(const QuantisedLinear& op, Resources) {
     }
   }
   store(y, op.y);
+}
+
+void ReferenceBackend::execute(const GroupedQuantisedLinear& op, Resources resources) {
+  for_each_expert(op.sorted_experts, [&](std::int64_t expert, std::int64_t begin, std::int64_t end) {
+    execute(op.of_expert(expert, begin, end), resources);
+  });
 }
 
 void ReferenceBackend::execute(const QuantisedRows& op, Resources) {

@@ -19,6 +19,7 @@ class ReferenceBackend : public Backend {
   void execute(const PackedLinearForward& op, Resources resources) override;
   void execute(const PackedLinearBackwardInput& op, Resources resources) override;
   void execute(const QuantisedLinear& op, Resources resources) override;
+  void execute(const GroupedQuantisedLinear& op, Resources resources) override;
   void execute(const QuantisedRows& op, Resources resources) override;
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
