@@ -69,6 +69,7 @@ part 19-decode-gpt2-124m 60 "$stoa" bench decode gpt2-124m trainer.precision=bf1
 part 20-decode-gpt2-124m-graphs 60 "$stoa" bench decode gpt2-124m trainer.precision=bf16 --backend cuda --cuda graphs --tokens 128 --rounds 3 --json
 part 21-decode-attention 30 "$stoa" bench device copy decode-attention --backend cuda
 part 22-quantised 30 "$stoa" bench device quantised --backend cuda
+part 23-few-tokens 30 "$stoa" bench device copy few-tokens --backend cuda
 # Linear layers in 8 bits: beside 05 and 06.
 part 15-gpt-1.3b-b8-fp8 60 train gpt-5b 8 10 model.hidden_size=2048 model.num_attention_heads=16 model.fp8=hybrid "${plain[@]}"
 part 16-gpt-5b-b4-fp8 90 train gpt-5b 4 5 model.fp8=hybrid "${plain[@]}"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "ops/likeliest.h"
+#include "ops/most_likely.h"
 
 namespace stoa::infer {
 namespace {
@@ -85,7 +85,7 @@ TokenSampler::TokenSampler(const SamplingOptions& options, int choice)
 
 std::int32_t likeliest(std::span<const float> logits) {
   // Blocks whose lanes a compiler turns into vectors; then the first of the best in the first best block.
-  constexpr std::size_t kLanes = 16, kBlock = ops::kLikeliestBlock;
+  constexpr std::size_t kLanes = 16, kBlock = ops::kMostLikelyBlock;
   const auto largest = [](std::span<const float> block) {
     std::array<float, kLanes> lanes;
     lanes.fill(block[0]);
@@ -112,7 +112,7 @@ bool TokenSampler::changes_logits(bool counts) const {
          !o.suppressed_first.empty() || !o.bad_words.empty() || !o.logit_bias.empty();
 }
 
-bool TokenSampler::takes_likeliest() const {
+bool TokenSampler::takes_most_likely() const {
   const SamplingOptions& o = options_;
   return (o.greedy || o.temperature == 0) &&
          !changes_logits(o.presence_penalty != 0 || o.frequency_penalty != 0);

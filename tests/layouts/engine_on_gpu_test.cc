@@ -18,7 +18,7 @@
 #include "infer/engine/recorded_model.h"
 #include "infer/host_window.h"
 #include "infer/token_sampler.h"
-#include "ops/likeliest.h"
+#include "ops/most_likely.h"
 #include "ops/reference/reference_backend.h"
 
 namespace stoa::layouts {
@@ -265,9 +265,9 @@ class CountedRows final : public infer::PassModel {
     read += plan.scored;
     return model_.run(plan);
   }
-  bool finds_likeliest() const override { return model_.finds_likeliest(); }
+  bool finds_most_likely() const override { return model_.finds_most_likely(); }
   std::span<const float> run_greedy(const infer::PassPlan& plan, const std::vector<bool>& greedy,
-                                    std::span<infer::LikeliestToken> tokens) override {
+                                    std::span<infer::MostLikelyToken> tokens) override {
     EXPECT_EQ(std::ssize(greedy), plan.scored);
     for (const bool is : greedy) ++(is ? found : read);
     return model_.run_greedy(plan, greedy, tokens);
@@ -304,7 +304,7 @@ std::vector<infer::Request> mixed_requests() {
 }
 
 std::map<std::pair<infer::RequestId, int>, std::vector<std::int32_t>> mixed_answers(infer::PassModel& model,
-                                                                                   bool guesses) {
+                                                                                    bool guesses) {
   std::unique_ptr<infer::Drafter> drafter;
   if (guesses) drafter = std::make_unique<infer::PromptLookup>();
   infer::Engine engine(model, std::move(drafter));
@@ -320,7 +320,7 @@ std::map<std::pair<infer::RequestId, int>, std::vector<std::int32_t>> mixed_answ
   return out;
 }
 
-TEST(EmulatedGpu, EngineTakesTheLikeliestTokenThatTheGpuFinds) {
+TEST(EmulatedGpu, EngineTakesTheMostLikelyTokenThatTheGpuFinds) {
   infer::Machine machine = emulated_machine();
   infer::PagedModel::Options options{
       model::resolve_model(engine_config(kGroupedHeads)), {DType::kBF16, DType::kBF16}, {}};
@@ -347,9 +347,9 @@ TEST(EmulatedGpu, EngineTakesTheLikeliestTokenThatTheGpuFinds) {
 }
 
 // Also where numbers are equal, infinite or none at all.
-TEST(EmulatedGpu, LikeliestTokensAreThoseOfTheHost) {
+TEST(EmulatedGpu, MostLikelyTokensAreThoseOfTheHost) {
   const infer::Machine machine = emulated_machine();
-  auto* const likeliest = ops::likeliest_of(*machine.backend);
+  auto* const likeliest = ops::most_likely_of(*machine.backend);
   ASSERT_NE(likeliest, nullptr);
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInfinity = std::numeric_limits<float>::infinity();
@@ -370,12 +370,13 @@ TEST(EmulatedGpu, LikeliestTokensAreThoseOfTheHost) {
         if (row == 11 && below(3) > 0) x = below(2) == 0 ? 0.0F : -0.0F;
       }
     std::vector<std::int32_t> found(2 * kRows, -1);
-    likeliest->execute(ops::Likeliest{TensorView(logits.data(), DType::kF32, {kRows, width}, DeviceKind::kCuda),
-                                      TensorView(found.data(), DType::kI32, {kRows, 2}, DeviceKind::kCuda)},
-                       ops::Resources{*machine.stream});
+    likeliest->execute(
+        ops::MostLikely{TensorView(logits.data(), DType::kF32, {kRows, width}, DeviceKind::kCuda),
+                        TensorView(found.data(), DType::kI32, {kRows, 2}, DeviceKind::kCuda)},
+        ops::Resources{*machine.stream});
     for (std::int64_t row = 0; row < kRows; ++row) {
-      const auto values = std::span(logits).subspan(static_cast<std::size_t>(row * width),
-                                                    static_cast<std::size_t>(width));
+      const auto values =
+          std::span(logits).subspan(static_cast<std::size_t>(row * width), static_cast<std::size_t>(width));
       const std::int32_t id = infer::likeliest(values), own = found[static_cast<std::size_t>(2 * row)];
       EXPECT_EQ(own, id) << row << " of " << width;
       EXPECT_EQ(found[static_cast<std::size_t>(2 * row + 1)],

@@ -79,7 +79,7 @@ struct Engine::Draw {
   std::string error = {};  // of the constraint
   // Logits behind guesses: each row counts if the guess before it comes true.
   std::span<const float> more = {};
-  std::optional<LikeliestToken> likeliest = {};  // found by the model, in place of logits
+  std::optional<MostLikelyToken> likeliest = {};  // found by the model, in place of logits
 };
 
 Engine::Engine(PassModel& model, std::unique_ptr<Drafter> drafter)
@@ -258,22 +258,22 @@ std::span<const std::int32_t> Engine::text_of(SequenceId sequence) const {
 
 bool Engine::find_greedy(const PassPlan& plan) {
   greedy_.clear();
-  if (!model_.finds_likeliest()) return false;
+  if (!model_.finds_most_likely()) return false;
   bool any = false;
   for (const PassSegment& segment : plan.segments) {
     const Choice& choice = *choices_.at(segment.sequence);
     const Request& request = choice.state->request;
-    const bool greedy = segment.last && segment.scored == 1 && choice.sampler.takes_likeliest() &&
+    const bool greedy = segment.last && segment.scored == 1 && choice.sampler.takes_most_likely() &&
                         !choice.text && !request.logprobs && !request.prompt_logprobs;
     any |= greedy;
     greedy_.insert(greedy_.end(), static_cast<std::size_t>(segment.scored), greedy);
   }
-  likeliest_.resize(greedy_.size());
+  most_likely_.resize(greedy_.size());
   return any;
 }
 
 void Engine::draw_from(const PassSegment& segment, std::span<const float> logits,
-                       std::optional<LikeliestToken> found) {
+                       std::optional<MostLikelyToken> found) {
   Choice& choice = *choices_.at(segment.sequence);
   State& state = *choice.state;
   const std::shared_ptr<State>& owner = requests_.at(state.id);
@@ -289,8 +289,13 @@ void Engine::draw_from(const PassSegment& segment, std::span<const float> logits
   if (std::exchange(state.forked, true)) return;
   // The prompt was read: the other choices begin with the same logits.
   for (int i = 1; i < state.request.choices; ++i)
-    draws_.push_back(
-        {owner, &open(state, scheduler_.fork(segment.sequence)), rows.first(vocabulary), {}, true, {}, {},
+    draws_.push_back({owner,
+                      &open(state, scheduler_.fork(segment.sequence)),
+                      rows.first(vocabulary),
+                      {},
+                      true,
+                      {},
+                      {},
                       found});
 }
 
@@ -429,7 +434,7 @@ bool Engine::step() {
   find_masks(plan);
   const std::span<const float> logits = [&] {
     const MaskWaiter waiter{masks_};
-    return find_greedy(plan) ? model_.run_greedy(plan, greedy_, likeliest_) : model_.run(plan);
+    return find_greedy(plan) ? model_.run_greedy(plan, greedy_, most_likely_) : model_.run(plan);
   }();
   scheduler_.complete();
   ++counters_.passes;
@@ -439,8 +444,8 @@ bool Engine::step() {
   for (const PassSegment& segment : plan.segments) {
     const auto rows = static_cast<std::size_t>(segment.scored);
     const auto scores = logits.subspan(row * vocabulary, rows * vocabulary);
-    const std::optional<LikeliestToken> found =
-        rows == 1 && !greedy_.empty() && greedy_[row] ? std::optional(likeliest_[row]) : std::nullopt;
+    const std::optional<MostLikelyToken> found =
+        rows == 1 && !greedy_.empty() && greedy_[row] ? std::optional(most_likely_[row]) : std::nullopt;
     row += rows;
     State& state = *choices_.at(segment.sequence)->state;
     if (!std::exchange(state.started, true)) {

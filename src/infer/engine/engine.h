@@ -70,9 +70,9 @@ class Engine {
   std::span<const std::int32_t> text_of(SequenceId sequence) const;
   // `found`: in place of the logits, where the model found the token.
   void draw_from(const PassSegment& segment, std::span<const float> logits,
-                 std::optional<LikeliestToken> found);
+                 std::optional<MostLikelyToken> found);
   void draw(Draw& draw) const;
-  // Rows of logits of which only the likeliest token is asked for.
+  // Rows of logits of which only the most likely token is asked for.
   bool find_greedy(const PassPlan& plan);
   void find_masks(const PassPlan& plan);
   void deliver(Draw& draw);
@@ -88,7 +88,7 @@ class Engine {
   EngineCounters counters_;
   std::vector<Draw> draws_;
   std::vector<bool> greedy_;  // rows of a pass, of the model's logits
-  std::vector<LikeliestToken> likeliest_;
+  std::vector<MostLikelyToken> most_likely_;
   MaskWorker masks_;
   const std::unique_ptr<Drafter> drafter_;
   std::vector<SequenceId> guessing_;  // sequences that drew a token in this pass

@@ -15,7 +15,7 @@
 #include "infer/host_window.h"
 #include "nn/adapted_rows.h"
 #include "ops/cache_rows.h"
-#include "ops/likeliest.h"
+#include "ops/most_likely.h"
 
 namespace stoa::infer {
 
@@ -61,16 +61,16 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
                          "requests choose adapters of an encoder-decoder");
   const std::int64_t tokens = limits.most_tokens();
   if (limits.reads_sources()) sources_.emplace(arena, limits);
-  tables_of_pass_ = declare("tables", DType::kI32,
-                            {PackedTables::room({tokens, tokens, limits.pass_tokens, limits.sequences + 1,
-                                                 limits.sequences,
-                                                 limits.sequences * limits.blocks_of(limits.longest())})});
+  tables_of_pass_ =
+      declare("tables", DType::kI32,
+              {PackedTables::room({tokens, tokens, limits.pass_tokens, limits.sequences + 1, limits.sequences,
+                                   limits.sequences * limits.blocks_of(limits.longest())})});
   const RankShare& share = options.share;
   const parallel::TensorPlace place = share.tensor_place();
   const std::int64_t columns =
       nn::vocabulary_part(options.model.vocabulary, options.model.padded_vocabulary, place).rows;
   if (share.last_stage()) logits_ = declare("logits", options.precision.vectors(), {limits.scored, columns});
-  if (share.last_stage()) likeliest_ = declare("likeliest", DType::kI32, {limits.scored, 2});
+  if (share.last_stage()) most_likely_ = declare("most likely", DType::kI32, {limits.scored, 2});
   const std::int64_t others = share.rank == 0 ? std::ssize(share.holders()) - share.last_stage() : 0;
   if (others > 0)
     others_ = declare("logits of others", options.precision.vectors(), {others * limits.scored, columns});
@@ -243,14 +243,14 @@ bool PagedModel::pins_logits(const Machine& machine) const {
   return machine.device->kind() == DeviceKind::kCuda && arena_.view(logits_).dtype == DType::kF32;
 }
 
-bool PagedModel::finds_likeliest() const {
+bool PagedModel::finds_most_likely() const {
   if (options_.share.ranks() > 1) return false;
   const PassParts parts = parts_();
-  return ops::likeliest_of(*parts.machine.backend) != nullptr && pins_logits(parts.machine);
+  return ops::most_likely_of(*parts.machine.backend) != nullptr && pins_logits(parts.machine);
 }
 
 std::span<const float> PagedModel::run_greedy(const PassPlan& plan, const std::vector<bool>& greedy,
-                                              std::span<LikeliestToken> found) {
+                                              std::span<MostLikelyToken> found) {
   const PassParts parts = parts_();
   run_plan(parts, plan, {});
   if (plan.scored == 0) return {};
@@ -259,7 +259,7 @@ std::span<const float> PagedModel::run_greedy(const PassPlan& plan, const std::v
 
 std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorView& logits,
                                                const std::vector<bool>& greedy,
-                                               std::span<LikeliestToken> found) {
+                                               std::span<MostLikelyToken> found) {
   const auto pin = [&](Buffer& buffer, std::size_t bytes) {
     if (!buffer.data()) buffer = machine.device->host_memory().allocate(bytes);
     return static_cast<std::byte*>(buffer.data());
@@ -270,15 +270,15 @@ std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorVie
   const auto is_greedy = [&](std::int64_t row) {
     return !greedy.empty() && greedy[static_cast<std::size_t>(row)];
   };
-  const TensorView chosen = arena_.view(likeliest_);
+  const TensorView chosen = arena_.view(most_likely_);
   bool any = false;
   for (std::int64_t begin = 0, end = 0; begin < rows; begin = end) {
     for (end = begin + 1; end < rows && is_greedy(end) == is_greedy(begin);) ++end;
     const TensorView some = logits.slice(begin, end - begin).columns(0, vocabulary);
     if (is_greedy(begin)) {
       any = true;
-      ops::likeliest_of(*machine.backend)
-          ->execute(ops::Likeliest{some, chosen.slice(begin, end - begin)}, ops::Resources{*machine.stream});
+      ops::most_likely_of(*machine.backend)
+          ->execute(ops::MostLikely{some, chosen.slice(begin, end - begin)}, ops::Resources{*machine.stream});
       continue;
     }
     const std::int64_t once = some.contiguous() ? some.rows() : 1;
@@ -286,14 +286,14 @@ std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorVie
       machine.device->copy(to + (begin + row) * row_bytes, some.slice(row, once).data,
                            static_cast<std::size_t>(once * row_bytes), *machine.stream);
   }
-  std::byte* const tokens = pin(pinned_likeliest_, chosen.bytes());
+  std::byte* const tokens = pin(pinned_most_likely_, chosen.bytes());
   if (any) machine.device->copy(tokens, chosen.data, chosen.slice(0, rows).bytes(), *machine.stream);
   machine.stream->synchronize();
   for (std::int64_t row = 0; any && row < rows; ++row) {
     if (!is_greedy(row)) continue;
-    static_assert(sizeof(LikeliestToken) == 2 * sizeof(std::int32_t));
-    std::memcpy(&found[static_cast<std::size_t>(row)], tokens + row * std::int64_t{sizeof(LikeliestToken)},
-                sizeof(LikeliestToken));
+    static_assert(sizeof(MostLikelyToken) == 2 * sizeof(std::int32_t));
+    std::memcpy(&found[static_cast<std::size_t>(row)], tokens + row * std::int64_t{sizeof(MostLikelyToken)},
+                sizeof(MostLikelyToken));
   }
   return {reinterpret_cast<const float*>(to), static_cast<std::size_t>(rows * vocabulary)};
 }

@@ -96,8 +96,8 @@ struct PoolMemory {
   std::size_t bytes = 0;
 };
 
-// The likeliest token of a row of logits, as likeliest() finds it, and its logit.
-struct LikeliestToken {
+// The most likely token of a row of logits, as TokenSampler finds it, and its logit.
+struct MostLikelyToken {
   std::int32_t id = 0;
   float logit = 0;
 };
@@ -111,13 +111,13 @@ class PassModel {
   // Logits of the scored tokens of all segments in their order: [plan.scored, vocabulary], valid until the
   // next pass.
   virtual std::span<const float> run(const PassPlan& plan) = 0;
-  // Whether the model finds likeliest tokens itself, where its logits are.
-  virtual bool finds_likeliest() const { return false; }
-  // As run(), but where `greedy` is set for a row, its likeliest token is found[row] in place of logits,
-  // which are left undefined. Of models for which finds_likeliest().
+  // Whether the model finds most likely tokens itself, where its logits are.
+  virtual bool finds_most_likely() const { return false; }
+  // As run(), but where `greedy` is set for a row, its most likely token is found[row] in place of logits,
+  // which are left undefined. Only where finds_most_likely().
   virtual std::span<const float> run_greedy(const PassPlan&, const std::vector<bool>&,
-                                            std::span<LikeliestToken>) {
-    fail<InternalError>("the model finds no likeliest tokens");
+                                            std::span<MostLikelyToken>) {
+    fail<InternalError>("the model finds no most likely tokens");
   }
   // In place of logits the losses -ln p(labels[t]) of all tokens of all segments, valid likewise. Not of
   // every model: PagedModel::Options::losses.

@@ -32,14 +32,14 @@ std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens) {
 }
 
 std::int32_t SingleText::next(std::span<const std::int32_t> tokens) {
-  if (!model_.finds_likeliest()) return likeliest(feed(tokens));
-  LikeliestToken found;
+  if (!model_.finds_most_likely()) return likeliest(feed(tokens));
+  MostLikelyToken found;
   feed(tokens, &found);
   return found.id;
 }
 
-// `found`: the likeliest token is asked for in place of logits.
-std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens, LikeliestToken* found) {
+// `found`: the most likely token is asked for in place of logits.
+std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens, MostLikelyToken* found) {
   const PassLimits& limits = model_.limits();
   require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
   require<DataError>(fed() + std::ssize(tokens) + limits.virtual_tokens <= limits.longest(),

@@ -1,8 +1,7 @@
-#include "ops/cuda/kernels/likeliest.h"
-
 #include <cmath>
 
 #include "ops/cuda/kernels/launch.h"
+#include "ops/cuda/kernels/most_likely.h"
 #include "ops/cuda/kernels/reduce.h"
 
 namespace stoa::ops::cuda {
@@ -18,11 +17,11 @@ struct Highest {
 };
 
 // A block of threads has a row, a warp a block of logits at a time.
-struct LikeliestKernel {
-  using Args = LikeliestArgs;
-  static constexpr const char* kName = "likeliest";
+struct MostLikelyKernel {
+  using Args = MostLikelyArgs;
+  static constexpr const char* kName = "most likely";
   static constexpr int kThreads = 1024;
-  static constexpr int kBlock = 512, kEach = kBlock / 32;  // as ops::kLikeliestBlock
+  static constexpr int kBlock = 512, kEach = kBlock / 32;  // as ops::kMostLikelyBlock
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const float* const row = a.logits + t.block_x() * a.stride;
@@ -68,11 +67,11 @@ struct LikeliestKernel {
 
 }  // namespace
 
-void launch_likeliest(const LikeliestArgs& a, void* stream) {
-  launch<LikeliestKernel>({.x = a.rows,
-                           .threads = LikeliestKernel::kThreads,
-                           .shared = sizeof(Highest) * LikeliestKernel::kThreads / 32},
-                          stream, a);
+void launch_most_likely(const MostLikelyArgs& a, void* stream) {
+  launch<MostLikelyKernel>({.x = a.rows,
+                            .threads = MostLikelyKernel::kThreads,
+                            .shared = sizeof(Highest) * MostLikelyKernel::kThreads / 32},
+                           stream, a);
 }
 
 }  // namespace stoa::ops::cuda

@@ -6,10 +6,11 @@
 
 namespace stoa::ops {
 
-// Of each row the id of the largest logit, of equal ones the lowest, and that logit: infer::likeliest() of the
-// row, also where logits are not numbers (kLikeliestBlock). Not every backend has it: see likeliest_of().
-struct Likeliest {
-  static constexpr const char* kName = "likeliest";
+// The id of the largest logit of each row, of equal ones the lowest, and that logit: what the host's sampler
+// finds, also where logits are not numbers (kMostLikelyBlock). Not every backend has it: see
+// most_likely_of().
+struct MostLikely {
+  static constexpr const char* kName = "most likely";
   TensorView logits;  // fp32 [T, V]
   TensorView found;   // int32 [T, 2]: the id, and the bits of its logit
 
@@ -22,11 +23,11 @@ struct Likeliest {
 
 // A row is searched in blocks of so many logits. Those that are NaN do not count, and neither does a block
 // that begins with one; but one that stands before the largest logit in its block is what is found.
-inline constexpr int kLikeliestBlock = 512;
+inline constexpr int kMostLikelyBlock = 512;
 
 // The operation of a backend that has it, or null.
-inline OpInterface<Likeliest>* likeliest_of(Backend& backend) {
-  return dynamic_cast<OpInterface<Likeliest>*>(&backend);
+inline OpInterface<MostLikely>* most_likely_of(Backend& backend) {
+  return dynamic_cast<OpInterface<MostLikely>*>(&backend);
 }
 
 }  // namespace stoa::ops
