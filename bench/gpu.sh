@@ -69,7 +69,6 @@ part 19-decode-gpt2-124m 60 "$stoa" bench decode gpt2-124m trainer.precision=bf1
 part 20-decode-gpt2-124m-graphs 60 "$stoa" bench decode gpt2-124m trainer.precision=bf16 --backend cuda --cuda graphs --tokens 128 --rounds 3 --json
 part 21-decode-attention 30 "$stoa" bench device copy decode-attention few-tokens --backend cuda
 part 22-quantised 30 "$stoa" bench device quantised --backend cuda
-part 23-grouped 30 "$stoa" bench device grouped --backend cuda
 part 23-grouped 60 "$stoa" bench device grouped --backend cuda
 part 24-decode-gpt-5b-graphs 60 "$stoa" bench decode gpt-5b trainer.precision=bf16 --backend cuda --cuda graphs --tokens 64 --rounds 3 --json
 part 25-peer-decode-gpt2-124m 60 python3 "$root/bench/serve/transformers_decode.py"

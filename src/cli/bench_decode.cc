@@ -21,7 +21,6 @@
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/single_text.h"
 #include "infer/host_window.h"
-#include "infer/token_sampler.h"
 #include "model/init.h"
 
 namespace stoa::cli {
@@ -58,7 +57,7 @@ double answer_seconds(infer::SingleText& text, const BenchDecodeArguments& argum
   if (text.rewind(arguments.prompt) < arguments.prompt) read_prompt(text, arguments);
   std::int32_t token = 0;
   const auto begin = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < arguments.tokens; ++i) token = infer::likeliest(text.feed({&token, 1}));
+  for (std::int64_t i = 0; i < arguments.tokens; ++i) token = text.next({&token, 1});
   return seconds_since(begin);
 }
 

@@ -347,8 +347,7 @@ void DeviceBench::few_tokens() {
   for (const Matrix& m : {Matrix{2304, 768}, Matrix{768, 768}, Matrix{3072, 768}, Matrix{768, 3072},
                           Matrix{4096, 4096}, Matrix{14336, 4096}, Matrix{4096, 14336}, Matrix{50257, 768}}) {
     std::vector<TensorView> matrices;
-    do
-      matrices.push_back(random(type_, {m.rows, m.columns}));
+    do matrices.push_back(random(type_, {m.rows, m.columns}));
     while (matrices.size() * matrices[0].bytes() < kOfAll);
     const TensorView bias = random(accumulation_type(type_), {m.rows});
     for (const std::int64_t tokens : {1, 2, 4, 8, 16, 32}) {
@@ -387,10 +386,10 @@ void DeviceBench::decode_attention() {
     std::int64_t texts, keys, heads, groups, width;
     DType cache;
   };
-  for (const Case& c :
-       {Case{32, 2048, 32, 8, 128, type_}, Case{8, 8192, 32, 8, 128, type_}, Case{1, 32768, 32, 8, 128, type_},
-        Case{1, 160, 12, 12, 64, type_}, Case{32, 2048, 32, 8, 64, type_}, Case{32, 2048, 64, 4, 128, type_},
-        Case{32, 2048, 32, 8, 128, DType::kF16}, Case{32, 2048, 32, 8, 128, DType::kU8}}) {
+  for (const Case& c : {Case{32, 2048, 32, 8, 128, type_}, Case{8, 8192, 32, 8, 128, type_},
+                        Case{1, 32768, 32, 8, 128, type_}, Case{1, 160, 12, 12, 64, type_},
+                        Case{32, 2048, 32, 8, 64, type_}, Case{32, 2048, 64, 4, 128, type_},
+                        Case{32, 2048, 32, 8, 128, DType::kF16}, Case{32, 2048, 32, 8, 128, DType::kU8}}) {
     const std::int64_t columns = ceil_div(c.keys, kRows), blocks = c.texts * columns;
     ops::AttentionForward op;
     op.segments.q_begin = integers(c.texts + 1, [](std::int64_t i) { return i; });

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/most_likely.h"
 
 namespace stoa::infer {
 namespace {
@@ -84,7 +85,7 @@ TokenSampler::TokenSampler(const SamplingOptions& options, int choice)
 
 std::int32_t likeliest(std::span<const float> logits) {
   // Blocks whose lanes a compiler turns into vectors; then the first of the best in the first best block.
-  constexpr std::size_t kLanes = 16, kBlock = 32 * kLanes;
+  constexpr std::size_t kLanes = 16, kBlock = ops::kMostLikelyBlock;
   const auto largest = [](std::span<const float> block) {
     std::array<float, kLanes> lanes;
     lanes.fill(block[0]);
@@ -104,6 +105,19 @@ std::int32_t likeliest(std::span<const float> logits) {
   return static_cast<std::int32_t>(best);
 }
 
+bool TokenSampler::changes_logits(bool counts) const {
+  const SamplingOptions& o = options_;
+  const bool early = std::ssize(drawn_) < o.min_tokens && !o.ends.empty();
+  return counts || early || o.repetition_penalty != 1.0 || !o.suppressed.empty() ||
+         !o.suppressed_first.empty() || !o.bad_words.empty() || !o.logit_bias.empty();
+}
+
+bool TokenSampler::takes_most_likely() const {
+  const SamplingOptions& o = options_;
+  return (o.greedy || o.temperature == 0) &&
+         !changes_logits(o.presence_penalty != 0 || o.frequency_penalty != 0);
+}
+
 std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
                                               std::span<const std::int32_t> seen,
                                               const AllowedTokens* allowed) {
@@ -112,9 +126,7 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
   const bool llama = o.order == SamplerOrder::kLlamaCpp;
   const bool counts =
       (o.presence_penalty != 0 || o.frequency_penalty != 0) && (llama ? !seen.empty() : !drawn_.empty());
-  if (o.repetition_penalty == 1.0 && o.suppressed.empty() && o.suppressed_first.empty() &&
-      o.bad_words.empty() && o.logit_bias.empty() && !early && !counts && allowed == nullptr)
-    return logits;
+  if (!changes_logits(counts) && allowed == nullptr) return logits;
   scores_.assign(logits.begin(), logits.end());
   for (const auto& [id, bias] : o.logit_bias)
     if (static_cast<std::size_t>(id) < scores_.size()) scores_[id] += bias;

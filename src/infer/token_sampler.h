@@ -63,12 +63,17 @@ class TokenSampler {
   // tokens) no other token comes; -1: every one of them is forbidden by the options, and nothing was drawn.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen,
                     const AllowedTokens* allowed = nullptr);
+  // Whether next() returns the most likely token whatever was seen, where no constraint limits it; and what
+  // takes its place then.
+  bool takes_most_likely() const;
+  void take(std::int32_t id) { drawn_.push_back(id); }
 
  private:
   // The logits, with what was seen made less likely and what must not come impossible; may be `logits`
   // themselves.
   std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen,
                                   const AllowedTokens* allowed);
+  bool changes_logits(bool counts) const;                    // counts: what was seen counts against a token
   void repeat_less(std::span<const std::int32_t> seen);      // the repetition penalty
   void count_against(std::span<const std::int32_t> tokens);  // presence and frequency penalties
   void keep(const AllowedTokens& allowed);                   // makes all other scores impossible

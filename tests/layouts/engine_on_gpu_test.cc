@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <limits>
 #include <map>
 #include <span>
 
@@ -15,6 +17,8 @@
 #include "infer/engine/prompt_lookup.h"
 #include "infer/engine/recorded_model.h"
 #include "infer/host_window.h"
+#include "infer/token_sampler.h"
+#include "ops/most_likely.h"
 #include "ops/reference/reference_backend.h"
 
 namespace stoa::layouts {
@@ -234,6 +238,150 @@ TEST(EmulatedGpu, PassesOfAnswersAreRepeatedToTheAddress) {
       const RequestLogits other = engine_logits(machine, kind, DType::kBF16, {}, way);
       EXPECT_GE(repeats.repeated, 10) << way.name;
       infer::expect_rows_of(expected, other, way.name);
+    }
+  }
+}
+
+// The host finds all tokens, where the model could.
+class LogitsOnly final : public infer::PassModel {
+ public:
+  explicit LogitsOnly(infer::PassModel& model) : model_(model) {}
+  const infer::PassLimits& limits() const override { return model_.limits(); }
+  std::span<const float> run(const infer::PassPlan& plan) override { return model_.run(plan); }
+  void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
+    model_.share_out(n, body);
+  }
+
+ private:
+  infer::PassModel& model_;
+};
+
+// Counts the rows whose tokens the model finds, and those whose logits are read.
+class CountedRows final : public infer::PassModel {
+ public:
+  explicit CountedRows(infer::PassModel& model) : model_(model) {}
+  const infer::PassLimits& limits() const override { return model_.limits(); }
+  std::span<const float> run(const infer::PassPlan& plan) override {
+    read += plan.scored;
+    return model_.run(plan);
+  }
+  bool finds_most_likely() const override { return model_.finds_most_likely(); }
+  std::span<const float> run_greedy(const infer::PassPlan& plan, const std::vector<bool>& greedy,
+                                    std::span<infer::MostLikelyToken> tokens) override {
+    EXPECT_EQ(std::ssize(greedy), plan.scored);
+    for (const bool is : greedy) ++(is ? found : read);
+    return model_.run_greedy(plan, greedy, tokens);
+  }
+  void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
+    model_.share_out(n, body);
+  }
+  std::int64_t found = 0, read = 0;
+
+ private:
+  infer::PassModel& model_;
+};
+
+// Greedy answers beside some that need logits, all at once.
+std::vector<infer::Request> mixed_requests() {
+  std::vector<infer::Request> out;
+  for (std::size_t i = 0; i < 11; ++i) {
+    infer::Request r = engine_request(i % kEngineTexts + (i % kEngineTexts == 0 ? 6 : 0));
+    infer::SamplingOptions& s = r.sampling;
+    s.seed = i;
+    if (i == 1) s.greedy = false, s.temperature = 0;
+    if (i == 2) s.greedy = false, s.temperature = 1.5;
+    if (i == 3) s.greedy = false, s.top_k = 7, s.top_p = 0.9;
+    if (i == 4) r.logprobs = 2;
+    if (i == 5) s.repetition_penalty = 1.3;
+    if (i == 6) s.logit_bias = {{5, 3.0F}};
+    if (i == 7) r.choices = 3;
+    if (i == 8) s.min_tokens = 4, r.end_ids = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    if (i == 9) s.frequency_penalty = 0.5;
+    if (i == 10) r.prompt_logprobs = 0;
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+std::map<std::pair<infer::RequestId, int>, std::vector<std::int32_t>> mixed_answers(infer::PassModel& model,
+                                                                                    bool guesses) {
+  std::unique_ptr<infer::Drafter> drafter;
+  if (guesses) drafter = std::make_unique<infer::PromptLookup>();
+  infer::Engine engine(model, std::move(drafter));
+  std::map<std::pair<infer::RequestId, int>, std::vector<std::int32_t>> out;
+  for (const infer::Request& request : mixed_requests())
+    engine.submit(request, [&](const infer::Event& e) {
+      if (e.kind != infer::Event::Kind::kPrompt) out[{e.request, e.choice}].push_back(e.token.token.id);
+      if (e.kind == infer::Event::Kind::kEnd)
+        out[{e.request, e.choice}].push_back(1000 + static_cast<std::int32_t>(e.reason));
+      return true;
+    });
+  while (engine.step()) continue;
+  return out;
+}
+
+TEST(EmulatedGpu, EngineTakesTheMostLikelyTokenThatTheGpuFinds) {
+  infer::Machine machine = emulated_machine();
+  infer::PagedModel::Options options{
+      model::resolve_model(engine_config(kGroupedHeads)), {DType::kBF16, DType::kBF16}, {}};
+  options.limits = {.block_tokens = 16,
+                    .blocks = 100,
+                    .context = 320,
+                    .pass_tokens = 64,
+                    .sequences = 16,
+                    .scored = 64,
+                    .vocabulary = kEngineIds};
+  const auto decoder = infer::make_rank<infer::PagedDecoder>(machine, options);
+  auto& parameters = decoder->chunk().parameters();
+  for (std::size_t p = 0; p < parameters.specs().size(); ++p)
+    infer::write_tensor(machine, parameters.get({static_cast<int>(p)}),
+                        [&](TensorView host) { infer::fill_by_formula(host, static_cast<std::int64_t>(p)); });
+  LogitsOnly host(*decoder);
+  for (const bool guesses : {false, true}) {
+    SCOPED_TRACE(guesses);
+    CountedRows counted(*decoder);
+    EXPECT_EQ(mixed_answers(counted, guesses), mixed_answers(host, guesses));
+    EXPECT_GT(counted.found, 20);
+    EXPECT_GT(counted.read, 80);
+  }
+}
+
+// Also where numbers are equal, infinite or none at all.
+TEST(EmulatedGpu, MostLikelyTokensAreThoseOfTheHost) {
+  const infer::Machine machine = emulated_machine();
+  auto* const likeliest = ops::most_likely_of(*machine.backend);
+  ASSERT_NE(likeliest, nullptr);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
+                  kInfinity = std::numeric_limits<float>::infinity();
+  std::uint32_t state = 1;
+  const auto below = [&](std::uint32_t n) { return (state = state * 1664525u + 1013904223u) / 65536u % n; };
+  for (const std::int64_t width : {1, 31, 512, 513, 1000, 5000, 40000}) {
+    constexpr std::int64_t kRows = 12;
+    std::vector<float> logits(static_cast<std::size_t>(kRows * width));
+    for (std::int64_t row = 0; row < kRows; ++row)
+      for (std::int64_t i = 0; i < width; ++i) {
+        float& x = logits[static_cast<std::size_t>(row * width + i)];
+        x = static_cast<float>(below(row < 4 ? 60000 : 40)) - 20.0F;  // later rows have equals
+        if (row >= 6 && below(300) == 0) x = kNan;
+        if (row == 7 && below(300) == 0) x = kInfinity;
+        if (row >= 8 && i % 512 == 0 && below(2) == 0) x = kNan;
+        if (row == 9) x = kNan;
+        if (row == 10) x = -kInfinity;
+        if (row == 11 && below(3) > 0) x = below(2) == 0 ? 0.0F : -0.0F;
+      }
+    std::vector<std::int32_t> found(2 * kRows, -1);
+    likeliest->execute(
+        ops::MostLikely{TensorView(logits.data(), DType::kF32, {kRows, width}, DeviceKind::kCuda),
+                        TensorView(found.data(), DType::kI32, {kRows, 2}, DeviceKind::kCuda)},
+        ops::Resources{*machine.stream});
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const auto values =
+          std::span(logits).subspan(static_cast<std::size_t>(row * width), static_cast<std::size_t>(width));
+      const std::int32_t id = infer::likeliest(values), own = found[static_cast<std::size_t>(2 * row)];
+      EXPECT_EQ(own, id) << row << " of " << width;
+      EXPECT_EQ(found[static_cast<std::size_t>(2 * row + 1)],
+                std::bit_cast<std::int32_t>(values[static_cast<std::size_t>(id)]))
+          << row << " of " << width;
     }
   }
 }

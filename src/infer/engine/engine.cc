@@ -79,6 +79,7 @@ struct Engine::Draw {
   std::string error = {};  // of the constraint
   // Logits behind guesses: each row counts if the guess before it comes true.
   std::span<const float> more = {};
+  std::optional<MostLikelyToken> likeliest = {};  // found by the model, in place of logits
 };
 
 Engine::Engine(PassModel& model, std::unique_ptr<Drafter> drafter)
@@ -255,7 +256,24 @@ std::span<const std::int32_t> Engine::text_of(SequenceId sequence) const {
   return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(virtual_before(request)));
 }
 
-void Engine::draw_from(const PassSegment& segment, std::span<const float> logits) {
+bool Engine::find_greedy(const PassPlan& plan) {
+  greedy_.clear();
+  if (!model_.finds_most_likely()) return false;
+  bool any = false;
+  for (const PassSegment& segment : plan.segments) {
+    const Choice& choice = *choices_.at(segment.sequence);
+    const Request& request = choice.state->request;
+    const bool greedy = segment.last && segment.scored == 1 && choice.sampler.takes_most_likely() &&
+                        !choice.text && !request.logprobs && !request.prompt_logprobs;
+    any |= greedy;
+    greedy_.insert(greedy_.end(), static_cast<std::size_t>(segment.scored), greedy);
+  }
+  most_likely_.resize(greedy_.size());
+  return any;
+}
+
+void Engine::draw_from(const PassSegment& segment, std::span<const float> logits,
+                       std::optional<MostLikelyToken> found) {
   Choice& choice = *choices_.at(segment.sequence);
   State& state = *choice.state;
   const std::shared_ptr<State>& owner = requests_.at(state.id);
@@ -267,11 +285,18 @@ void Engine::draw_from(const PassSegment& segment, std::span<const float> logits
   const auto rows = logits.last(static_cast<std::size_t>(choice.guessed + 1) * vocabulary);
   draws_.push_back({owner, &choice, rows.first(vocabulary), {}, true});
   draws_.back().more = rows.subspan(vocabulary);
+  draws_.back().likeliest = found;
   if (std::exchange(state.forked, true)) return;
   // The prompt was read: the other choices begin with the same logits.
   for (int i = 1; i < state.request.choices; ++i)
-    draws_.push_back(
-        {owner, &open(state, scheduler_.fork(segment.sequence)), rows.first(vocabulary), {}, true});
+    draws_.push_back({owner,
+                      &open(state, scheduler_.fork(segment.sequence)),
+                      rows.first(vocabulary),
+                      {},
+                      true,
+                      {},
+                      {},
+                      found});
 }
 
 // Masks of the tokens that this pass will be followed by.
@@ -288,6 +313,12 @@ void Engine::find_masks(const PassPlan& plan) {
 void Engine::draw(Draw& d) const {
   const Request& request = d.choice->state->request;
   if (request.max_tokens == 0) return;
+  if (d.likeliest) {
+    d.choice->sampler.take(d.likeliest->id);
+    d.token.token.id = d.likeliest->id;
+    d.finite = std::isfinite(d.likeliest->logit);
+    return;
+  }
   const std::span<const std::int32_t> seen = text_of(d.choice->sequence);
   std::int32_t id = -1;
   if (!d.choice->text) {
@@ -403,7 +434,7 @@ bool Engine::step() {
   find_masks(plan);
   const std::span<const float> logits = [&] {
     const MaskWaiter waiter{masks_};
-    return model_.run(plan);
+    return find_greedy(plan) ? model_.run_greedy(plan, greedy_, most_likely_) : model_.run(plan);
   }();
   scheduler_.complete();
   ++counters_.passes;
@@ -413,6 +444,8 @@ bool Engine::step() {
   for (const PassSegment& segment : plan.segments) {
     const auto rows = static_cast<std::size_t>(segment.scored);
     const auto scores = logits.subspan(row * vocabulary, rows * vocabulary);
+    const std::optional<MostLikelyToken> found =
+        rows == 1 && !greedy_.empty() && greedy_[row] ? std::optional(most_likely_[row]) : std::nullopt;
     row += rows;
     State& state = *choices_.at(segment.sequence)->state;
     if (!std::exchange(state.started, true)) {
@@ -422,7 +455,7 @@ bool Engine::step() {
       counters_.prefix_hit_tokens += state.cached;
     }
     if (!state.forked && state.request.prompt_logprobs) score_prompt(state, segment, scores);
-    if (segment.last) draw_from(segment, scores);
+    if (segment.last) draw_from(segment, scores, found);
   }
   while (!draws_.empty()) {
     model_.share_out(std::ssize(draws_), [&](std::int64_t i) { draw(draws_[static_cast<std::size_t>(i)]); });
@@ -432,7 +465,7 @@ bool Engine::step() {
     for (Draw& d : draws_) {
       d.logits = d.more.first(vocabulary);
       d.more = d.more.subspan(vocabulary);
-      d.token = {};
+      d.token = {}, d.likeliest = {};
     }
   }
   guess();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <initializer_list>
 #include <set>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "infer/host_window.h"
 #include "nn/adapted_rows.h"
 #include "ops/cache_rows.h"
+#include "ops/most_likely.h"
 
 namespace stoa::infer {
 
@@ -58,15 +61,16 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
                          "requests choose adapters of an encoder-decoder");
   const std::int64_t tokens = limits.most_tokens();
   if (limits.reads_sources()) sources_.emplace(arena, limits);
-  tables_of_pass_ = declare("tables", DType::kI32,
-                            {PackedTables::room({tokens, tokens, limits.pass_tokens, limits.sequences + 1,
-                                                 limits.sequences,
-                                                 limits.sequences * limits.blocks_of(limits.longest())})});
+  tables_of_pass_ =
+      declare("tables", DType::kI32,
+              {PackedTables::room({tokens, tokens, limits.pass_tokens, limits.sequences + 1, limits.sequences,
+                                   limits.sequences * limits.blocks_of(limits.longest())})});
   const RankShare& share = options.share;
   const parallel::TensorPlace place = share.tensor_place();
   const std::int64_t columns =
       nn::vocabulary_part(options.model.vocabulary, options.model.padded_vocabulary, place).rows;
   if (share.last_stage()) logits_ = declare("logits", options.precision.vectors(), {limits.scored, columns});
+  if (share.last_stage()) most_likely_ = declare("most likely", DType::kI32, {limits.scored, 2});
   const std::int64_t others = share.rank == 0 ? std::ssize(share.holders()) - share.last_stage() : 0;
   if (others > 0)
     others_ = declare("logits of others", options.precision.vectors(), {others * limits.scored, columns});
@@ -227,20 +231,71 @@ std::span<const float> PagedModel::run(const PassPlan& plan) {
   if (parts.machine.device->kind() == DeviceKind::kHost && logits.dtype == DType::kF32 &&
       logits.shape[1] == vocabulary)
     return {logits.as<float>(), count};
-  if (plan.scored > 0 && parts.machine.device->kind() == DeviceKind::kCuda && logits.dtype == DType::kF32 &&
-      logits.shape[1] == vocabulary)
+  if (plan.scored > 0 && pins_logits(parts.machine))
     return read_pinned(parts.machine, logits.slice(0, plan.scored));
   host_logits_.resize(count);
   if (plan.scored > 0) read_floats(parts.machine, logits.slice(0, plan.scored), vocabulary, host_logits_);
   return host_logits_;
 }
 
-std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorView& logits) {
-  if (!pinned_logits_.data())
-    pinned_logits_ = machine.device->host_memory().allocate(arena_.view(logits_).bytes());
-  machine.device->copy(pinned_logits_.data(), logits.data, logits.bytes(), *machine.stream);
+// A GPU copies its logits to pinned memory as they are, those of padding ids left out.
+bool PagedModel::pins_logits(const Machine& machine) const {
+  return machine.device->kind() == DeviceKind::kCuda && arena_.view(logits_).dtype == DType::kF32;
+}
+
+bool PagedModel::finds_most_likely() const {
+  if (options_.share.ranks() > 1) return false;
+  const PassParts parts = parts_();
+  return ops::most_likely_of(*parts.machine.backend) != nullptr && pins_logits(parts.machine);
+}
+
+std::span<const float> PagedModel::run_greedy(const PassPlan& plan, const std::vector<bool>& greedy,
+                                              std::span<MostLikelyToken> found) {
+  const PassParts parts = parts_();
+  run_plan(parts, plan, {});
+  if (plan.scored == 0) return {};
+  return read_pinned(parts.machine, arena_.view(logits_).slice(0, plan.scored), greedy, found);
+}
+
+std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorView& logits,
+                                               const std::vector<bool>& greedy,
+                                               std::span<MostLikelyToken> found) {
+  const auto pin = [&](Buffer& buffer, std::size_t bytes) {
+    if (!buffer.data()) buffer = machine.device->host_memory().allocate(bytes);
+    return static_cast<std::byte*>(buffer.data());
+  };
+  const std::int64_t rows = logits.rows(), vocabulary = limits().vocabulary,
+                     row_bytes = vocabulary * std::int64_t{sizeof(float)};
+  std::byte* const to = pin(pinned_logits_, static_cast<std::size_t>(limits().scored * row_bytes));
+  const auto is_greedy = [&](std::int64_t row) {
+    return !greedy.empty() && greedy[static_cast<std::size_t>(row)];
+  };
+  const TensorView chosen = arena_.view(most_likely_);
+  bool any = false;
+  for (std::int64_t begin = 0, end = 0; begin < rows; begin = end) {
+    for (end = begin + 1; end < rows && is_greedy(end) == is_greedy(begin);) ++end;
+    const TensorView some = logits.slice(begin, end - begin).columns(0, vocabulary);
+    if (is_greedy(begin)) {
+      any = true;
+      ops::most_likely_of(*machine.backend)
+          ->execute(ops::MostLikely{some, chosen.slice(begin, end - begin)}, ops::Resources{*machine.stream});
+      continue;
+    }
+    const std::int64_t once = some.contiguous() ? some.rows() : 1;
+    for (std::int64_t row = 0; row < some.rows(); row += once)
+      machine.device->copy(to + (begin + row) * row_bytes, some.slice(row, once).data,
+                           static_cast<std::size_t>(once * row_bytes), *machine.stream);
+  }
+  std::byte* const tokens = pin(pinned_most_likely_, chosen.bytes());
+  if (any) machine.device->copy(tokens, chosen.data, chosen.slice(0, rows).bytes(), *machine.stream);
   machine.stream->synchronize();
-  return {static_cast<const float*>(pinned_logits_.data()), static_cast<std::size_t>(logits.elements())};
+  for (std::int64_t row = 0; any && row < rows; ++row) {
+    if (!is_greedy(row)) continue;
+    static_assert(sizeof(MostLikelyToken) == 2 * sizeof(std::int32_t));
+    std::memcpy(&found[static_cast<std::size_t>(row)], tokens + row * std::int64_t{sizeof(MostLikelyToken)},
+                sizeof(MostLikelyToken));
+  }
+  return {reinterpret_cast<const float*>(to), static_cast<std::size_t>(rows * vocabulary)};
 }
 
 std::span<const float> PagedModel::gather_logits(const PassParts& parts, std::int64_t rows) {

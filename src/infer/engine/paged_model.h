@@ -35,6 +35,9 @@ class PagedModel final : public PassModel {
 
   const PassLimits& limits() const override { return options_.limits; }
   std::span<const float> run(const PassPlan& plan) override;
+  bool finds_most_likely() const override;
+  std::span<const float> run_greedy(const PassPlan& plan, const std::vector<bool>& greedy,
+                                    std::span<MostLikelyToken> found) override;
   std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override;
   void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override;
 
@@ -43,8 +46,12 @@ class PagedModel final : public PassModel {
 
  private:
   void open_cache(const PassParts& parts);
+  // Rows of logits on a GPU, those of `greedy` left out, and what was found for these.
+  std::span<const float> read_pinned(Machine& machine, const TensorView& logits,
+                                     const std::vector<bool>& greedy = {},
+                                     std::span<MostLikelyToken> found = {});
+  bool pins_logits(const Machine& machine) const;
   // With several ranks: what the ranks with the head found, on rank 0.
-  std::span<const float> read_pinned(Machine& machine, const TensorView& logits);
   std::span<const float> gather_logits(const PassParts& parts, std::int64_t rows);
   void gather_losses(const PassParts& parts, std::int64_t tokens);
   void copy_block(const PassParts& parts, BlockId from, BlockId to);
@@ -63,7 +70,7 @@ class PagedModel final : public PassModel {
   const LengthTables tables_;
   std::optional<SourceRows> sources_;  // of an encoder-decoder
   Arena::Id tables_of_pass_;  // its tokens, their positions and rows of the cache; segments and their blocks
-  Arena::Id logits_;
+  Arena::Id logits_, most_likely_;
   Arena::Id others_;                                        // logits of other ranks, on rank 0 of several
   Arena::Id labels_, mask_, losses_;                        // where losses are asked for
   std::vector<bool> linear_;                                // layers of linear attention
@@ -72,7 +79,7 @@ class PagedModel final : public PassModel {
   std::vector<std::int32_t> history_;  // the tokens of the only sequence, where tables depend on its length
   std::int64_t reached_ = 0;           // longest text for which a key in the cache was made
   std::vector<float> host_logits_, host_losses_;
-  Buffer pinned_logits_;  // of a GPU's logits, which it writes there itself
+  Buffer pinned_logits_, pinned_most_likely_;  // where a GPU writes logits, and most likely tokens, itself
 };
 
 }  // namespace stoa::infer

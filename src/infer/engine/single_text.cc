@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "infer/engine/virtual_tokens.h"
+#include "infer/token_sampler.h"
 
 namespace stoa::infer {
 
@@ -27,6 +28,18 @@ std::int64_t SingleText::rewind(std::int64_t keep) {
 }
 
 std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens) {
+  return feed(tokens, nullptr);
+}
+
+std::int32_t SingleText::next(std::span<const std::int32_t> tokens) {
+  if (!model_.finds_most_likely()) return likeliest(feed(tokens));
+  MostLikelyToken found;
+  feed(tokens, &found);
+  return found.id;
+}
+
+// `found`: the most likely token is asked for in place of logits.
+std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens, MostLikelyToken* found) {
   const PassLimits& limits = model_.limits();
   require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
   require<DataError>(fed() + std::ssize(tokens) + limits.virtual_tokens <= limits.longest(),
@@ -51,7 +64,7 @@ std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens) {
     plan.segments = {segment};
     plan.tokens = count;
     plan.scored = segment.scored;
-    logits = model_.run(plan);
+    logits = found && segment.last ? model_.run_greedy(plan, {true}, {found, 1}) : model_.run(plan);
   }
   return logits;
 }

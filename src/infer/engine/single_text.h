@@ -16,11 +16,15 @@ class SingleText {
   // Appends tokens, one at least; returns the logits after the last one, until the next pass. DataError:
   // they exceed the context.
   std::span<const float> feed(std::span<const std::int32_t> tokens);
+  // The same for a greedy answer: the most likely token.
+  std::int32_t next(std::span<const std::int32_t> tokens);
   // Drops all but the first `keep` tokens; returns how many remain: none where a state cannot be shortened.
   std::int64_t rewind(std::int64_t keep = 0);
   std::int64_t fed() const;
 
  private:
+  std::span<const float> feed(std::span<const std::int32_t> tokens, MostLikelyToken* found);
+
   PassModel& model_;
   std::vector<BlockId> blocks_;
   std::vector<std::int32_t> tokens_;  // virtual ones among them

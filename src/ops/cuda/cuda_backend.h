@@ -9,10 +9,11 @@
 #include "ops/backend.h"
 #include "ops/cuda/attention_library.h"
 #include "ops/cuda/matmul.h"
+#include "ops/most_likely.h"
 
 namespace stoa::ops::cuda {
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public OpInterface<MostLikely> {
  public:
   // `attention` may be null: Stoa's own kernels do all attention. `warpgroup_blocks`: GroupedArgs.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
@@ -98,6 +99,8 @@ class CudaBackend final : public Backend {
   void execute(const InverseRoot& op, Resources resources) override;
   // cache_rows.cc
   void execute(const ScatterRows& op, Resources resources) override;
+  // most_likely.cc
+  void execute(const MostLikely& op, Resources resources) override;
   // linear_attention.cc
   void execute(const ShortConvForward& op, Resources resources) override;
   void execute(const ShortConvBackward& op, Resources resources) override;
@@ -151,6 +154,7 @@ class CudaBackend final : public Backend {
 
   using Backend::execute;
   using Backend::workspace_bytes;
+  using OpInterface<MostLikely>::workspace_bytes;
 
  private:
   std::shared_ptr<MatmulLibrary> matmul_;

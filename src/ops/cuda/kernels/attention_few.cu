@@ -13,10 +13,10 @@
 namespace stoa::ops::cuda {
 namespace {
 
-// A block owns 16 rows, each a query and a head of one group, and one span of keys, whose softmax it leaves as
-// a state; or its output, where no text has two spans. A warp computes the scores of a quarter of the keys,
-// then a quarter of the columns of values. It copies what it needs itself, some parts ahead, and so waits for
-// other warps only where they exchange largest scores and probabilities.
+// A block owns 16 rows, each a query and a head of one group, and one span of keys, whose softmax it leaves
+// as a state; or its output, where no text has two spans. A warp computes the scores of a quarter of the
+// keys, then a quarter of the columns of values. It copies what it needs itself, some parts ahead, and so
+// waits for other warps only where they exchange largest scores and probabilities.
 template <class T, int kMost>
 struct FewQueriesKernel {
   using Args = AttentionArgs;
@@ -45,7 +45,7 @@ struct FewQueriesKernel {
   static_assert(sizeof(Shared) <= kMostTileShared);
 
   // Rows of kChunks pieces of 16 bytes, in an order in which eight rows of one column, as matrix units take
-  // them, lie in different banks.
+  // them, are in different banks.
   template <int kChunks>
   STOA_DEVICE static int place(int row, int chunk) {
     constexpr int kMixed = kChunks < 8 ? kChunks : 8;
@@ -179,9 +179,8 @@ struct FewQueriesKernel {
           if (step >= Tile::kSure && step >= tile.steps) continue;
           std::uint32_t left[4], right[4];
           load_fragments<false>(t, shared.q, kPitch, 0, 16 * step, true, left);
-          t.load_matrices<false>(keys + place<kMost / 8>(t.lane() / 16 * 8 + t.lane() % 8,
-                                                         2 * step + t.lane() / 8 % 2),
-                                 right);
+          t.load_matrices<false>(
+              keys + place<kMost / 8>(t.lane() / 16 * 8 + t.lane() % 8, 2 * step + t.lane() / 8 % 2), right);
           t.multiply<T>(left, right[0], right[1], s[0][2 * p]);
           t.multiply<T>(left, right[2], right[3], s[0][2 * p + 1]);
         }
@@ -214,8 +213,7 @@ struct FewQueriesKernel {
         for (int j = g * kAtOnce / 8; j < (g + 1) * kAtOnce / 8; ++j)
           most = fmaxf(most, fmaxf(s[0][j][2 * half], s[0][j][2 * half + 1]));
         high[g][half] = warp_reduce<Max>(t, most, 4);
-        if (t.lane() % 4 == 0)
-          shared.tops[kOwnGroups * t.warp() + g][top_row + 8 * half] = high[g][half];
+        if (t.lane() % 4 == 0) shared.tops[kOwnGroups * t.warp() + g][top_row + 8 * half] = high[g][half];
       }
     }
     t.sync();
@@ -275,9 +273,9 @@ struct FewQueriesKernel {
           for (int step = 0; step < kColumns / 16; ++step) {
             if (first_column + 16 * step >= 16 * tile.steps) continue;
             std::uint32_t right[4];
-            t.load_matrices<true>(values + place<kColumns / 8>(16 * of % kPartValues + t.lane() % 16,
-                                                               2 * step + t.lane() / 16),
-                                  right);
+            t.load_matrices<true>(
+                values + place<kColumns / 8>(16 * of % kPartValues + t.lane() % 16, 2 * step + t.lane() / 16),
+                right);
             t.multiply<T>(left, right[0], right[1], out[0][2 * step]);
             t.multiply<T>(left, right[2], right[3], out[0][2 * step + 1]);
           }

@@ -1,5 +1,5 @@
-// Attention of 16-bit heads of more than kLargestHead elements, whose values are the keys, over keys in blocks
-// of a cache, on matrix units.
+// Attention of 16-bit heads of more than kLargestHead elements, whose values are the keys, over keys in
+// blocks of a cache, on matrix units.
 #include <cmath>
 #include <type_traits>
 
@@ -23,8 +23,8 @@ struct LargeHeadsKernel {
 
   static constexpr int kMost = kLargestCachedHead;
   using Tile = HeadTile<T, kMost>;
-  static constexpr int kRows = 16, kPitch = Tile::kPitch, kAtOnce = kForwardKeys<kMost>,
-                       kKeys = 32, kScorePitch = kKeys + 4, kStages = 2;
+  static constexpr int kRows = 16, kPitch = Tile::kPitch, kAtOnce = kForwardKeys<kMost>, kKeys = 32,
+                       kScorePitch = kKeys + 4, kStages = 2;
   static constexpr int kOwnSteps = kMost / 16 / kTileWarps;  // pieces of 16 columns of a warp: every fourth
   struct Stage {
     alignas(16) T k[kKeys * kPitch];

@@ -31,7 +31,8 @@ struct JoinSpansKernel {
     const float* states = segment.states(a, number, query, head) + first * width;
     const auto load = [&](int c, int begin, float(&x)[kAhead]) {
       STOA_UNROLL
-      for (int j = 0; j < kAhead; ++j) x[j] = begin + j < count && c < a.d ? states[(begin + j) * width + c] : 0;
+      for (int j = 0; j < kAhead; ++j)
+        x[j] = begin + j < count && c < a.d ? states[(begin + j) * width + c] : 0;
     };
     float ahead[kAhead];
     load(t.index(), 0, ahead);

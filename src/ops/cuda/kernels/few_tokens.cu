@@ -1,5 +1,4 @@
 #include "ops/cuda/kernels/few_tokens.h"
-
 #include "ops/cuda/kernels/launch.h"
 
 namespace stoa::ops::cuda {
@@ -29,13 +28,15 @@ struct FewTokensKernel {
         STOA_UNROLL
         for (int half = 0; half < 2; ++half) {
           const std::int64_t row = first + g + 8 * half;
-          rows[i][half] = row < a.rows && column < a.columns ? load16(at(a.w, row * a.w_stride + column)) : Bytes16{};
+          rows[i][half] =
+              row < a.rows && column < a.columns ? load16(at(a.w, row * a.w_stride + column)) : Bytes16{};
         }
         STOA_UNROLL
         for (int tile = 0; tile < kTiles; ++tile) {
           const std::int64_t token = 8 * tile + g;
-          tokens[i][tile] =
-              token < a.tokens && column < a.columns ? load16(at(a.x, token * a.x_stride + column)) : Bytes16{};
+          tokens[i][tile] = token < a.tokens && column < a.columns
+                                ? load16(at(a.x, token * a.x_stride + column))
+                                : Bytes16{};
         }
       }
       STOA_UNROLL
@@ -76,10 +77,11 @@ void launch_few_tokens(const FewTokensArgs& a, void* stream) {
   const int warps = a.rows < 4096 && a.columns >= 1024 ? 16 : 8;
   const auto start = [&](auto type, auto out, auto tiles) {
     using Kernel = FewTokensKernel<decltype(type), decltype(out), decltype(tiles)::value>;
-    launch<Kernel>({.x = ceil_div(a.rows, Kernel::kRows),
-                    .threads = 32 * warps,
-                    .shared = sizeof(float) * static_cast<std::size_t>(warps * Kernel::kTokens * Kernel::kRows)},
-                   stream, a);
+    launch<Kernel>(
+        {.x = ceil_div(a.rows, Kernel::kRows),
+         .threads = 32 * warps,
+         .shared = sizeof(float) * static_cast<std::size_t>(warps * Kernel::kTokens * Kernel::kRows)},
+        stream, a);
   };
   const auto with_tokens = [&](auto type, auto out) {
     if (a.tokens <= 8)
