@@ -27,8 +27,8 @@ struct SourceSizes {
   }
 };
 
-std::unique_ptr<infer::PagedDecoder> load_for_sources(infer::OpenModel& model, const SourceSizes& sizes,
-                                                      const AnswerOptions& options) {
+std::unique_ptr<infer::PassModel> load_for_sources(infer::OpenModel& model, const SourceSizes& sizes,
+                                                   const AnswerOptions& options, infer::RankTeam* team) {
   const model::ModelConfig& config = model.model().config;
   infer::EngineUse use = options.use;
   use.pairs = true;
@@ -42,7 +42,7 @@ std::unique_ptr<infer::PagedDecoder> load_for_sources(infer::OpenModel& model, c
           1e9, static_cast<double>(infer::bytes_per_token(config, infer::cache_type(model, use.cache))) *
                    static_cast<double>(most));
   }
-  auto out = infer::load_paged_decoder(model, use);
+  auto out = infer::load_passes(model, use, {}, team);
   const infer::PassLimits& l = out->limits();
   // Else answers would end where the memory does, and depend on it.
   require<ConfigError>(
@@ -123,11 +123,11 @@ void check_line(const FilePrompt& prompt, const AnswerOptions& options) {
 }  // namespace
 
 void answer_source(infer::OpenModel& model, const std::string& prompt, const AnswerOptions& options,
-                   Context& context) {
+                   Context& context, infer::RankTeam* team) {
   const token::Tokenizer& tokenizer = model.tokenizer();
   const infer::GenerateOptions& generate = options.sampling.options;
   std::vector<std::int32_t> source = infer::ids_with_end(tokenizer, prompt);
-  const auto passes = load_for_sources(model, {std::ssize(source), generate.max_tokens}, options);
+  const auto passes = load_for_sources(model, {std::ssize(source), generate.max_tokens}, options, team);
   if (options.beams == 1) {
     infer::Engine engine(*passes);
     AnswerOutput output(options.json);
@@ -145,7 +145,7 @@ void answer_source(infer::OpenModel& model, const std::string& prompt, const Ans
 }
 
 void answer_source_file(infer::OpenModel& model, const std::string& prompts, const AnswerOptions& options,
-                        AnswerList& answers) {
+                        AnswerList& answers, infer::RankTeam* team) {
   const token::Tokenizer& tokenizer = model.tokenizer();
   SourceSizes sizes;
   std::int64_t count = 0;
@@ -160,7 +160,7 @@ void answer_source_file(infer::OpenModel& model, const std::string& prompts, con
       });
     require<DataError>(count > 0, "{} has no prompts", prompts);
   }
-  const auto passes = load_for_sources(model, sizes, options);
+  const auto passes = load_for_sources(model, sizes, options, team);
   if (options.beams == 1) {
     infer::Engine engine(*passes);
     return answer_prompts(engine, tokenizer, prompts, options.sampling.options, answers);

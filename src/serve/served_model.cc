@@ -108,13 +108,9 @@ std::shared_ptr<infer::OpenModel> ServedModel::open(const ModelOptions& options,
                                                     const infer::MakeMachine& make_machine) {
   auto opened = std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter,
                                                    options.weights);
-  const auto refuse = [&](model::ModelKind kind, const char* name) {
-    require<ConfigError>(opened->kind() != kind || options.team == nullptr,
-                         "{}: ranks (--tp, --ep, --pp) share models that continue a text, and this is {}",
-                         options.path.string(), name);
-  };
-  refuse(model::ModelKind::kBert, "an encoder");
-  refuse(model::ModelKind::kT5, "an encoder-decoder");
+  require<ConfigError>(opened->kind() != model::ModelKind::kBert || options.team == nullptr,
+                       "{}: ranks (--tp, --ep, --pp) share models that write texts, and this is an encoder",
+                       options.path.string());
   require<ConfigError>(
       opened->kind() != model::ModelKind::kT5 || !(options.prompt_lookup || options.draft),
       "{}: --prompt-lookup and --draft are for models that continue a text, and this is an encoder-decoder",
