@@ -285,10 +285,6 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   says({"eval", "perplexity", "run", "--text", "pair.txt", "--window", "8"},
        "reads source and target without windows");
   says({"embed", "run", "text.jsonl"}, "not an encoder");
-  says(Arguments{"plan", "inference"} + micro_model() +
-           Arguments{"model.kind=t5", "model.position_embedding_type=relative", "model.vocab_size=80",
-                     "--cluster", "dgx-a100-80gb"},
-       "is not planned");
   says({"generate", "run", "--prompt", "x", "--prompt-lookup"}, "continue a text");
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--choice", "x"}, "without --beams");
   std::ofstream(path("talk.jsonl")) << "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}\n";
