@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/console.h"
 #include "cli/answer_output.h"
 #include "cli/answer_prompts.h"
 #include "infer/engine/find_targets.h"
@@ -65,12 +66,12 @@ infer::SourceSearch search_of(const token::Tokenizer& tokenizer, const FilePromp
 
 // The answers to prompts that are searched together.
 void search_window(infer::PassModel& model, const token::Tokenizer& tokenizer,
-                   const std::vector<FilePrompt>& prompts, const AnswerOptions& options,
-                   AnswerList& answers) {
+                   const std::vector<FilePrompt>& prompts, const AnswerOptions& options, AnswerList& answers,
+                   const std::function<void(double searched)>& at) {
   std::vector<infer::SourceSearch> searches;
   for (const FilePrompt& prompt : prompts)
     searches.push_back(search_of(tokenizer, prompt, options, model.limits().context));
-  infer::find_targets(model, searches);
+  infer::find_targets(model, searches, at);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const infer::FoundTarget& found = searches[i].search.best();
     ListedAnswer answer;
@@ -92,15 +93,23 @@ void search_file(infer::PassModel& model, const token::Tokenizer& tokenizer, con
     more = file.next(prompt);
     if (more && !answers.has(prompt)) window.push_back(prompt);
     if (window.size() < kSearches && more) continue;
-    search_window(model, tokenizer, window, options, answers);
+    search_window(model, tokenizer, window, options, answers,
+                  [&](double searched) { answers.update(searched); });
     window.clear();
     answers.check_interrupt();
   }
   answers.finish();
 }
 
-void check_beams(const AnswerOptions& options, const SamplingArguments& given) {
+void check_beams(const infer::OpenModel& model, const AnswerOptions& options,
+                 const SamplingArguments& given) {
   if (options.beams == 1) return;
+  const std::int64_t vocabulary = model.model().vocabulary;
+  require<ConfigError>(
+      options.beams <= vocabulary,
+      "--beams {}: the targets of a search differ, and after their first token there are {} at "
+      "most, one for each id of the vocabulary",
+      options.beams, vocabulary);
   const infer::SamplingOptions& s = given.options.sampling;
   require<ConfigError>(given.options.stop.empty(), "--stop is for answers without --beams");
   require<ConfigError>(s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
@@ -140,7 +149,10 @@ void answer_source(infer::OpenModel& model, const std::string& prompt, const Ans
   line.line = 1;
   line.text = prompt;
   line.options = generate;
-  search_window(*passes, tokenizer, {line}, options, answers);
+  const auto most = static_cast<double>(generate.max_tokens);
+  Progress progress(context.console, "search", most, " tokens");
+  search_window(*passes, tokenizer, {line}, options, answers,
+                [&](double searched) { progress.update(searched * most); });
   answers.finish();
 }
 
@@ -171,7 +183,7 @@ void answer_source_file(infer::OpenModel& model, const std::string& prompts, con
 
 SamplingArguments::Merged merged_for_sources(const infer::OpenModel& opened, const SamplingArguments& given,
                                              const AnswerOptions& options) {
-  check_beams(options, given);
+  check_beams(opened, options, given);
   return given.merged(opened.generation_directory(), opened.special(), options.beams == 1);
 }
 

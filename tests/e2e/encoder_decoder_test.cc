@@ -291,6 +291,7 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   says({"generate", "run", "--prompts", "talk.jsonl"},
        "talk.jsonl:1: 'messages' are for models that continue");
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "does not sample");
+  says({"generate", "run", "--prompt", "x", "--beams", "1000"}, "one for each id of the vocabulary");
   says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");
   says({"generate", "run", "--prompts", "text.jsonl", "--beams", "2", "--stop", "x"}, "--stop");
   std::ofstream(path("drawn.jsonl")) << "{\"prompt\": \"x\", \"min_tokens\": 9}\n";

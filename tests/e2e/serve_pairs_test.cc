@@ -189,7 +189,11 @@ TEST_F(ServePairs, SaysWhatDoesNotApply) {
     return out;
   };
   expect_refused("/v1/completions", with({{"echo", true}}), "does not continue the prompt");
-  expect_refused("/v1/completions", with({{"suffix", "x"}}), "mark in the prompt what is missing");
+  expect_refused("/v1/completions", with({{"suffix", "x"}}),
+                 "mark in the prompt of /v1/completions what is missing");
+  const HttpAnswer infill = post("/infill", {{"model", "t5"}, {"input_prefix", "the stone"}});
+  EXPECT_EQ(infill.status, 400);
+  EXPECT_EQ(infill.json()["error"]["param"], "model");
   expect_refused("/v1/completions", with({{"max_tokens", 100000}}), "writes answers of");
   expect_refused("/v1/chat/completions",
                  {{"model", "t5"}, {"messages", {{{"role", "user"}, {"content", "hi"}}}}},
