@@ -59,7 +59,11 @@ void AnswerList::add(const FilePrompt& prompt, const ListedAnswer& answer) {
   if (answer.score) line["score"] = *answer.score;
   if (!file_) return print_json_line(line);
   file_->write(line);
-  progress_->update(static_cast<double>(added_));
+  update(0);
+}
+
+void AnswerList::update(double under_way) {
+  if (progress_) progress_->update(static_cast<double>(added_) + under_way);
 }
 
 void AnswerList::check_interrupt() {

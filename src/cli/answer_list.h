@@ -35,6 +35,8 @@ class AnswerList {
   // Whether this prompt was answered by a command that was interrupted.
   bool has(const FilePrompt& prompt) const { return file_ && prompt.line <= file_->last_line(); }
   void add(const FilePrompt& prompt, const ListedAnswer& answer);
+  // `under_way`: answers that are not added, by the share of their longest length.
+  void update(double under_way);
   // Interrupted: a signal asked for the end. Answers that were added are kept.
   void check_interrupt();
   void finish();

@@ -1,5 +1,6 @@
 #include "cli/answer_prompts.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 
@@ -64,6 +65,11 @@ class OpenAnswer {
                   [this](const infer::Event& event) { return receive(event); });
   }
   bool done() const { return done_; }
+  // The share of its longest length that is written.
+  double share() const {
+    const auto length = static_cast<double>(answer_.ids.size());
+    return done_ ? 1 : std::min(1.0, length / static_cast<double>(prompt_.options.max_tokens));
+  }
   const FilePrompt& prompt() const { return prompt_; }
   const ListedAnswer& answer() const { return answer_; }
 
@@ -111,6 +117,9 @@ void answer_prompts(infer::Engine& engine, const token::Tokenizer& tokenizer, co
     engine.step();
     for (; !open.empty() && open.front()->done(); open.pop_front())
       answers.add(open.front()->prompt(), open.front()->answer());
+    double under_way = 0;
+    for (const auto& answer : open) under_way += answer->share();
+    answers.update(under_way);
   }
   answers.finish();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/console.h"
 #include "cli/answer_output.h"
 #include "cli/answer_prompts.h"
 #include "infer/engine/find_targets.h"
@@ -27,8 +28,8 @@ struct SourceSizes {
   }
 };
 
-std::unique_ptr<infer::PagedDecoder> load_for_sources(infer::OpenModel& model, const SourceSizes& sizes,
-                                                      const AnswerOptions& options) {
+std::unique_ptr<infer::PassModel> load_for_sources(infer::OpenModel& model, const SourceSizes& sizes,
+                                                   const AnswerOptions& options, infer::RankTeam* team) {
   const model::ModelConfig& config = model.model().config;
   infer::EngineUse use = options.use;
   use.pairs = true;
@@ -42,7 +43,7 @@ std::unique_ptr<infer::PagedDecoder> load_for_sources(infer::OpenModel& model, c
           1e9, static_cast<double>(infer::bytes_per_token(config, infer::cache_type(model, use.cache))) *
                    static_cast<double>(most));
   }
-  auto out = infer::load_paged_decoder(model, use);
+  auto out = infer::load_passes(model, use, {}, team);
   const infer::PassLimits& l = out->limits();
   // Else answers would end where the memory does, and depend on it.
   require<ConfigError>(
@@ -65,12 +66,12 @@ infer::SourceSearch search_of(const token::Tokenizer& tokenizer, const FilePromp
 
 // The answers to prompts that are searched together.
 void search_window(infer::PassModel& model, const token::Tokenizer& tokenizer,
-                   const std::vector<FilePrompt>& prompts, const AnswerOptions& options,
-                   AnswerList& answers) {
+                   const std::vector<FilePrompt>& prompts, const AnswerOptions& options, AnswerList& answers,
+                   const std::function<void(double searched)>& at) {
   std::vector<infer::SourceSearch> searches;
   for (const FilePrompt& prompt : prompts)
     searches.push_back(search_of(tokenizer, prompt, options, model.limits().context));
-  infer::find_targets(model, searches);
+  infer::find_targets(model, searches, at);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const infer::FoundTarget& found = searches[i].search.best();
     ListedAnswer answer;
@@ -92,15 +93,23 @@ void search_file(infer::PassModel& model, const token::Tokenizer& tokenizer, con
     more = file.next(prompt);
     if (more && !answers.has(prompt)) window.push_back(prompt);
     if (window.size() < kSearches && more) continue;
-    search_window(model, tokenizer, window, options, answers);
+    search_window(model, tokenizer, window, options, answers,
+                  [&](double searched) { answers.update(searched); });
     window.clear();
     answers.check_interrupt();
   }
   answers.finish();
 }
 
-void check_beams(const AnswerOptions& options, const SamplingArguments& given) {
+void check_beams(const infer::OpenModel& model, const AnswerOptions& options,
+                 const SamplingArguments& given) {
   if (options.beams == 1) return;
+  const std::int64_t vocabulary = model.model().vocabulary;
+  require<ConfigError>(
+      options.beams <= vocabulary,
+      "--beams {}: the targets of a search differ, and after their first token there are {} at "
+      "most, one for each id of the vocabulary",
+      options.beams, vocabulary);
   const infer::SamplingOptions& s = given.options.sampling;
   require<ConfigError>(given.options.stop.empty(), "--stop is for answers without --beams");
   require<ConfigError>(s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
@@ -123,11 +132,11 @@ void check_line(const FilePrompt& prompt, const AnswerOptions& options) {
 }  // namespace
 
 void answer_source(infer::OpenModel& model, const std::string& prompt, const AnswerOptions& options,
-                   Context& context) {
+                   Context& context, infer::RankTeam* team) {
   const token::Tokenizer& tokenizer = model.tokenizer();
   const infer::GenerateOptions& generate = options.sampling.options;
   std::vector<std::int32_t> source = infer::ids_with_end(tokenizer, prompt);
-  const auto passes = load_for_sources(model, {std::ssize(source), generate.max_tokens}, options);
+  const auto passes = load_for_sources(model, {std::ssize(source), generate.max_tokens}, options, team);
   if (options.beams == 1) {
     infer::Engine engine(*passes);
     AnswerOutput output(options.json);
@@ -140,12 +149,15 @@ void answer_source(infer::OpenModel& model, const std::string& prompt, const Ans
   line.line = 1;
   line.text = prompt;
   line.options = generate;
-  search_window(*passes, tokenizer, {line}, options, answers);
+  const auto most = static_cast<double>(generate.max_tokens);
+  Progress progress(context.console, "search", most, " tokens");
+  search_window(*passes, tokenizer, {line}, options, answers,
+                [&](double searched) { progress.update(searched * most); });
   answers.finish();
 }
 
 void answer_source_file(infer::OpenModel& model, const std::string& prompts, const AnswerOptions& options,
-                        AnswerList& answers) {
+                        AnswerList& answers, infer::RankTeam* team) {
   const token::Tokenizer& tokenizer = model.tokenizer();
   SourceSizes sizes;
   std::int64_t count = 0;
@@ -160,7 +172,7 @@ void answer_source_file(infer::OpenModel& model, const std::string& prompts, con
       });
     require<DataError>(count > 0, "{} has no prompts", prompts);
   }
-  const auto passes = load_for_sources(model, sizes, options);
+  const auto passes = load_for_sources(model, sizes, options, team);
   if (options.beams == 1) {
     infer::Engine engine(*passes);
     return answer_prompts(engine, tokenizer, prompts, options.sampling.options, answers);
@@ -171,7 +183,7 @@ void answer_source_file(infer::OpenModel& model, const std::string& prompts, con
 
 SamplingArguments::Merged merged_for_sources(const infer::OpenModel& opened, const SamplingArguments& given,
                                              const AnswerOptions& options) {
-  check_beams(options, given);
+  check_beams(opened, options, given);
   return given.merged(opened.generation_directory(), opened.special(), options.beams == 1);
 }
 

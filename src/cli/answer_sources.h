@@ -6,7 +6,7 @@
 #include "cli/answer_list.h"
 #include "cli/command.h"
 #include "cli/sampling_arguments.h"
-#include "infer/engine/paged_decoder.h"
+#include "infer/engine/rank_team.h"
 #include "infer/open_model.h"
 
 namespace stoa::cli {
@@ -24,10 +24,10 @@ SamplingArguments::Merged merged_for_sources(const infer::OpenModel& model, cons
                                              const AnswerOptions& options);
 // Prints the answer to one source as it comes; from a beam at its end.
 void answer_source(infer::OpenModel& model, const std::string& prompt, const AnswerOptions& options,
-                   Context& context);
+                   Context& context, infer::RankTeam* team);
 // Those to the sources of a file. Every line is checked before the first answer. DataError names file and
 // line.
 void answer_source_file(infer::OpenModel& model, const std::string& prompts, const AnswerOptions& options,
-                        AnswerList& answers);
+                        AnswerList& answers, infer::RankTeam* team);
 
 }  // namespace stoa::cli

@@ -13,6 +13,7 @@
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "cli/team_arguments.h"
 #include "cli/text_files.h"
 #include "eval/divergence.h"
 #include "eval/model_perplexity.h"
@@ -26,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 struct PerplexityArguments {
   ModelArguments model;
+  TeamArguments team;
   CacheArguments cache;
   TextArguments form;
   std::string text;
@@ -92,9 +94,11 @@ eval::Divergence divergence(const PerplexityArguments& a, const data::TextFile& 
   return out;
 }
 
-void perplexity(const PerplexityArguments& a, Context& context) {
+void perplexity(const PerplexityArguments& a, Context& context, infer::RankTeam* team) {
   require<ConfigError>(!a.window || *a.window >= 1, "--window must be at least 1, got {}",
                        a.window.value_or(0));
+  require<ConfigError>(a.divergence_tokens == 0 || team == nullptr,
+                       "--divergence compares models on one rank: leave out --tp, --ep and --pp");
   require<ConfigError>(a.pass_tokens >= 1, "--pass-tokens must be at least 1, got {}", a.pass_tokens);
   const data::TextFile text = a.form.file(a.text);
   // A missing file is reported before the model is loaded, which takes long.
@@ -105,7 +109,7 @@ void perplexity(const PerplexityArguments& a, Context& context) {
   a.cache.require_use(model);
   const model::ModelKind kind = model.kind();
   const eval::ModelPerplexity measured =
-      eval::model_perplexity(model, text, {a.window, a.stride, a.pass_tokens, a.plain, a.cache.type()},
+      eval::model_perplexity(model, text, {a.window, a.stride, a.pass_tokens, a.plain, a.cache.type(), team},
                              [&](double bytes) { progress.update(bytes); });
   progress.finish();
   std::optional<eval::Divergence> apart;
@@ -157,6 +161,7 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
       "eval perplexity runs/shakespeare --text held-out.txt");
   a->model.add_to(*c);
   a->model.weights.add_to(*c);
+  a->team.add_to(*c);
   a->cache.add_to(*c);
   c->add_option("--text", a->text, ".txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--window", a->window,
@@ -177,7 +182,12 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
   a->form.add_to(*c);
   c->add_flag("--plain", a->plain, "Special tokens in the text are encoded as text");
   c->add_flag("--json", a->json, "Print the answer as JSON");
-  c->callback([a, &context] { perplexity(*a, context); });
+  c->callback([a, &context] {
+    a->team.run(a->model.machine, context, [&](const TeamArguments::Run& run) {
+      a->model.machine = run.machine;
+      perplexity(*a, context, run.team);
+    });
+  });
 }
 
 }  // namespace stoa::cli

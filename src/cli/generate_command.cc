@@ -79,7 +79,7 @@ Json origin_of(const GenerateArguments& arguments, infer::OpenModel& model,
   if (!ranks.exact_sum && ranks.tensor > 1) origin["--tp"] = ranks.tensor;
   if (!ranks.exact_sum && ranks.expert > 1) origin["--ep"] = ranks.expert;
   origin["--dtype"] = name_of(model.precision().compute);
-  if (model.kind() == model::ModelKind::kGpt) {
+  if (model.kind() != model::ModelKind::kBert) {
     origin["--kv-dtype"] = infer::cache_type_name(infer::cache_type(model, arguments.cache.type()));
     if (model.stored_types() != nullptr) origin["weights"] = "as stored";
   }
@@ -119,8 +119,8 @@ void generate(const GenerateArguments& arguments, Context& context, infer::RankT
       "of prompts");
   infer::OpenModel model = arguments.model.open();
   const model::ModelKind kind = model.kind();
-  require<ConfigError>(kind == model::ModelKind::kGpt || team == nullptr,
-                       "--tp, --ep and --pp are for models that continue a text");
+  require<ConfigError>(kind != model::ModelKind::kBert || team == nullptr,
+                       "--tp, --ep and --pp are for models that write texts");
   require<ConfigError>(kind != model::ModelKind::kBert || arguments.constraint.given().empty(),
                        "{} is for models that write texts", arguments.constraint.given());
   arguments.cache.require_use(model);
@@ -138,9 +138,9 @@ void generate(const GenerateArguments& arguments, Context& context, infer::RankT
     if (arguments.cache_gigabytes) options.use.cache_bytes = *arguments.cache_gigabytes * 1e9;
     if (!many) options.use.sequences = options.use.scored = 1;
     if (!arguments.json) options.sampling.say(context.console);
-    if (!many) return answer_source(model, arguments.prompt, options, context);
+    if (!many) return answer_source(model, arguments.prompt, options, context, team);
     AnswerList answers = list_of(arguments, model, options.sampling, context);
-    return answer_source_file(model, arguments.prompts, options, answers);
+    return answer_source_file(model, arguments.prompts, options, answers, team);
   }
   require<ConfigError>(kind == model::ModelKind::kGpt || !arguments.speculation.any(),
                        "--prompt-lookup and --draft are for models that continue a text");

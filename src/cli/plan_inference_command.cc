@@ -35,10 +35,6 @@ void inference(InferenceArguments a, Context& context) {
   require<ConfigError>(
       config.estimated.hybrid_override_pattern.empty(),
       "inference of models with state-space layers (hybrid_override_pattern) is not planned");
-  require<ConfigError>(
-      config.model.kind != model::ModelKind::kT5,
-      "inference of encoder-decoders (kind t5) is not planned: the formulas are of models that "
-      "continue a text");
   const std::int64_t ids = tokenizer_ids(config);
   const model::ModelSpec spec = model::resolve_model(config.model, ids);
   const plan::Cluster cluster = find_cluster(a.cluster);

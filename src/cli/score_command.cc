@@ -64,7 +64,8 @@ nlohmann::json logprobs_of(std::span<const float> losses, std::int64_t number) {
 }
 
 // Scores targets with an encoder-decoder; every line is a source, a tab and a target.
-void score_pairs(infer::OpenModel& model, bool as_ids, std::optional<DType> cache, InputLines& in) {
+void score_pairs(infer::OpenModel& model, bool as_ids, std::optional<DType> cache, InputLines& in,
+                 infer::RankTeam* team) {
   const auto ids = [&](std::string_view text, std::int64_t number) {
     return as_ids ? parse_ids(std::string(text), number, model.model().vocabulary)
                   : infer::ids_with_end(model.tokenizer(), text);
@@ -76,7 +77,8 @@ void score_pairs(infer::OpenModel& model, bool as_ids, std::optional<DType> cach
                                    [&](std::string_view text) { return ids(text, number); }));
   }
   if (pairs.empty()) return;
-  const auto rank = infer::load_for_pairs(model, pairs, {.tokenizer = !as_ids, .cache = cache});
+  const infer::EngineUse use = infer::use_for_pairs(model, pairs, {.tokenizer = !as_ids, .cache = cache});
+  const auto rank = infer::load_passes(model, use, {}, team);
   constexpr std::size_t kAtOnce = 128;
   for (std::size_t begin = 0; begin < pairs.size(); begin += kAtOnce) {
     const auto window = std::span(pairs).subspan(begin, std::min(kAtOnce, pairs.size() - begin));
@@ -179,8 +181,8 @@ void score(const ScoreArguments& arguments, Context& context, infer::RankTeam* t
   InputLines in(arguments.file);
   infer::OpenModel model = arguments.model.open();
   require<ConfigError>(
-      team == nullptr || (model.kind() == model::ModelKind::kGpt && !arguments.reward && !arguments.follows),
-      "--tp, --ep and --pp are for the log-probabilities of models that continue a text");
+      team == nullptr || (model.kind() != model::ModelKind::kBert && !arguments.reward && !arguments.follows),
+      "--tp, --ep and --pp are for the log-probabilities of decoders and encoder-decoders");
   arguments.cache.require_use(model);
   if (arguments.reward)
     return score_rewards(model, in,
@@ -193,7 +195,7 @@ void score(const ScoreArguments& arguments, Context& context, infer::RankTeam* t
     case model::ModelKind::kBert:
       return score_masked(model, arguments.ids, in);
     case model::ModelKind::kT5:
-      return score_pairs(model, arguments.ids, arguments.cache.type(), in);
+      return score_pairs(model, arguments.ids, arguments.cache.type(), in, team);
   }
 }
 

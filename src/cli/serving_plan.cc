@@ -1,5 +1,6 @@
 // `stoa plan serve`: how many machines keep the limits of latency.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "base/console.h"
@@ -12,6 +13,7 @@
 #include "cli/print.h"
 #include "cli/serving_commands.h"
 #include "cli/serving_speed.h"
+#include "infer/length_tables.h"
 #include "model/model_spec.h"
 #include "plan/inference.h"
 #include "serve/load/load.h"
@@ -36,14 +38,11 @@ struct PlanServeArguments {
 };
 
 // By the formulas of `stoa plan inference`.
-EngineSpeed predicted_speed(const PlanServeArguments& a, Context& context) {
+EngineSpeed predicted_speed(const PlanServeArguments& a, const std::vector<serve::RequestLength>& lengths,
+                            Context& context) {
   train::RunConfig config = load_config(a.config, Purpose::kPlan, context.console);
   require<ConfigError>(config.estimated.hybrid_override_pattern.empty(),
                        "serving of models with state-space layers (hybrid_override_pattern) is not planned");
-  require<ConfigError>(
-      config.model.kind != model::ModelKind::kT5,
-      "serving of encoder-decoders (kind t5) is not planned: the formulas are of models that "
-      "continue a text");
   const model::ModelSpec spec = model::resolve_model(config.model, tokenizer_ids(config));
   const plan::Cluster cluster = find_cluster(a.cluster);
   const plan::ModelShape shape = plan::shape_of(spec.config, spec.vocabulary);
@@ -56,7 +55,17 @@ EngineSpeed predicted_speed(const PlanServeArguments& a, Context& context) {
   EngineSpeed out;
   out.model = a.config.source();
   out.machine = fmt::format("{} of {}, {}, predicted", a.tensor, a.cluster, a.type);
+  const bool pairs = spec.config.kind == model::ModelKind::kT5;
   out.limits.context = spec.config.max_positions();
+  if (pairs) {
+    // Relative positions set no limit: a server would be started for texts as long as these.
+    const auto side = [&](std::int64_t serve::RequestLength::*tokens) {
+      const std::int64_t longest = (*std::ranges::max_element(lengths, {}, tokens)).*tokens;
+      return infer::longest_side(spec.config, std::max(longest, spec.config.max_positions()));
+    };
+    out.limits.context = side(&serve::RequestLength::output);
+    out.limits.source_tokens = side(&serve::RequestLength::input);
+  }
   out.limits.sequences = a.sequences;
   out.limits.scored = a.sequences;
   out.limits.pass_tokens = a.pass_tokens;
@@ -66,7 +75,9 @@ EngineSpeed predicted_speed(const PlanServeArguments& a, Context& context) {
   require<ConfigError>(room >= block,
                        "the weights take {} of a device with {:g} GB, of which {:g} are reserved",
                        format_bytes(parts.weight_bytes()), cluster.device.memory_gb, a.reserve_gb);
-  const std::int64_t most = out.limits.blocks_of(out.limits.context) * a.sequences;
+  const std::int64_t most =
+      (out.limits.blocks_of(out.limits.context) + out.limits.blocks_of(out.limits.source_tokens)) *
+      a.sequences;
   out.limits.blocks =
       block == 0 ? most : static_cast<std::int64_t>(std::min(static_cast<double>(most), room / block));
   for (const std::int64_t count : serve::doubling_counts(a.pass_tokens))
@@ -75,6 +86,12 @@ EngineSpeed predicted_speed(const PlanServeArguments& a, Context& context) {
     out.times.scored.emplace_back(count, parts.seconds(1, count) - parts.seconds(1, 1));
   out.times.per_read = parts.seconds_per_token_read();
   out.times.per_pair = parts.seconds_per_pair();
+  if (pairs) {
+    for (const std::int64_t count : serve::doubling_counts(out.limits.source_tokens))
+      out.times.sources.emplace_back(count, parts.seconds_of_sources(count));
+    out.times.per_source_read = parts.seconds_per_token_read();
+    out.times.per_source_pair = parts.seconds_per_source_pair();
+  }
   return out;
 }
 
@@ -89,12 +106,13 @@ EngineSpeed measured_here(const PlanServeArguments& a, Context& context) {
   return measure_engine(a.config.config, {}, open, use, 5);
 }
 
-EngineSpeed speed_of(const PlanServeArguments& a, Context& context) {
+EngineSpeed speed_of(const PlanServeArguments& a, const std::vector<serve::RequestLength>& lengths,
+                     Context& context) {
   require<UsageError>(a.measured.empty() || !a.config.given(),
                       "--measured {} names its model: give no other ('{}')", a.measured, a.config.source());
   if (!a.measured.empty()) return read_engine_speed(a.measured);
   require<UsageError>(a.config.given(), "give a MODEL, or --measured FILE");
-  return a.cluster.empty() ? measured_here(a, context) : predicted_speed(a, context);
+  return a.cluster.empty() ? measured_here(a, context) : predicted_speed(a, lengths, context);
 }
 
 double seconds_of(const std::vector<serve::SentRequest>& requests) {
@@ -166,7 +184,7 @@ void plan_serve(const PlanServeArguments& a, Context& context) {
   const serve::LatencyLimits limits = serve::parse_limits(a.limits);
   const std::vector<serve::RequestLength> lengths =
       a.lengths.empty() ? std::vector{a.length} : serve::read_lengths(read_text(a.lengths), a.lengths);
-  const EngineSpeed speed = speed_of(a, context);
+  const EngineSpeed speed = speed_of(a, lengths, context);
   const serve::MachinesAnswer answer = serve::find_machines(a.question, [&](double rate) {
     const auto requests =
         serve::simulate_load(speed.limits, speed.times, lengths, serve::arrivals(rate, a.requests, a.seed));
@@ -205,7 +223,7 @@ void add_plan_serve_command(CLI::App& plan, Context& context) {
       c->add_option("--lengths", a->lengths,
                     "File with a line INPUT,OUTPUT per request, used in turn: tokens of its "
                     "prompt and of its answer");
-  c->add_option("--input", a->length.input, "Tokens of a prompt")
+  c->add_option("--input", a->length.input, "Tokens of a prompt, or of a source")
       ->capture_default_str()
       ->check(between(1, 1 << 24))
       ->excludes(lengths);

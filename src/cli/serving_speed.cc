@@ -34,6 +34,7 @@ EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
                            infer::EngineUse use, int rounds) {
   machine.rows_apart = true;  // as a server computes
   use.tokenizer = false;
+  use.pairs = true;
   std::string description;
   infer::OpenModel model = open([&] {
     infer::Machine made = make_machine(machine);
@@ -42,7 +43,7 @@ EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
   });
   const auto decoder = infer::load_paged_decoder(model, use);
   EngineSpeed out{name, description, decoder->limits(), serve::measure_passes(*decoder, rounds)};
-  if (machine.backend == "cpu")
+  if (machine.backend == "cpu" && !out.limits.reads_sources())
     out.memory = measure_memory_share(*decoder, choose_instruction_set(machine.instruction_set),
                                       kTokensPerRound * rounds);
   return out;
@@ -63,6 +64,12 @@ Json speed_json(const EngineSpeed& speed) {
               {"more_seconds_by_logits", points_of(speed.times.scored)},
               {"seconds_per_token_read", speed.times.per_read},
               {"seconds_per_token_pair", speed.times.per_pair}};
+  if (l.reads_sources()) {
+    out["limits"]["source_tokens"] = l.source_tokens;
+    out["more_seconds_by_source_tokens"] = points_of(speed.times.sources);
+    out["seconds_per_source_token_read"] = speed.times.per_source_read;
+    out["seconds_per_source_token_pair"] = speed.times.per_source_pair;
+  }
   if (const auto& m = speed.memory)
     out["memory"] = {{"token_bytes", m->token_bytes},
                      {"read_bytes_per_second", m->read_rate},
@@ -94,6 +101,12 @@ EngineSpeed read_engine_speed(const std::filesystem::path& file) {
     out.times.scored = curve_of(json.at("more_seconds_by_logits"));
     out.times.per_read = json.at("seconds_per_token_read").get<double>();
     out.times.per_pair = json.at("seconds_per_token_pair").get<double>();
+    if (l.contains("source_tokens")) {
+      out.limits.source_tokens = limit("source_tokens");
+      out.times.sources = curve_of(json.at("more_seconds_by_source_tokens"));
+      out.times.per_source_read = json.at("seconds_per_source_token_read").get<double>();
+      out.times.per_source_pair = json.at("seconds_per_source_token_pair").get<double>();
+    }
   } catch (const std::exception& error) {
     fail<DataError>("{}: not what 'stoa bench engine MODEL --json' writes: {}", file.string(), error.what());
   }

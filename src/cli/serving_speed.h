@@ -20,11 +20,11 @@ struct EngineSpeed {
   std::string model, machine;  // "SmolLM2-135M", "cpu, avx512-bf16, 2 threads"
   infer::PassLimits limits;
   serve::PassTimes times;
-  std::optional<MemoryShare> memory = {};  // measured on a CPU; not read from files
+  std::optional<MemoryShare> memory = {};  // measured on a CPU, of decoders; not read from files
 };
 
 // Loads the model `name` as a server does, on a machine of these options, and measures. `open`: opens it on
-// the machine that it is given. ConfigError: not a model that continues a text.
+// the machine that it is given. ConfigError: not a model that writes texts.
 EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
                            const std::function<infer::OpenModel(infer::MakeMachine)>& open,
                            infer::EngineUse use, int rounds);

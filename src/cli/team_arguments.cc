@@ -49,10 +49,10 @@ class CommandThread {
 
 void TeamArguments::add_to(CLI::App& command) {
   command
-      .add_option(
-          "--tp", shape.tensor,
-          "Ranks that share each layer of a decoder (tensor parallelism): threads of this process, or "
-          "the processes of mpirun, srun or a launcher that sets RANK and WORLD_SIZE")
+      .add_option("--tp", shape.tensor,
+                  "Ranks that share each layer of a decoder or encoder-decoder (tensor parallelism): threads "
+                  "of this process, or "
+                  "the processes of mpirun, srun or a launcher that sets RANK and WORLD_SIZE")
       ->check(between(1, 1024))
       ->capture_default_str();
   command.add_option("--ep", shape.expert, "Ranks among which the experts of each layer are distributed")

@@ -37,8 +37,9 @@ ModelPerplexity of_decoder(infer::OpenModel& model, const data::TextFile& text, 
   ModelPerplexity out;
   choose_window(out, reading, infer::usable_positions(config) - virtual_tokens,
                 config.max_positions() - virtual_tokens);
-  const auto rank = infer::load_for_losses(
+  const infer::EngineUse use = infer::use_for_losses(
       model, {.text_tokens = out.window, .pass_tokens = reading.pass_tokens, .cache = reading.cache});
+  const auto rank = infer::load_passes(model, use, {}, reading.team);
   const token::Tokenizer& tokenizer = model.tokenizer();
   PerplexityOptions options;
   options.window = out.window;
@@ -70,12 +71,14 @@ ModelPerplexity of_decoder(infer::OpenModel& model, const data::TextFile& text, 
     meter.add(document, ids);
   });
   out.result = meter.finish();
-  out.dtype = rank->options().precision.compute;
+  out.dtype = model.precision().compute;
   return out;
 }
 
 ModelPerplexity of_encoder(infer::OpenModel& model, const data::TextFile& text, const ReadingOptions& reading,
                            const Told& at) {
+  require<ConfigError>(reading.team == nullptr,
+                       "--tp, --ep and --pp are for decoders and encoder-decoders, and this is an encoder");
   const auto rank = infer::load_encoder(model, {.masks = infer::kMasksAtOnce});
   const token::Tokenizer& tokenizer = model.tokenizer();
   const token::TokenId mask = infer::mask_id(model);
@@ -123,9 +126,10 @@ ModelPerplexity of_pairs(infer::OpenModel& model, data::TextFile text, const Rea
   });
   require<DataError>(!pairs.empty(), "'{}' holds no pair", text.path.string());
   out.pairs = std::ssize(pairs);
-  const auto rank =
-      infer::load_for_pairs(model, pairs, {.pass_tokens = reading.pass_tokens, .cache = reading.cache});
-  out.dtype = rank->options().precision.compute;
+  const infer::EngineUse use =
+      infer::use_for_pairs(model, pairs, {.pass_tokens = reading.pass_tokens, .cache = reading.cache});
+  const auto rank = infer::load_passes(model, use, {}, reading.team);
+  out.dtype = model.precision().compute;
   const auto bytes = static_cast<double>(data::describe_input(text.path, {}).bytes);
   constexpr std::size_t kAtOnce = 128;
   for (std::size_t begin = 0, end = 0; begin < pairs.size(); begin = end) {

@@ -8,6 +8,7 @@
 
 #include "data/text_reader.h"
 #include "eval/perplexity.h"
+#include "infer/engine/rank_team.h"
 #include "infer/open_model.h"
 
 namespace stoa::eval {
@@ -18,6 +19,7 @@ struct ReadingOptions {
   std::int64_t pass_tokens = 4096;     // of the windows of one pass (decoders)
   bool plain = false;                  // special tokens in the text are encoded as text
   std::optional<DType> cache = {};     // infer::EngineUse::cache, of decoders
+  infer::RankTeam* team = nullptr;     // ranks that share the model; not of encoders
 };
 
 struct ModelPerplexity {

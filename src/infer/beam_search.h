@@ -37,6 +37,7 @@ class BeamSearch {
   const FoundTarget& best() const { return kept_.front(); }
   std::int64_t beams() const { return static_cast<std::int64_t>(beams_); }
   const SearchLimits& limits() const { return limits_; }
+  std::int64_t length() const { return length_; }  // of the running targets
 
  private:
   struct Running {

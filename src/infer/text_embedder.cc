@@ -31,26 +31,45 @@ TextEmbedder::TextEmbedder(OpenModel& model, const EmbeddingOptions& options, Em
                                     : std::min(most, said.max_length > 0 ? said.max_length : most);
 }
 
-void TextEmbedder::add(std::string_view text) {
+std::vector<std::int32_t> TextEmbedder::ids_of(std::string_view text, bool& shortened) const {
   std::vector<token::TokenId> ids = tokenizer_.encode(text, {.plain = false, .add_special = true});
-  if (static_cast<std::int64_t>(ids.size()) > longest_) {
+  shortened = static_cast<std::int64_t>(ids.size()) > longest_;
+  if (shortened) {
     const auto end = decoder_ ? end_of(tokenizer_) : tokenizer_.sep_id();
     ids.resize(static_cast<std::size_t>(longest_));
     if (end) ids.back() = *end;
-    ++shortened_;
   }
   require<DataError>(!ids.empty(), "an empty text: the tokenizer adds nothing to it");
-  if (static_cast<std::int64_t>(tokens_.size() + ids.size()) > rank_->options().pass_tokens) flush();
+  return ids;
+}
+
+std::vector<std::int32_t> TextEmbedder::ids_of(std::string_view text) const {
+  bool shortened = false;
+  return ids_of(text, shortened);
+}
+
+void TextEmbedder::add(std::string_view text) {
+  bool shortened = false;
+  const std::vector<std::int32_t> ids = ids_of(text, shortened);
+  shortened_ += shortened;
+  if (static_cast<std::int64_t>(tokens_.size() + ids.size()) > pass_tokens()) flush();
   tokens_.insert(tokens_.end(), ids.begin(), ids.end());
   lengths_.push_back(static_cast<std::int64_t>(ids.size()));
 }
 
 void TextEmbedder::flush() {
   if (lengths_.empty()) return;
-  const std::span<const float> states = rank_->states(tokens_, lengths_);
+  read(tokens_, lengths_, emit_);
+  tokens_.clear();
+  lengths_.clear();
+}
+
+void TextEmbedder::read(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths,
+                        const Emit& emit) {
+  const std::span<const float> states = rank_->states(tokens, lengths);
   const auto hidden = static_cast<std::size_t>(rank_->options().model.config.hidden_size);
   std::size_t token = 0;
-  for (const std::int64_t length : lengths_) {
+  for (const std::int64_t length : lengths) {
     const auto used = static_cast<std::size_t>(pooling_ == Pooling::kMean ? length : 1),
                first = static_cast<std::size_t>(pooling_ == Pooling::kLastToken ? length - 1 : 0);
     std::vector<double> vector(hidden, 0.0);
@@ -58,10 +77,8 @@ void TextEmbedder::flush() {
       for (std::size_t i = 0; i < hidden; ++i)
         vector[i] += static_cast<double>(states[(token + t) * hidden + i]) / static_cast<double>(used);
     token += static_cast<std::size_t>(length);
-    emit_(vector);
+    emit(vector);
   }
-  tokens_.clear();
-  lengths_.clear();
 }
 
 }  // namespace stoa::infer

@@ -30,12 +30,21 @@ class TextEmbedder {
   void add(std::string_view text);
   void flush();
 
+  // The ids of a text as the model reads it, at most longest(); on any thread. DataError as above.
+  std::vector<std::int32_t> ids_of(std::string_view text) const;
+  // Emits the vectors of concatenated texts of such ids, at most pass_tokens() in all.
+  void read(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths, const Emit& emit);
+  std::int64_t pass_tokens() const { return rank_->options().pass_tokens; }
+
   std::int64_t shortened() const { return shortened_; }  // texts that were cut
   std::int64_t longest() const { return longest_; }
   // Whether the model's directory says that its vectors are scaled to length 1; they are not when emitted.
   bool normalises() const { return normalises_; }
 
  private:
+  // `shortened`: whether the text was cut.
+  std::vector<std::int32_t> ids_of(std::string_view text, bool& shortened) const;
+
   const Emit emit_;
   const std::unique_ptr<EncoderRank> rank_;
   const token::Tokenizer& tokenizer_;

@@ -33,17 +33,21 @@ class InferenceLayers {
     send_latency_ = c.links.network_latency_us * 1e-6;
   }
 
-  // Products of the mean layer: all weights are read once, whatever the number of tokens; of experts those
-  // that are chosen by any.
-  double products(double tokens, double efficiency) const {
+  // Products of the mean layer, and with a matrix of `more` parameters: all weights are read once, whatever
+  // the number of tokens; of experts those that are chosen by any.
+  double products(double tokens, double efficiency, double more = 0) const {
     const double share = real(m_.expert_layers) / real(m_.layers);
-    const double dense = (1 - share) * m_.layer_parameters(false) + share * m_.active_layer_parameters(true);
+    const double dense =
+        more + (1 - share) * m_.layer_parameters(false) + share * m_.active_layer_parameters(true);
     double read = dense;
     if (m_.experts > 0) {
       const double used = std::min(1.0, tokens * real(m_.top_k) / real(m_.experts));
-      read = (1 - share) * m_.layer_parameters(false) +
+      read = more + (1 - share) * m_.layer_parameters(false) +
              share * std::max(m_.active_layer_parameters(true), used * m_.layer_parameters(true));
     }
+    return product(dense, read, tokens, efficiency);
+  }
+  double product(double dense, double read, double tokens, double efficiency) const {
     return std::max(2 * dense * tokens / real(p_.tp) / (peak_ * efficiency),
                     read * bytes_of(p_.weights) / real(p_.tp) / bandwidth_);
   }
@@ -77,6 +81,22 @@ class InferenceLayers {
     return products(sequences, k_.token_gemm) + read(sequences * seen) + states(sequences) +
            reductions(sequences) + k_.layer_seconds;
   }
+  // Encoder-decoders. A layer of the encoder, by tokens and pairs of them that attend to each other.
+  double encoder(double tokens, double attended) const {
+    return products(tokens, k_.prompt_gemm) + encoder_pairs(attended) + elementwise(tokens) +
+           reductions(tokens) + k_.layer_seconds;
+  }
+  // What a layer of the decoder does when sources are read: their keys and values are made, and kept.
+  double cross_keys(double tokens) const {
+    const double weights = m_.cross_parameters() / 2;
+    return product(weights, weights, tokens, k_.prompt_gemm) + cache_bytes(tokens) / bandwidth_;
+  }
+  // Next tokens in a layer of the decoder, without the tokens that they attend to: a third branch, whose keys
+  // and values are there.
+  double decoder(double tokens, double efficiency) const {
+    return products(tokens, efficiency, m_.cross_parameters() / 2) +
+           1.5 * (elementwise(tokens) + reductions(tokens) + k_.layer_seconds);
+  }
   double head(double sequences) const {
     const double weights = real(m_.hidden * m_.vocabulary) / real(p_.tp);
     return std::max(2 * weights * sequences / (peak16_ * k_.token_gemm),
@@ -85,18 +105,23 @@ class InferenceLayers {
   }
   double elementwise(double tokens) const { return tokens * 30 * real(m_.hidden) / bandwidth_; }
   // Of attention to `tokens` earlier ones by the next token of an answer.
-  double read(double tokens) const { return cache_bytes(tokens) / bandwidth_; }
-  // Of attention in prompts, by tokens and the tokens that each attends to.
-  double pairs(double count) const {
-    return (1 - m_.linear_share()) * 4 * count * real(m_.heads * m_.head_size) / real(p_.tp) /
-           (peak16_ * k_.attention);
+  double read(double tokens) const {
+    return std::max(cache_bytes(tokens) / bandwidth_, attention(tokens) / (peak16_ * k_.token_attention));
   }
+  // Of attention in prompts, by tokens and the tokens that each attends to.
+  double pairs(double count) const { return attention(count) / (peak16_ * k_.attention); }
+  double encoder_pairs(double count) const { return attention(count) / (peak16_ * k_.encoder_attention); }
   double states(double sequences) const { return 2 * state_bytes(sequences) / bandwidth_; }
   double send(double tokens) const {
     return p_.pp == 1 ? 0 : send_latency_ + tokens * real(m_.hidden) * 2 / send_bandwidth_;
   }
 
  private:
+  // Multiplications and additions of a number of pairs of tokens.
+  double attention(double count) const {
+    return (1 - m_.linear_share()) * 4 * count * real(m_.heads * m_.head_size) / real(p_.tp);
+  }
+
   const ModelShape& m_;
   const InferencePoint& p_;
   const InferenceConstants& k_;
@@ -113,8 +138,11 @@ std::string_view name_of_type(InferenceType type) {
 
 // What the fullest device holds, with `layers` layers.
 double weight_bytes(const ModelShape& m, const InferencePoint& point, double layers) {
-  const double mean_layer = (m.parameters() - m.embedding_parameters()) / real(m.layers);
-  return (layers * mean_layer + real(m.hidden * m.vocabulary) * (point.pp == 1 && !m.tied ? 2 : 1)) /
+  const double ends = m.embedding_parameters() + (m.tied ? 0 : real(m.hidden * m.vocabulary)),
+               cross = m.cross_parameters();
+  const double mean_layer = (m.parameters() - ends - real(m.cross_layers()) * cross) / real(m.layers);
+  return (layers * mean_layer + std::min(layers, real(m.cross_layers())) * cross +
+          real(m.hidden * m.vocabulary) * (point.pp == 1 && !m.tied ? 2 : 1)) /
          real(point.tp) * bytes_of(point.weights);
 }
 
@@ -133,6 +161,20 @@ std::string row(const InferenceAnswer& a) {
 }
 
 }  // namespace
+
+InferenceConstants inference_constants(const Cluster& cluster) {
+  InferenceConstants out;
+  if (cluster.device.family != "CPU") return out;
+  out.prompt_gemm = 0.60;
+  out.token_gemm = 0.58;
+  out.memory = 0.93;
+  out.layer_seconds = 12e-6;
+  out.attention = 0.20;
+  out.encoder_attention = 0.60;
+  out.token_attention = 0.027;
+  out.sampled_bytes = 8;
+  return out;
+}
 
 std::span<const config::EnumName<InferenceType>> enum_names(InferenceType) {
   static constexpr std::array<config::EnumName<InferenceType>, 13> kNames{{{"bf16", InferenceType::kBf16},
@@ -187,9 +229,9 @@ double bytes_of(InferenceType type) {
 }
 
 InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::int64_t output,
-                                  const InferencePoint& point, const Cluster& cluster, double memory,
-                                  const InferenceConstants& k) {
+                                  const InferencePoint& point, const Cluster& cluster, double memory) {
   check_split(m, point);
+  const InferenceConstants k = inference_constants(cluster);
   require<ConfigError>(input >= 1 && output >= 1 && point.batch >= 1,
                        "an input of {} tokens, an output of {}, a batch of {}: expected at least 1 of each",
                        input, output, point.batch);
@@ -198,15 +240,38 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
   const double stages = real(point.pp), per_stage = real(m.layers) / stages;
   InferenceAnswer a;
   a.point = point;
-  const double prompt =
-      per_stage * layers.prompt(sequences, real(input)) + layers.send(sequences * real(input));
-  a.first_token = (stages + parts - 1) * prompt + parts * layers.head(sequences);
+  // Seconds of a layer: all of a decoder are alike.
+  struct OfLayer {
+    double encoder = 0, other = 0;
+  };
+  OfLayer prompt, token;
+  const bool pairs = m.encoder_layers > 0;
+  const double read = real(input), context = (pairs ? 0 : read) + real(output) / 2;
+  if (pairs) {
+    prompt = {layers.encoder(sequences * read, sequences * read * read),
+              layers.cross_keys(sequences * read) + layers.decoder(sequences, k.token_gemm) +
+                  layers.read(sequences * (read + 1))};
+    token.other = layers.decoder(sequences, k.token_gemm) + layers.read(sequences * (read + context));
+  } else {
+    prompt.other = layers.prompt(sequences, read);
+    token.other = layers.token(sequences, context);
+  }
+  const double others = real(m.layers - m.encoder_layers);
+  // A part of the batch through all stages, and in the slowest.
+  const auto through = [&](const OfLayer& of, double tokens) {
+    return real(m.encoder_layers) * of.encoder + others * of.other + stages * layers.send(tokens);
+  };
+  const auto slowest = [&](const OfLayer& of, double tokens) {
+    return std::max(std::min(per_stage, real(m.encoder_layers)) * of.encoder,
+                    std::min(per_stage, others) * of.other) +
+           layers.send(tokens);
+  };
+  a.first_token = through(prompt, sequences * read) + (parts - 1) * slowest(prompt, sequences * read) +
+                  parts * layers.head(sequences);
   // Stages take turns on the parts of the batch: a token of all parts takes as long as one part takes through
   // all.
-  const double context = real(input) + real(output) / 2;
   a.per_token =
-      std::max(stages, parts) * (per_stage * layers.token(sequences, context) + layers.send(sequences)) +
-      parts * layers.head(sequences);
+      std::max(through(token, sequences), parts * slowest(token, sequences)) + parts * layers.head(sequences);
   a.latency = a.first_token + real(output - 1) * a.per_token;
   const double devices = real(point.tp * point.pp);
   a.sequences_per_second = real(point.batch) / a.latency / devices;
@@ -214,8 +279,8 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
   // The stage that holds the head, or the embedding, needs most.
   const double longest = std::ceil(per_stage);
   a.weight_bytes = weight_bytes(m, point, longest);
-  a.cache_bytes = longest * (layers.cache_bytes(real(point.batch * (input + output))) +
-                             layers.state_bytes(real(point.batch)));
+  a.cache_bytes = std::min(longest, others) * (layers.cache_bytes(real(point.batch * (input + output))) +
+                                               layers.state_bytes(real(point.batch)));
   const double pass = sequences * real(input);
   a.work_bytes = 2 * pass * (4 * real(m.hidden) + real(m.gated ? 2 * m.ffn : m.ffn) / real(point.tp)) +
                  4 * real(point.batch * m.vocabulary);
@@ -250,17 +315,16 @@ InferenceType cache_type_of(DType type) {
 }
 
 struct ServingParts::State {
-  State(const ModelShape& m, const InferencePoint& p, const Cluster& c, const InferenceConstants& k)
-      : model(m), point(p), constants(k), layers(model, point, c, constants) {}
+  State(const ModelShape& m, const InferencePoint& p, const Cluster& c)
+      : model(m), point(p), constants(inference_constants(c)), layers(model, point, c, constants) {}
   const ModelShape model;
   const InferencePoint point;
   const InferenceConstants constants;
   const InferenceLayers layers;
 };
 
-ServingParts::ServingParts(const ModelShape& model, const InferencePoint& point, const Cluster& cluster,
-                           const InferenceConstants& constants)
-    : state_(std::make_unique<State>(model, point, cluster, constants)) {
+ServingParts::ServingParts(const ModelShape& model, const InferencePoint& point, const Cluster& cluster)
+    : state_(std::make_unique<State>(model, point, cluster)) {
   check_split(model, point);
 }
 
@@ -269,28 +333,49 @@ ServingParts::~ServingParts() = default;
 double ServingParts::seconds(std::int64_t tokens, std::int64_t scored) const {
   const InferenceLayers& l = state_->layers;
   const auto n = real(tokens), answers = real(scored);
+  if (const std::int64_t of_decoder = state_->model.cross_layers(); of_decoder > 0)
+    return real(of_decoder) * l.decoder(n, state_->constants.token_gemm) + l.head(answers);
   const double layer = l.products(n, state_->constants.prompt_gemm) + l.elementwise(n) + l.reductions(n) +
                        l.states(answers) + state_->constants.layer_seconds;
   return real(state_->model.layers) * layer + l.head(answers);
 }
 
-double ServingParts::seconds_per_token_read() const {
-  return real(state_->model.layers) * state_->layers.read(1);
+double ServingParts::seconds_of_sources(std::int64_t tokens) const {
+  const ModelShape& m = state_->model;
+  return real(m.encoder_layers) * state_->layers.encoder(real(tokens), 0) +
+         real(m.cross_layers()) * state_->layers.cross_keys(real(tokens));
 }
 
-double ServingParts::seconds_per_pair() const { return real(state_->model.layers) * state_->layers.pairs(1); }
+double ServingParts::seconds_per_token_read() const { return caching_layers() * state_->layers.read(1); }
+
+double ServingParts::seconds_per_pair() const { return caching_layers() * state_->layers.pairs(1); }
+
+double ServingParts::seconds_per_source_pair() const {
+  return real(state_->model.encoder_layers) * state_->layers.encoder_pairs(1);
+}
 
 double ServingParts::weight_bytes() const {
   return plan::weight_bytes(state_->model, state_->point, real(state_->model.layers));
 }
 
-double ServingParts::cache_bytes_per_token() const {
-  return real(state_->model.layers) * state_->layers.cache_bytes(1);
+double ServingParts::caching_layers() const {
+  return real(state_->model.layers - state_->model.encoder_layers);
 }
 
-InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster,
-                               const InferenceConstants& k) {
+double ServingParts::cache_bytes_per_token() const {
+  return caching_layers() * state_->layers.cache_bytes(1);
+}
+
+InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster) {
   std::vector<std::int64_t> tensor = r.tensor, pipeline = r.pipeline;
+  const bool linked = cluster.links.network_bandwidth_gbs.value_or(cluster.links.island_bandwidth_gbs) > 0;
+  const auto alone = [&](const std::vector<std::int64_t>& degrees) {
+    return std::ranges::all_of(degrees, [](std::int64_t degree) { return degree == 1; });
+  };
+  require<ConfigError>(linked || (alone(tensor) && alone(pipeline)),
+                       "cluster '{}' has one device, without links to others: the degrees can be 1 only",
+                       cluster.name);
+  if (!linked) tensor = pipeline = {1};
   if (tensor.empty())
     for (std::int64_t tp = 1; tp <= std::max<std::int64_t>(8, cluster.links.devices_per_node); tp *= 2)
       if (r.model.heads % tp == 0) tensor.push_back(tp);
@@ -304,7 +389,7 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
         for (const std::int64_t batch : r.batches)
           result.grid.push_back(predict_inference(
               r.model, r.input, r.output, {tp, pp, batch, type, r.cache.value_or(cache_type_of(type))},
-              cluster, r.memory, k));
+              cluster, r.memory));
   require<ConfigError>(!result.grid.empty(),
                        "the grid is empty: give batches, and degrees that divide {} heads", r.model.heads);
   std::vector<InferenceAnswer> fitting;

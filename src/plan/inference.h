@@ -1,7 +1,9 @@
 // Latency, throughput and memory of generation: prompts are read in one pass, which the products bound; then
 // a token at a time, which reading weights, keys and values bounds. A pipeline works on as many parts of the
-// batch as it has stages. Efficiencies: five, fitted to NVIDIA's tables of FasterTransformer on A100 (NeMo
-// Megatron launcher README, 2022 to 2023), which are 9 % from it on average (inference_test.cc).
+// batch as it has stages. An encoder-decoder reads the source in place of a prompt: its encoder's layers
+// then, and its decoder's for every token. Efficiencies: five, fitted to NVIDIA's tables of FasterTransformer
+// on A100 (NeMo Megatron launcher README, 2022 to 2023), which are 9 % from it on average
+// (inference_test.cc).
 #pragma once
 
 #include <cstdint>
@@ -18,15 +20,23 @@
 namespace stoa::plan {
 
 struct InferenceConstants {
-  double prompt_gemm = 0.50;     // share of the 16-bit peak in the pass over the prompt
-  double token_gemm = 0.77;      // the same where one token per sequence is made
-  double memory = 0.74;          // share of memory bandwidth
-  double layer_seconds = 80e-6;  // kernels of a layer that are too short to fill a device
-  double hop_seconds = 6.8e-6;   // of an all-reduce, per further rank
-  double link = 0.6;             // share of the island's bandwidth
-  double attention = 0.30;       // share of peak of the attention core of a prompt
-  double sampled_bytes = 300;    // moved per logit: sorting and drawing
+  double prompt_gemm = 0.50;        // share of the 16-bit peak in the pass over the prompt
+  double token_gemm = 0.77;         // the same where one token per sequence is made
+  double memory = 0.74;             // share of memory bandwidth
+  double layer_seconds = 80e-6;     // kernels of a layer that are too short to fill a device
+  double hop_seconds = 6.8e-6;      // of an all-reduce, per further rank
+  double link = 0.6;                // share of the island's bandwidth
+  double attention = 0.30;          // share of peak of the attention core of a prompt
+  double encoder_attention = 0.30;  // the same of a source, whose tokens all attend to each other
+  double token_attention =
+      1;  // the same where a token attends to those before it, if that is slower than reading them
+  double sampled_bytes = 300;  // moved per logit: sorting and drawing
 };
+
+// Those above, or for a cluster of CPUs those of Stoa's own engine on them, fitted to `stoa bench engine` of
+// a decoder with 195 million weights on two cores with AVX-512-BF16
+// (bench/results/2026-11-27-encoder-decoders.md).
+InferenceConstants inference_constants(const Cluster& cluster);
 
 // Bytes of a weight and of a key or value. Those of GGUF files (quant/block_format.h) count their scales.
 enum class InferenceType {
@@ -62,19 +72,23 @@ InferenceType cache_type_of(DType type);
 class ServingParts {
  public:
   // ConfigError as of predict_inference().
-  ServingParts(const ModelShape& model, const InferencePoint& point, const Cluster& cluster,
-               const InferenceConstants& constants = {});
+  ServingParts(const ModelShape& model, const InferencePoint& point, const Cluster& cluster);
   ~ServingParts();
 
   // A pass over this many tokens, of which `scored` need logits, without attention to other tokens.
   double seconds(std::int64_t tokens, std::int64_t scored) const;
-  double seconds_per_token_read() const;  // of an answer's next token, per token before it
+  double seconds_per_token_read() const;  // of an answer's next token, per token before it or of its source
   double seconds_per_pair() const;        // of a prompt, per token and token that it attends to
+  // Encoder-decoders, whose tokens above are those of targets: what sources of this many tokens take more,
+  // and attention among them, per pair.
+  double seconds_of_sources(std::int64_t tokens) const;
+  double seconds_per_source_pair() const;
   // Bytes on a device.
   double weight_bytes() const;
   double cache_bytes_per_token() const;
 
  private:
+  double caching_layers() const;
   struct State;
   const std::unique_ptr<const State> state_;
 };
@@ -93,7 +107,7 @@ struct InferenceAnswer {
 
 struct InferenceRequest {
   ModelShape model;
-  std::int64_t input = 60, output = 20;
+  std::int64_t input = 60, output = 20;  // tokens of prompts (or sources) and of answers
   std::vector<std::int64_t> tensor, pipeline,
       batches;  // grids; empty degrees: all that divide, within two nodes
   std::vector<InferenceType> types{InferenceType::kBf16};
@@ -104,8 +118,7 @@ struct InferenceRequest {
 
 // ConfigError where the heads or the layers cannot be split so.
 InferenceAnswer predict_inference(const ModelShape& model, std::int64_t input, std::int64_t output,
-                                  const InferencePoint& point, const Cluster& cluster, double memory,
-                                  const InferenceConstants& constants = {});
+                                  const InferencePoint& point, const Cluster& cluster, double memory);
 
 struct InferenceResult {
   std::vector<InferenceAnswer> grid;  // every point, those that do not fit too
@@ -115,8 +128,7 @@ struct InferenceResult {
       best;  // of most throughput per device within the latency; none: nothing fits
 };
 // ConfigError where the grid is empty.
-InferenceResult plan_inference(const InferenceRequest& request, const Cluster& cluster,
-                               const InferenceConstants& constants = {});
+InferenceResult plan_inference(const InferenceRequest& request, const Cluster& cluster);
 
 std::string to_text(const InferenceResult& result, const InferenceRequest& request, const Cluster& cluster);
 std::string to_json(const InferenceResult& result);

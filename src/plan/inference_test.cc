@@ -96,6 +96,80 @@ TEST(Inference, WeightsThatDoNotFitSaySo) {
   EXPECT_NEAR(a.cache_bytes, 2.0 * 96 * 12288 * 2 * 80, 1);
 }
 
+// Twelve layers of each stack with 8 heads of 64, a hidden size of 512.
+ModelShape pairs_shape() {
+  ModelShape m = decoder_of(24, 512, 8);
+  m.ffn = 1024;
+  m.gated = true;
+  m.positions = m.biases = false;
+  m.encoder_layers = 12;
+  return m;
+}
+
+TEST(Inference, EncoderDecodersReadTheSourceOnce) {
+  const ModelShape m = pairs_shape();
+  const auto at = [&](std::int64_t input, std::int64_t output, std::int64_t pp = 1) {
+    return predict_inference(m, input, output, {1, pp, 4}, dgx_a100(), 80e9);
+  };
+  // Projections of both stacks, those of cross-attention, embedding, and norms.
+  const double h = 512, matrices = 24 * (4 * h * h + 3 * h * 1024) + 12 * 4 * h * h + 51200 * h;
+  EXPECT_NEAR(m.parameters(), matrices, 1e5);
+  EXPECT_NEAR(at(60, 20).weight_bytes, 2 * matrices, 3e5);
+  // Keys and values of the decoder's layers: of the source, and of the answer.
+  EXPECT_DOUBLE_EQ(at(60, 20).cache_bytes, 12.0 * 2 * 512 * 2 * 4 * 80);
+  EXPECT_DOUBLE_EQ(at(60, 20, 2).cache_bytes, at(60, 20).cache_bytes);
+  EXPECT_DOUBLE_EQ(at(60, 20, 4).cache_bytes, at(60, 20).cache_bytes / 2);
+  // A longer source takes time once; its tokens are read for every token of the answer.
+  EXPECT_GT(at(2000, 20).first_token, 3 * at(200, 20).first_token);
+  EXPECT_LT(at(2000, 20).per_token, 1.5 * at(200, 20).per_token);
+  EXPECT_GT(at(2000, 20).per_token, at(200, 20).per_token);
+  // A token passes the layers of the decoder alone.
+  ModelShape both = m;
+  both.encoder_layers = 0;
+  EXPECT_LT(at(60, 20).per_token,
+            0.9 * predict_inference(both, 60, 20, {1, 1, 4}, dgx_a100(), 80e9).per_token);
+  const ServingParts parts(m, {1, 1, 1}, dgx_a100());
+  EXPECT_DOUBLE_EQ(parts.cache_bytes_per_token(), 12.0 * 2 * 512 * 2);
+  const InferenceAnswer one = predict_inference(m, 300, 20, {1, 1, 1}, dgx_a100(), 80e9);
+  EXPECT_NEAR(parts.seconds(1, 1) + parts.seconds_of_sources(300) + 301 * parts.seconds_per_token_read() +
+                  300 * 300 * parts.seconds_per_source_pair(),
+              one.first_token, 1e-9);
+}
+
+// `stoa bench engine` of a decoder and of T5 on two cores with AVX-512-BF16, where memory was read at 34
+// GB/s: bench/results/2026-11-27-encoder-decoders.md.
+TEST(Inference, IsNearTheEngineOnCpus) {
+  Cluster c;
+  c.device.family = "CPU";
+  c.device.bf16_tflops = c.device.fp16_tflops = 0.4707;
+  c.device.fp32_tflops = 0.24;
+  c.device.memory_gb = 32;
+  c.device.memory_bandwidth_gbs = 34.06;
+  ModelShape m = decoder_of(24, 768, 12);
+  m.ffn = 2048;
+  m.gated = true;
+  m.positions = m.biases = false;
+  const auto milliseconds = [&](double seconds, double measured) {
+    EXPECT_NEAR(seconds * 1e3 / measured, 1, 0.15);
+  };
+  m.vocabulary = 32128;
+  const ServingParts decoder(m, {1, 1, 1}, c);
+  milliseconds(decoder.seconds(1, 1), 13.3);
+  milliseconds(decoder.seconds(512, 1), 650);
+  m.vocabulary = 29184;
+  m.encoder_layers = 12;
+  const ServingParts pairs(m, {1, 1, 1}, c);
+  milliseconds(pairs.seconds(1, 1), 7.26);
+  const auto first = [&](std::int64_t source) {
+    return pairs.seconds(1, 1) + pairs.seconds_of_sources(source) +
+           static_cast<double>(source + 1) * pairs.seconds_per_token_read() +
+           static_cast<double>(source * source) * pairs.seconds_per_source_pair();
+  };
+  milliseconds(first(256), 211);
+  milliseconds(first(512), 428);
+  milliseconds(first(1024), 826);
+}
+
 TEST(Inference, CountsTheScalesOfQuantisedFiles) {
   const auto bytes = [](InferenceType type) {
     return predict_inference(decoder_of(24, 4096, 32), 60, 20, {1, 1, 1, type}, dgx_a100(), 80e9)

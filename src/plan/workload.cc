@@ -63,6 +63,10 @@ double ModelShape::active_layer_parameters(bool with_experts) const {
   return rest + (with_experts ? gated_experts(*this, top_k) : mlp_share() * ffn_parameters(*this, ffn));
 }
 
+double ModelShape::cross_parameters() const {
+  return static_cast<double>(4 * hidden * heads * head_size + (biases ? 4 : 0) * hidden + hidden);
+}
+
 double ModelShape::expert_parameters() const {
   return static_cast<double>(experts) * ffn_parameters(*this, expert_ffn);
 }
@@ -80,6 +84,7 @@ double ModelShape::parameters() const {
   return static_cast<double>(expert_layers) * layer_parameters(true) +
          static_cast<double>(layers - expert_layers) * layer_parameters(false) + embedding_parameters() +
          static_cast<double>(mtp_layers) * mtp_parameters() +
+         static_cast<double>(cross_layers()) * cross_parameters() +
          (tied ? 0.0 : static_cast<double>(vocabulary * hidden)) + static_cast<double>(2 * hidden);
 }
 
@@ -270,6 +275,7 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
   m.dropout = std::max(c.hidden_dropout, c.attention_dropout);
   m.biases = c.has_mlp_bias();
   m.window = c.window_size;
+  if (c.kind == model::ModelKind::kT5) m.encoder_layers = c.encoder_layers();
   if (c.moe.num_moe_experts) {
     m.experts = *c.moe.num_moe_experts;
     m.top_k = c.moe.moe_router_topk;

@@ -49,7 +49,11 @@ struct ModelShape {
   std::optional<double> expert_capacity;
   bool expert_padding = false;
   std::optional<std::int64_t> window;
+  // Encoder-decoders: layers of the encoder, the first; the others also attend to its output.
+  std::int64_t encoder_layers = 0;
 
+  std::int64_t cross_layers() const { return encoder_layers > 0 ? layers - encoder_layers : 0; }
+  double cross_parameters() const;  // of such a layer's attention to the encoder's output
   double linear_share() const { return share(linear_layers); }
   double expert_share() const { return share(expert_layers); }
   bool single_branches() const { return state_layers + attention_layers + mlp_layers > 0; }

@@ -320,6 +320,7 @@ http::Reply App::metrics() const {
         const ServedModel& model = *offered.models[i];
         if (model.generates() && model.base() == nullptr)
           gauges = gauges_of(model);  // an adapter's are its model's
+        if (const ServedEncoder* encoder = model.encodes()) gauges.running = encoder->counters().requests;
       }
       offered.names[i].metrics->write(offered.names[i].name, gauges, out);
     }

@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <mutex>
 #include <numeric>
+#include <optional>
 
 #include "serve/handlers.h"
 
@@ -46,6 +49,57 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);  // of vectors of length 1
 }
 
+using Vectors = std::vector<std::vector<float>>;
+
+// A request that waits for the vectors of its texts.
+class EmbeddingTask : public std::enable_shared_from_this<EmbeddingTask> {
+ public:
+  // `body`: of the answer.
+  using Body = std::function<Json(const Vectors& vectors, std::int64_t tokens)>;
+  EmbeddingTask(const Call& call, Body body)
+      : model_(call.model), answer_(call.answer), body_(std::move(body)) {}
+
+  void run(const std::vector<std::string>& texts) {
+    answer_->on_gone([weak = weak_from_this()] {
+      if (const auto task = weak.lock()) task->cancel();
+    });
+    const std::int64_t id = model_->encoder().submit(
+        texts, {.done = [task = shared_from_this()](Vectors vectors,
+                                                    std::int64_t tokens) { task->finish(vectors, tokens); },
+                .failed = [task = shared_from_this()](
+                              const ApiError& error) { task->answer_->send(error.reply()); }});
+    const std::lock_guard lock(mutex_);
+    id_ = id;
+    if (cancelled_) model_->encoder().cancel(id);
+  }
+
+ private:
+  void finish(const Vectors& vectors, std::int64_t tokens) {
+    try {
+      answer_->send({200, "application/json", json_text(body_(vectors, tokens))});
+    } catch (const std::exception& error) {
+      answer_->send(ApiError(500, error.what()).reply());
+    }
+  }
+  void cancel() {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (id_) model_->encoder().cancel(*id_);
+  }
+
+  const ModelSet::Model model_;
+  const std::shared_ptr<http::Answer> answer_;
+  const Body body_;
+  std::mutex mutex_;
+  std::optional<std::int64_t> id_;
+  bool cancelled_ = false;
+};
+
+void answer_with(const Call& call, const std::vector<std::string>& texts, EmbeddingTask::Body body) {
+  (void)call.model->encoder();  // the request is refused before its texts are looked at
+  std::make_shared<EmbeddingTask>(call, std::move(body))->run(texts);
+}
+
 Json usage_of(std::int64_t tokens) { return {{"prompt_tokens", tokens}, {"total_tokens", tokens}}; }
 
 }  // namespace
@@ -55,17 +109,16 @@ void embed(const Call& call) {
   const std::string format = call.body.text("encoding_format").value_or("float");
   check(format == "float" || format == "base64", "encoding_format",
         "'encoding_format' must be \"float\" or \"base64\", got '{}'", format.substr(0, 60));
-  std::int64_t tokens = 0;
-  const auto vectors = model->embed(read_inputs(call.body, *model), tokens);
-  Json data = Json::array();
-  for (std::size_t i = 0; i < vectors.size(); ++i)
-    data.push_back({{"object", "embedding"},
-                    {"index", i},
-                    {"embedding", format == "base64" ? Json(base64_of(vectors[i])) : Json(vectors[i])}});
-  call.answer->send(
-      {200, "application/json",
-       json_text(
-           {{"object", "list"}, {"data", data}, {"model", model->name()}, {"usage", usage_of(tokens)}})});
+  answer_with(call, read_inputs(call.body, *model),
+              [format, name = model->name()](const Vectors& vectors, std::int64_t tokens) {
+                Json data = Json::array();
+                for (std::size_t i = 0; i < vectors.size(); ++i)
+                  data.push_back(
+                      {{"object", "embedding"},
+                       {"index", i},
+                       {"embedding", format == "base64" ? Json(base64_of(vectors[i])) : Json(vectors[i])}});
+                return Json{{"object", "list"}, {"data", data}, {"model", name}, {"usage", usage_of(tokens)}};
+              });
 }
 
 void score_pairs(const Call& call) {
@@ -79,19 +132,20 @@ void score_pairs(const Call& call) {
         "'text_1' has {} texts and 'text_2' {}: one, or as many", first.size(), second.size());
   std::vector<std::string> all = first;
   all.insert(all.end(), second.begin(), second.end());
-  std::int64_t tokens = 0;
-  const auto vectors = model->embed(all, tokens);
-  Json data = Json::array();
-  for (std::size_t i = 0; i < second.size(); ++i)
-    data.push_back({{"index", i},
-                    {"object", "score"},
-                    {"score", cosine(vectors[first.size() == 1 ? 0 : i], vectors[first.size() + i])}});
-  call.answer->send({200, "application/json",
-                     json_text({{"id", "score-" + call.id},
-                                {"object", "list"},
-                                {"model", model->name()},
-                                {"data", data},
-                                {"usage", usage_of(tokens)}})});
+  answer_with(call, all,
+              [before = first.size(), id = call.id, name = model->name()](const Vectors& vectors,
+                                                                          std::int64_t tokens) {
+                Json data = Json::array();
+                for (std::size_t i = 0; before + i < vectors.size(); ++i)
+                  data.push_back({{"index", i},
+                                  {"object", "score"},
+                                  {"score", cosine(vectors[before == 1 ? 0 : i], vectors[before + i])}});
+                return Json{{"id", "score-" + id},
+                            {"object", "list"},
+                            {"model", name},
+                            {"data", data},
+                            {"usage", usage_of(tokens)}};
+              });
 }
 
 void rerank(const Call& call) {
@@ -111,25 +165,25 @@ void rerank(const Call& call) {
   const auto top =
       call.body.integer("top_n", 1, static_cast<std::int64_t>(kMostTexts)).value_or(std::ssize(documents));
   const bool return_documents = call.body.boolean("return_documents", true);
-  std::int64_t tokens = 0;
-  const auto vectors = model->embed(texts, tokens);
-  std::vector<std::size_t> order(documents.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return cosine(vectors[0], vectors[a + 1]) > cosine(vectors[0], vectors[b + 1]);
-  });
-  if (top < std::ssize(order)) order.resize(static_cast<std::size_t>(top));
-  Json results = Json::array();
-  for (const std::size_t i : order) {
-    Json result{{"index", i}, {"relevance_score", cosine(vectors[0], vectors[i + 1])}};
-    if (return_documents) result["document"] = {{"text", texts[i + 1]}};
-    results.push_back(std::move(result));
-  }
-  call.answer->send({200, "application/json",
-                     json_text({{"id", "rerank-" + call.id},
-                                {"model", model->name()},
-                                {"usage", usage_of(tokens)},
-                                {"results", results}})});
+  answer_with(
+      call, texts,
+      [texts, top, return_documents, id = call.id, name = model->name()](const Vectors& vectors,
+                                                                         std::int64_t tokens) {
+        std::vector<std::size_t> order(vectors.size() - 1);
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+          return cosine(vectors[0], vectors[a + 1]) > cosine(vectors[0], vectors[b + 1]);
+        });
+        if (top < std::ssize(order)) order.resize(static_cast<std::size_t>(top));
+        Json results = Json::array();
+        for (const std::size_t i : order) {
+          Json result{{"index", i}, {"relevance_score", cosine(vectors[0], vectors[i + 1])}};
+          if (return_documents) result["document"] = {{"text", texts[i + 1]}};
+          results.push_back(std::move(result));
+        }
+        return Json{
+            {"id", "rerank-" + id}, {"model", name}, {"usage", usage_of(tokens)}, {"results", results}};
+      });
 }
 
 }  // namespace stoa::serve

@@ -67,10 +67,11 @@ class InfillTask : public GenerationTask {
 }  // namespace
 
 std::vector<std::int32_t> infill_prompt(const ServedModel& model, const InfillText& text, const char* field) {
-  check(!model.reads_sources(), field,
-        "'{}': the model '{}' is an encoder-decoder: mark in the prompt what is missing, as in its training "
-        "(T5: <extra_id_0>)",
-        field, model.name());
+  check(
+      !model.reads_sources(), field,
+      "'{}': the model '{}' is an encoder-decoder: mark in the prompt of /v1/completions what is missing, as "
+      "in its training (T5: <extra_id_0>)",
+      field, model.name());
   const token::Tokenizer& tokenizer = model.tokenizer();
   const auto id_of = [&](const char* name) {
     return name == nullptr ? std::nullopt : tokenizer.token_to_id(name);
@@ -130,7 +131,7 @@ void infill(const Call& call) {
     }
   }
   infer::Request job = read_sampling(body, *model);
-  job.prompt = infill_prompt(*model, text, "input_suffix");
+  job.prompt = infill_prompt(*model, text, "model");
   job.constraint = read_constraint(body, *model);
   const auto wanted = body.integer("n_predict", -1, std::numeric_limits<std::int32_t>::max());
   check(wanted.value_or(1) != 0, "n_predict", "'n_predict' must be at least 1, or -1");

@@ -77,7 +77,10 @@ std::string describe_pool(const ServedModel& model) {
   std::string out = fmt::format(
       "{}: {} of keys and values in {}{}: {} tokens; at once {} {} of {} tokens", model.name(),
       format_bytes(static_cast<double>(pool.bytes)), infer::cache_type_name(pool.type),
-      team ? fmt::format(" on each of {} ranks", team->shape().ranks()) : "",
+      !team ? ""
+      : limits.reads_sources() && team->shape().pipeline > 1
+          ? fmt::format(" on the fullest of {} ranks", team->shape().ranks())
+          : fmt::format(" on each of {} ranks", team->shape().ranks()),
       limits.blocks * limits.block_tokens, texts(whole), texts(whole) == 1 ? "text" : "texts", whole);
   if (whole > kUsual && limits.sequences > 1) out += fmt::format(", {} of {}", texts(kUsual), kUsual);
   if (limits.reads_sources()) out += ", each with a source of as many";

@@ -50,7 +50,8 @@ std::size_t ServedEngine::measure(infer::OpenModel& model, const std::vector<inf
     return options.team ? options.team->options_of(model, use, adapters)
                         : infer::paged_options(model, use, adapters);
   });
-  std::size_t bytes = model.measure<infer::PagedDecoder>(built);
+  std::size_t bytes =
+      options.team ? options.team->measure(model, built) : model.measure<infer::PagedDecoder>(built);
   if (options.draft) {
     infer::OpenModel draft(*options.draft, options.dtype, make_machine, std::nullopt, options.weights);
     bytes += draft.measure<infer::PagedDecoder>(infer::paged_options(draft, infer::draft_use(built.limits)));

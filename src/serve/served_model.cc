@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -51,18 +50,6 @@ void ServedModel::read_small_files(const std::optional<fs::path>& adapter) {
   if (!tokenizer_->chat_template().empty()) template_.emplace(tokenizer_->chat_template());
 }
 
-void ServedModel::open_embedder() {
-  embedder_ = std::make_unique<infer::TextEmbedder>(
-      *model_, infer::EmbeddingOptions{}, [this](std::span<const double> vector) {
-        double squares = 0;
-        for (const double x : vector) squares += x * x;
-        const double scale = squares == 0 ? 1 : 1 / std::sqrt(squares);
-        std::vector<float>& out = vectors_.emplace_back();
-        for (const double x : vector) out.push_back(static_cast<float>(x * scale));
-      });
-  context_ = embedder_->longest();
-}
-
 // An encoder keeps no keys and values, draws no tokens, and is in no quantised file.
 void ServedModel::note_unused_options() {
   std::vector<std::string> unused;
@@ -108,13 +95,9 @@ std::shared_ptr<infer::OpenModel> ServedModel::open(const ModelOptions& options,
                                                     const infer::MakeMachine& make_machine) {
   auto opened = std::make_shared<infer::OpenModel>(options.path, options.dtype, make_machine, options.adapter,
                                                    options.weights);
-  const auto refuse = [&](model::ModelKind kind, const char* name) {
-    require<ConfigError>(opened->kind() != kind || options.team == nullptr,
-                         "{}: ranks (--tp, --ep, --pp) share models that continue a text, and this is {}",
-                         options.path.string(), name);
-  };
-  refuse(model::ModelKind::kBert, "an encoder");
-  refuse(model::ModelKind::kT5, "an encoder-decoder");
+  require<ConfigError>(opened->kind() != model::ModelKind::kBert || options.team == nullptr,
+                       "{}: ranks (--tp, --ep, --pp) share models that write texts, and this is an encoder",
+                       options.path.string());
   require<ConfigError>(
       opened->kind() != model::ModelKind::kT5 || !(options.prompt_lookup || options.draft),
       "{}: --prompt-lookup and --draft are for models that continue a text, and this is an encoder-decoder",
@@ -148,7 +131,8 @@ std::vector<std::shared_ptr<ServedModel>> ServedModel::load(
   if (first.kind() == model::ModelKind::kBert) first.note_unused_options();
   if (apart(*opened)) {
     if (first.kind() == model::ModelKind::kBert) {
-      first.open_embedder();
+      first.encoder_ = std::make_unique<ServedEncoder>(*opened, options);
+      first.context_ = first.encoder_->longest();
     } else {
       first.engine_ =
           std::make_shared<ServedEngine>(*opened, std::vector<infer::AdapterFiles>{}, options, make_machine);
@@ -204,21 +188,12 @@ infer::RequestId ServedModel::submit(infer::Request request, infer::Listener lis
 
 void ServedModel::stop() {
   if (generates()) engine_->stop();
+  if (encoder_) encoder_->stop();
 }
 
-std::vector<std::vector<float>> ServedModel::embed(const std::vector<std::string>& texts,
-                                                   std::int64_t& tokens) {
-  check(embedder_ != nullptr, "model", "the model '{}' is no encoder: it has no embeddings", name());
-  const std::lock_guard lock(embedding_);
-  vectors_.clear();
-  tokens = 0;
-  for (const std::string& text : texts) {
-    tokens += std::min<std::int64_t>(
-        context_, std::ssize(tokenizer_->encode(text, {.plain = false, .add_special = true})));
-    embedder_->add(text);
-  }
-  embedder_->flush();
-  return std::exchange(vectors_, {});
+ServedEncoder& ServedModel::encoder() const {
+  check(encoder_ != nullptr, "model", "the model '{}' is no encoder: it has no embeddings", name());
+  return *encoder_;
 }
 
 std::vector<std::int32_t> ServedModel::render(const Json& messages, const Json& variables,

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,11 +14,11 @@
 #include "constraint/store.h"
 #include "infer/engine/request.h"
 #include "infer/open_model.h"
-#include "infer/text_embedder.h"
 #include "model/huggingface/generation_config.h"
 #include "serve/admission.h"
 #include "serve/metrics.h"
 #include "serve/request_body.h"
+#include "serve/served_encoder.h"
 #include "serve/served_engine.h"
 #include "token/tokenizer.h"
 
@@ -75,8 +74,10 @@ class ServedModel {
   // What is open fails, and nothing is taken any more.
   void stop();
   bool stopped() const { return engine_ && engine_->stopped(); }
-  // Vectors of texts, scaled to length 1, and how many tokens were read; a call at a time.
-  std::vector<std::vector<float>> embed(const std::vector<std::string>& texts, std::int64_t& tokens);
+  // Null where it is no encoder.
+  const ServedEncoder* encodes() const { return encoder_.get(); }
+  // ApiError 400: it is no encoder.
+  ServedEncoder& encoder() const;
 
   bool has_template() const { return template_.has_value(); }
   const std::string& template_text() const { return tokenizer_->chat_template(); }
@@ -96,7 +97,6 @@ class ServedModel {
                                                 const infer::MakeMachine& make_machine);
   // Tokenizer, defaults and template: those of `adapter`, where its directory has them, or of the model.
   void read_small_files(const std::optional<fs::path>& adapter);
-  void open_embedder();
   void note_unused_options();
 
   const ModelOptions options_;
@@ -112,9 +112,7 @@ class ServedModel {
   std::vector<std::int32_t> end_tokens_;
   std::int64_t context_ = 0;
 
-  std::mutex embedding_;
-  std::vector<std::vector<float>> vectors_;  // of the call under way
-  std::unique_ptr<infer::TextEmbedder> embedder_;
+  std::unique_ptr<ServedEncoder> encoder_;  // of an encoder
 
   // What a model that continues text has.
   std::unique_ptr<constraint::ConstraintStore> constraints_;

@@ -285,16 +285,13 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   says({"eval", "perplexity", "run", "--text", "pair.txt", "--window", "8"},
        "reads source and target without windows");
   says({"embed", "run", "text.jsonl"}, "not an encoder");
-  says(Arguments{"plan", "inference"} + micro_model() +
-           Arguments{"model.kind=t5", "model.position_embedding_type=relative", "model.vocab_size=80",
-                     "--cluster", "dgx-a100-80gb"},
-       "is not planned");
   says({"generate", "run", "--prompt", "x", "--prompt-lookup"}, "continue a text");
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--choice", "x"}, "without --beams");
   std::ofstream(path("talk.jsonl")) << "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}\n";
   says({"generate", "run", "--prompts", "talk.jsonl"},
        "talk.jsonl:1: 'messages' are for models that continue");
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "does not sample");
+  says({"generate", "run", "--prompt", "x", "--beams", "1000"}, "one for each id of the vocabulary");
   says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");
   says({"generate", "run", "--prompts", "text.jsonl", "--beams", "2", "--stop", "x"}, "--stop");
   std::ofstream(path("drawn.jsonl")) << "{\"prompt\": \"x\", \"min_tokens\": 9}\n";

@@ -89,6 +89,37 @@ TEST_F(PlanServe, AModelIsMeasuredAndPlannedWith) {
             2);
 }
 
+TEST_F(PlanServe, EncoderDecodersAreMeasuredAndPlanned) {
+  stoa_ok(Arguments{"tokenizer", "train", "text.jsonl", "--kind", "unigram", "--vocab-size", "60",
+                    "--sentinels", "20", "--output", "pieces"});
+  stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "pieces", "--output", "pairs"});
+  stoa_ok(train("run", {"model.data=pairs", "model.tokenizer=pieces", "model.kind=t5", "model.bias=none",
+                        "model.position_embedding_type=relative", "model.t5.seq_length_dec=16",
+                        "trainer.max_steps=2"}));
+  const Outcome measured =
+      stoa_ok({"bench", "engine", "run", "--rounds", "2", "--max-context", "100", "--json"});
+  write_text(path("engine.json"), measured.out);
+  const json speed = json::parse(measured.out);
+  EXPECT_EQ(speed["limits"]["context"], 100);
+  EXPECT_EQ(speed["limits"]["source_tokens"], 100);
+  EXPECT_EQ(speed["more_seconds_by_source_tokens"].back()[0], 100);
+  EXPECT_THAT(stoa_ok({"bench", "engine", "run", "--rounds", "1", "--max-context", "100"}).out,
+              HasSubstr("each 1000 tokens of its source"));
+  const Arguments asked{"--rate", "1", "--input", "90", "--output", "80", "--requests", "50", "--json"};
+  EXPECT_EQ(json_of(Arguments{"plan", "serve", "--measured", "engine.json"} + asked)["machines"], 1);
+  EXPECT_THAT(stoa({"plan", "serve", "--measured", "engine.json", "--input", "90", "--output", "120"}).err,
+              HasSubstr("a source of 90 tokens and an answer of 120 do not fit: sources have at most 100"));
+  const json predicted = json_of(Arguments{"plan", "serve", "t5-220m", "--cluster", "laptop-cpu"} + asked);
+  EXPECT_EQ(predicted["machines"], 1);
+  // The formulas of a request alone are those of `plan inference`.
+  const json alone = json_of({"plan", "inference", "t5-220m", "--cluster", "laptop-cpu", "--input", "90",
+                              "--output", "80", "--batch", "1", "--json"})["grid"][0];
+  EXPECT_NEAR(predicted["alone"]["ttft_seconds"].get<double>() * 1e3 / alone["first_token_ms"].get<double>(),
+              1, 0.02);
+  EXPECT_NEAR(predicted["alone"]["tpot_seconds"].get<double>() * 1e3 / alone["per_token_ms"].get<double>(), 1,
+              0.02);
+}
+
 TEST_F(PlanServe, BadInputIsNamed) {
   write_speed("fast.json", 1);
   write_text(path("nothing.json"), "{}");

@@ -133,8 +133,7 @@ TEST_F(ServeForms, TheMiddleIsFilledIn) {
   stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "fim", "--output", "filled"});
   stoa_ok(train("filler", {"model.tokenizer=fim", "model.data=filled", "trainer.max_steps=3"}));
   serve({"filler"});
-  EXPECT_EQ(post("/infill", {{"model", "chat"}, {"input_prefix", "a"}}).json()["error"]["param"],
-            "input_suffix");
+  EXPECT_EQ(post("/infill", {{"model", "chat"}, {"input_prefix", "a"}}).json()["error"]["param"], "model");
   const std::vector<int> ids{1, 2, 3};
   const auto encoded = [&](const std::string& text) {
     return ask("/tokenize", {{"model", "filler"}, {"prompt", text}, {"add_special_tokens", false}})["tokens"]

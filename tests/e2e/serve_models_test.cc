@@ -1,6 +1,7 @@
 // Other models than one that answers: encoders, calls of tools, a run that is still trained.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -59,6 +60,27 @@ TEST_F(ServeModels, EncodersEmbedScoreAndRank) {
   EXPECT_EQ(ranked["results"][0]["index"], 1);
   EXPECT_EQ(ranked["results"][0]["document"]["text"], "bread");
   EXPECT_EQ(post("/v1/completions", {{"model", "encoder"}, {"prompt", "a"}}).status, 400);
+
+  // Requests of many texts, more than there are threads for requests, hold up neither answers nor each other,
+  // and change no bit.
+  json many = json::array();
+  for (int i = 0; i < 2048; ++i) many.push_back(i % 2 == 0 ? "the stone walks" : "bread");
+  std::atomic<int> ended{0};
+  std::vector<json> vectors(4);
+  std::vector<std::thread> clients;
+  for (json& got : vectors)
+    clients.emplace_back([&] {
+      got = ask("/v1/embeddings", {{"model", "encoder"}, {"input", many}})["data"];
+      ++ended;
+    });
+  while (metric("vllm:num_requests_running{model_name=\"encoder\"}") < 4 && ended == 0) continue;
+  ask("/v1/completions", {{"model", "chat"}, {"prompt", "a"}, {"max_tokens", 1}});
+  EXPECT_EQ(ask("/v1/embeddings", {{"model", "encoder"}, {"input", "bread"}})["data"][0]["embedding"],
+            expected[1]);
+  EXPECT_EQ(ended, 0);
+  for (std::thread& client : clients) client.join();
+  for (const json& got : vectors)
+    for (std::size_t i = 0; i < many.size(); ++i) ASSERT_EQ(got[i]["embedding"], expected[i % 2]);
 
   // Options that mean nothing to an encoder are refused where it is alone, and told where it is not.
   const Outcome alone = stoa({"serve", "encoder", "--port", "0", "--kv-dtype", "bf16", "--stored-weights"});

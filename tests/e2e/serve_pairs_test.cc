@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/test_paths.h"
+#include "launched.h"
 #include "served.h"
 
 namespace stoa::e2e {
@@ -113,6 +115,72 @@ TEST_F(ServePairs, AnswersManyAtOnceAsAlone) {
   expect_idle();
 }
 
+// Over ranks: threads and processes, targets drawn, searched and measured; virtual tokens, too.
+TEST_F(ServePairs, RanksAnswerAsOne) {
+  write_text(path("sources.txt"), kSource + "\nthe <extra_id_0> sleeps\n<extra_id_0>\n");
+  write_text(path("rated.txt"), "the stone walks\tby the river\nbread\tsleeps\n");
+  const auto out_of = [&](const Arguments& command, const Arguments& ranks) {
+    return stoa_ok(command + Arguments{"--threads", "1", "--dtype", "fp32"} + ranks).out;
+  };
+  const Arguments one_source{"generate", "t5", "--prompt", kSource, "--greedy", "--max-tokens", "12"},
+      many{"generate", "t5", "--prompts", "sources.txt", "--seed", "3", "--max-tokens", "12"},
+      beams{"generate", "t5", "--prompts", "sources.txt", "--beams", "3", "--max-tokens", "12"},
+      score{"score", "t5", "rated.txt"}, whole{"eval", "perplexity", "t5", "--text", "rated.txt"};
+  stoa_ok(train("tuned", {"model.data=pairs", "model.tokenizer=pieces", "model.kind=t5", "model.bias=none",
+                          "model.position_embedding_type=relative", "model.normalization=rmsnorm",
+                          "model.activation=geglu_tanh", "model.share_embeddings_and_output_weights=false",
+                          "model.t5.seq_length_dec=16", "trainer.max_steps=4", "restore_from_path=run",
+                          "model.peft.peft_scheme=ptuning", "model.peft.p_tuning.virtual_tokens=3",
+                          "model.optim.lr=0.05"}));
+  const Arguments tuned = score + Arguments{"--adapter", "tuned"};
+  EXPECT_NE(out_of(tuned, {}), out_of(score, {}));
+  const auto without_rate = [](const std::string& text) { return text.substr(0, text.find("tokens read")); };
+  for (const Arguments& command : {one_source, many, beams, score, tuned, whole}) {
+    const std::string one = without_rate(out_of(command, {}));
+    for (const Arguments& ranks : {Arguments{"--tp", "2", "--exact-sum"}, Arguments{"--pp", "2"}})
+      EXPECT_EQ(without_rate(out_of(command, ranks)), one) << joined(command + ranks);
+  }
+  EXPECT_EQ(out_of(one_source, {"--tp", "2"}), out_of(one_source, {}));
+  // An interrupted file of answers goes on with other ranks that give the same bits.
+  stoa_ok(many + Arguments{"--output", "answers.jsonl", "--pp", "2"});
+  EXPECT_NE(stoa(many + Arguments{"--output", "answers.jsonl", "--kv-dtype", "bf16"}).exit_code, 0);
+
+  const std::string expected = out_of(one_source, {}), at = free_port();
+  const auto start = [&](int rank) {
+    ProgramOptions options;
+    options.directory = directory();
+    options.program = "/usr/bin/env";
+    return std::make_unique<Program>(variables_of(rank, 2, at) + Arguments{test::program().string()} +
+                                         one_source +
+                                         Arguments{"--threads", "1", "--dtype", "fp32", "--tp", "2"},
+                                     options);
+  };
+  const auto first = start(0), second = start(1);
+  const Outcome told = first->wait(), silent = second->wait();
+  EXPECT_EQ(told.exit_code, 0) << told.text();
+  EXPECT_EQ(silent.exit_code, 0) << silent.text();
+  EXPECT_EQ(told.out + silent.out, expected);
+
+  const auto served = [&](const Arguments& ranks) {
+    serve_model("t5", Arguments{"--adapter", "tuned=tuned"} + ranks);
+    std::string out;
+    for (const char* name : {"t5", "tuned"})
+      out += ask("/v1/completions", {{"model", name},
+                                     {"prompt", kSource},
+                                     {"max_tokens", 12},
+                                     {"temperature", 0},
+                                     {"logprobs", 1}})["choices"][0]["logprobs"]
+                 .dump();
+    server().signal(SIGTERM);
+    const Outcome end = server().wait();
+    EXPECT_EQ(end.exit_code, 0) << end.text();
+    return out;
+  };
+  const std::string one = served({});
+  EXPECT_EQ(served({"--tp", "2", "--exact-sum"}), one);
+  EXPECT_EQ(served({"--pp", "2"}), one);
+}
+
 TEST_F(ServePairs, SaysWhatDoesNotApply) {
   serve({"t5"});
   const auto with = [](const json& more) {
@@ -121,7 +189,11 @@ TEST_F(ServePairs, SaysWhatDoesNotApply) {
     return out;
   };
   expect_refused("/v1/completions", with({{"echo", true}}), "does not continue the prompt");
-  expect_refused("/v1/completions", with({{"suffix", "x"}}), "mark in the prompt what is missing");
+  expect_refused("/v1/completions", with({{"suffix", "x"}}),
+                 "mark in the prompt of /v1/completions what is missing");
+  const HttpAnswer infill = post("/infill", {{"model", "t5"}, {"input_prefix", "the stone"}});
+  EXPECT_EQ(infill.status, 400);
+  EXPECT_EQ(infill.json()["error"]["param"], "model");
   expect_refused("/v1/completions", with({{"max_tokens", 100000}}), "writes answers of");
   expect_refused("/v1/chat/completions",
                  {{"model", "t5"}, {"messages", {{{"role", "user"}, {"content", "hi"}}}}},

@@ -62,6 +62,13 @@ TEST_F(SharedModels, ThreadsWriteWhatOneRankWrites) {
   };
   EXPECT_EQ(texts(many({"--tp", "2", "--exact-sum"})), texts(many({})));
   EXPECT_EQ(score({"--tp", "2", "--exact-sum"}), score({}));
+  const auto loss = [&](const Arguments& more) {
+    return json_of(
+        Arguments{"eval", "perplexity", "chat", "--text", "lines.txt", "--threads", "1", "--json"} +
+        more)["loss"];
+  };
+  EXPECT_EQ(loss({"--tp", "2", "--exact-sum"}), loss({}));
+  EXPECT_EQ(loss({"--pp", "2"}), loss({}));
 }
 
 TEST_F(SharedModels, ProcessesWriteWhatOneRankWrites) {

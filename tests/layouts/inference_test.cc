@@ -1,5 +1,5 @@
-// Decoders over ranks: the engine on rank 0, passes on all. Logits are those of one rank to rounding, and to
-// the bit where sums keep their order.
+// Decoders and encoder-decoders over ranks: the engine on rank 0, passes on all. Logits are those of one rank
+// to rounding, and to the bit where sums keep their order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,19 +151,26 @@ struct EngineAnswers {
   }
 };
 
-const infer::EngineUse kUse{
-    .context = 96, .sequences = 6, .pass_tokens = 40, .scored = 64, .tokenizer = false, .losses = true};
+const infer::EngineUse kUse{.context = 96,
+                            .sequences = 6,
+                            .pass_tokens = 40,
+                            .scored = 64,
+                            .tokenizer = false,
+                            .losses = true,
+                            .pairs = true,
+                            .source_tokens = 60};
 
 EngineAnswers answers_of(infer::PassModel& passes, int adapters = 0) {
   KeptLogits kept(passes);
   infer::Engine engine(kept);
+  const bool sources = passes.limits().reads_sources();
   for (std::size_t i = 0; i < 6; ++i) {
     infer::Request request;
     for (std::size_t t = 0; t < 5 + i * 9; ++t)
       request.prompt.push_back(static_cast<std::int32_t>((t < 17 ? t * 5 : t * i + 3) % kIds));
-    request.max_tokens = 12;
+    request.max_tokens = sources ? 20 : 12;
     request.sampling.greedy = true;
-    request.prompt_logprobs = 0;
+    if (!sources) request.prompt_logprobs = 0;
     request.adapter = static_cast<int>(i) % (adapters + 1);
     request.choices = i == 2 ? 2 : 1;  // which share blocks
     engine.submit(request, [](const infer::Event&) { return true; });
@@ -173,7 +180,16 @@ EngineAnswers answers_of(infer::PassModel& passes, int adapters = 0) {
   for (const auto& [place, row] : kept.rows) out.logits.insert(out.logits.end(), row.begin(), row.end());
   std::vector<std::int32_t> text;
   for (std::int32_t i = 0; i < 70; ++i) text.push_back(i * i % static_cast<std::int32_t>(kIds));
-  out.losses = infer::text_losses(passes, text);
+  if (!sources) {
+    out.losses = infer::text_losses(passes, text);
+    return out;
+  }
+  // The second source is longer than a pass.
+  const std::vector<infer::TokenPair> pairs{
+      {{text.begin(), text.begin() + 20}, {text.begin() + 20, text.end()}},
+      {{text.begin(), text.begin() + 55}, {text.begin() + 55, text.end()}}};
+  for (const auto& losses : infer::pair_losses(passes, pairs))
+    out.losses.insert(out.losses.end(), losses.begin(), losses.end());
   return out;
 }
 
@@ -360,8 +376,8 @@ TEST(Inference, QuantisedFilesAreSharedAsTheyAreStored) {
     EXPECT_EQ(one.hash(), on_ranks(path, {1, 1, 2}, stored).hash());
     const auto bytes = [&](const TeamShape& shape) {
       infer::OpenModel model(path, stored.type, rank_machine, std::nullopt, stored.form);
-      return static_cast<double>(
-          model.measure<infer::PagedDecoder>(infer::RankTeam(shape).options_of(model, kUse, {})));
+      const infer::RankTeam team(shape);
+      return static_cast<double>(team.measure(model, team.options_of(model, kUse, {})));
     };
     // A rank's part is a half but for norms, tables and buffers, and blocks that two ranks would cut.
     const double all = bytes({1});
@@ -400,6 +416,34 @@ TEST(Inference, StagesHaveConsecutiveLayers) {
   expect_same(config_of("llama"), {{1, 1, 2}, {2, 1, 2}});
   expect_same(config_of("qwen2", R"("tie_word_embeddings": true)"), {{1, 1, 2}});
   expect_same(config_of("mixtral", R"("num_local_experts": 4)"), {{1, 2, 2}});
+}
+
+std::string pairs_config(const std::string& type, const std::string& more) {
+  return "{\"model_type\": \"" + type +
+         R"(", "vocab_size": 61, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_heads": 4,
+            "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20, )" +
+         more + "}";
+}
+
+// Wherever the stages cut the two stacks: a stage of the encoder alone keeps no keys and values.
+TEST(Inference, SourcesAndTargetsAreShared) {
+  const std::string layers = R"("num_layers": 2, "num_decoder_layers": 2)";
+  expect_same(pairs_config("t5", layers), {{2}, {4}, {1, 1, 2}, {1, 1, 3}, {1, 1, 4}, {2, 1, 2}});
+  expect_same(
+      pairs_config("mt5", R"("num_layers": 3, "num_decoder_layers": 2, "tie_word_embeddings": false)"),
+      {{2}, {1, 1, 2}});
+  expect_same(pairs_config("umt5", layers), {{2}, {1, 1, 2}});
+  const ModelFolder folder(pairs_config("t5", layers));
+  const EngineAnswers one = on_one_rank(folder.path());
+  EXPECT_LT(largest_difference(one.logits, on_ranks(folder.path(), {3}).logits), 1e-6);
+  infer::EngineUse small = kUse;
+  small.cache_bytes = 100'000;
+  const auto pool_of = [&](infer::RankTeam* team) {
+    infer::OpenModel model(folder.path(), DType::kF32, rank_machine);
+    return infer::load_passes(model, small, {}, team)->pool().bytes;
+  };
+  const std::size_t all = pool_of(nullptr);
+  with_team({1, 1, 2}, [&](infer::RankTeam& team) { EXPECT_EQ(pool_of(&team), all); });
 }
 
 TEST(Inference, HeadsThatRanksDoNotDivideAreSharedUnevenly) {

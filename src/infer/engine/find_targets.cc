@@ -48,6 +48,14 @@ class SearchWalker {
     return true;
   }
   bool idle() const { return walks_.empty(); }
+  // Searches under way, by the share of their longest length that is left.
+  double left() const {
+    double out = 0;
+    for (const Walk& walk : walks_)
+      out += 1 - static_cast<double>(walk.search->length()) /
+                     static_cast<double>(walk.search->limits().max_tokens);
+    return out;
+  }
 
   void pass() {
     const auto vocabulary = static_cast<std::size_t>(model_.limits().vocabulary);
@@ -126,11 +134,13 @@ class SearchWalker {
 
 }  // namespace
 
-void find_targets(PassModel& model, std::span<SourceSearch> searches) {
+void find_targets(PassModel& model, std::span<SourceSearch> searches,
+                  const std::function<void(double searched)>& at) {
   SearchWalker walker(model);
   for (auto next = searches.begin(); next != searches.end() || !walker.idle();) {
     while (next != searches.end() && walker.begin(*next)) ++next;
     walker.pass();
+    if (at) at(static_cast<double>(next - searches.begin()) - walker.left());
   }
 }
 

@@ -60,7 +60,13 @@ TEST(FindTargets, SearchesTogetherFindWhatEachFindsAlone) {
     }
     std::vector<FoundTarget> expected;
     for (const SourceSearch& job : jobs) expected.push_back(found_by_hand(job, 4));
-    find_targets(model, jobs);
+    double searched = 0;
+    find_targets(model, jobs, [&](double now) {
+      EXPECT_GE(now, searched);
+      EXPECT_LE(now, 12);
+      searched = now;
+    });
+    EXPECT_EQ(searched, 12);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       EXPECT_EQ(jobs[i].search.best().ids, expected[i].ids) << "seed " << seed << ", search " << i;
       EXPECT_EQ(jobs[i].search.best().score, expected[i].score);

@@ -21,13 +21,6 @@ bool keeps_state(const model::ModelConfig& config) {
 // Length of the longest text.
 std::int64_t positions_of(const PassLimits& l) { return std::max(l.context, l.source_tokens); }
 
-// Whether it is an encoder-decoder.
-bool check_kind(const OpenModel& model, const EngineUse& use) {
-  const bool pairs = use.pairs && model.kind() == model::ModelKind::kT5;
-  model.require_kind(pairs ? model::ModelKind::kT5 : model::ModelKind::kGpt);
-  return pairs;
-}
-
 // Adapters use the matrices of the model as it holds them.
 PagedModel::Options with_shared_types(PagedModel::Options options) {
   for (model::ModelSpec& adapted : options.adapters) adapted.stored = options.model.stored;
@@ -35,6 +28,12 @@ PagedModel::Options with_shared_types(PagedModel::Options options) {
 }
 
 }  // namespace
+
+bool check_kind(const OpenModel& model, const EngineUse& use) {
+  const bool pairs = use.pairs && model.kind() == model::ModelKind::kT5;
+  model.require_kind(pairs ? model::ModelKind::kT5 : model::ModelKind::kGpt);
+  return pairs;
+}
 
 PagedDecoder::PagedDecoder(Machine& machine, const PagedModel::Options& options,
                            std::optional<std::size_t> scratch_bytes)
@@ -65,6 +64,13 @@ std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const 
                                         (sizes.shared ? 1 : 2)) *
                size_of(type);
   return bytes;
+}
+
+std::size_t most_bytes_per_token(const model::ModelConfig& config, DType type, RankShare share) {
+  std::size_t most = 0;
+  for (share.rank = 0; share.rank < share.ranks(); ++share.rank)
+    most = std::max(most, bytes_per_token(config, type, share));
+  return most;
 }
 
 bool needs_numbers(const AdapterFiles& adapter) {
@@ -99,10 +105,7 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, const EngineUs
   if (alone && !l.reads_sources()) l.left_behind = state ? LeftBehind::kWhole : LeftBehind::kBeginning;
   const std::int64_t longest = positions_of(l);
   l.block_tokens = alone ? longest : std::min(kBlockTokens, longest);
-  // Rank 0 has as many heads and layers as any.
-  RankShare first = share;
-  first.rank = 0;
-  const std::size_t per_token = bytes_per_token(config, type, first);
+  const std::size_t per_token = most_bytes_per_token(config, type, share);
   const double block_bytes = static_cast<double>(per_token) * static_cast<double>(l.block_tokens);
   const std::int64_t context_blocks = l.blocks_of(l.context) + l.blocks_of(l.source_tokens),
                      most = context_blocks * l.sequences;

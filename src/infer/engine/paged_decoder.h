@@ -72,6 +72,8 @@ struct EngineUse {
 DType cache_type(OpenModel& model, std::optional<DType> asked);
 // Bytes of keys and values of one token on a rank, which are kept in this type.
 std::size_t bytes_per_token(const model::ModelConfig& config, DType type, const RankShare& share = {});
+// On the rank that has most: stages of an encoder keep none.
+std::size_t most_bytes_per_token(const model::ModelConfig& config, DType type, RankShare share);
 // PoolTooSmall: memory for less than one block.
 // `type`: of keys and values; `share`: of any rank, all have as many blocks.
 PassLimits pass_limits(const model::ModelSpec& model, DType type, const EngineUse& use,
@@ -81,6 +83,8 @@ PassLimits pass_limits(const model::ModelSpec& model, DType type, const EngineUs
 bool needs_numbers(const AdapterFiles& adapter);
 // Whether a state or a table of one text cannot serve several: texts are read one after the other.
 bool reads_one_text(const model::ModelConfig& config);
+// Whether it is an encoder-decoder. ConfigError: a model that cannot be used so.
+bool check_kind(const OpenModel& model, const EngineUse& use);
 // How a PagedDecoder of the model is built: what OpenModel::measure() needs. ConfigError: as below.
 PagedModel::Options paged_options(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters = {}, const RankShare& share = {});

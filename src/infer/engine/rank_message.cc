@@ -76,7 +76,8 @@ void put(RankMessage& message, const PassLimits& l) {
   for (const std::int64_t number :
        {l.block_tokens, l.blocks, l.context, l.pass_tokens, l.sequences, l.scored, l.vocabulary,
         std::int64_t{l.shares}, std::int64_t{l.takes_back}, static_cast<std::int64_t>(l.left_behind),
-        l.virtual_tokens, static_cast<std::int64_t>(l.adapters.size())})
+        l.source_tokens, std::int64_t{l.start}, l.virtual_tokens,
+        static_cast<std::int64_t>(l.adapters.size())})
     message.put(number);
   for (const std::int64_t tokens : l.adapters) message.put(tokens);
 }
@@ -89,6 +90,8 @@ PassLimits limits_of(RankMessage& message) {
   l.shares = message.number() != 0;
   l.takes_back = message.number() != 0;
   l.left_behind = static_cast<LeftBehind>(message.number());
+  l.source_tokens = message.number();
+  l.start = static_cast<std::int32_t>(message.number());
   l.virtual_tokens = message.number();
   l.adapters.resize(static_cast<std::size_t>(message.number()));
   for (std::int64_t& tokens : l.adapters) tokens = message.number();
@@ -100,12 +103,18 @@ void put(RankMessage& message, const PassPlan& plan) {
   for (const auto& [from, to] : plan.copies) copies.insert(copies.end(), {from, to});
   message.put(copies);
   message.put(std::ssize(plan.segments));
+  const bool sources = std::ranges::any_of(plan.segments, &PassSegment::source_length);
+  message.put(std::int64_t{sources});
   for (const PassSegment& s : plan.segments) {
     for (const std::int64_t number :
          {s.sequence, std::int64_t{s.adapter}, s.begin, s.length, s.scored, std::int64_t{s.last}})
       message.put(number);
     message.put(s.tokens);
     message.put(s.blocks);
+    if (!sources) continue;
+    message.put(s.source);
+    message.put(s.source_length);
+    message.put(s.source_blocks);
   }
 }
 
@@ -114,6 +123,7 @@ PassPlan plan_of(RankMessage& message) {
   const auto copies = message.list();
   for (std::size_t i = 0; i + 1 < copies.size(); i += 2) plan.copies.emplace_back(copies[i], copies[i + 1]);
   plan.segments.resize(static_cast<std::size_t>(message.number()));
+  const bool sources = message.number() != 0;
   for (PassSegment& s : plan.segments) {
     s.sequence = message.number();
     s.adapter = static_cast<int>(message.number());
@@ -121,7 +131,13 @@ PassPlan plan_of(RankMessage& message) {
     s.last = message.number() != 0;
     s.tokens = message.list();
     s.blocks = message.list();
-    plan.tokens += std::ssize(s.tokens);
+    if (sources) {
+      s.source = message.list();
+      s.source_length = message.number();
+      s.source_blocks = message.list();
+    }
+    plan.tokens += std::ssize(s.tokens) + std::ssize(s.source);
+    plan.sources += std::ssize(s.source);
     plan.scored += s.scored;
   }
   return plan;

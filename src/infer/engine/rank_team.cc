@@ -125,7 +125,13 @@ std::string TeamShape::text() const {
 class SharedModel final : public PassModel {
  public:
   SharedModel(RankTeam& team, std::int64_t number, std::unique_ptr<PagedDecoder> own)
-      : team_(team), number_(number), own_(std::move(own)), limits_(own_->limits()) {}
+      : team_(team), number_(number), own_(std::move(own)), limits_(own_->limits()), pool_(own_->pool()) {
+    // A stage of an encoder has none.
+    const PagedModel::Options& options = own_->options();
+    pool_.bytes =
+        std::max(pool_.bytes, most_bytes_per_token(options.model.config, options.kept(), options.share) *
+                                  static_cast<std::size_t>(limits_.blocks * limits_.block_tokens));
+  }
   ~SharedModel() override {
     try {
       team_.ask([&](const TeamSeat& seat) { send(seat, order_message(Order::kUnload, number_)); });
@@ -135,7 +141,7 @@ class SharedModel final : public PassModel {
   }
 
   const PassLimits& limits() const override { return limits_; }
-  PoolMemory pool() const override { return own_->pool(); }
+  PoolMemory pool() const override { return pool_; }
   std::span<const float> run(const PassPlan& plan) override {
     std::span<const float> out;
     team_.ask([&](const TeamSeat& seat) {
@@ -166,14 +172,25 @@ class SharedModel final : public PassModel {
   const std::int64_t number_;
   const std::unique_ptr<PagedDecoder> own_;
   const PassLimits limits_;
+  PoolMemory pool_;  // of the rank that has most
 };
 
 PagedModel::Options RankTeam::options_of(OpenModel& model, const EngineUse& use,
                                          std::span<const AdapterFiles> adapters) const {
-  model.require_kind(model::ModelKind::kGpt);
+  check_kind(model, use);
   check_team(model.model(), shape_);
   require<ConfigError>(model.on_host(), "ranks share a model in host memory: --backend cpu, without --cuda");
   return paged_options(model, use, adapters, share_of(shape_, 0));
+}
+
+std::size_t RankTeam::measure(OpenModel& model, PagedModel::Options options) const {
+  std::size_t most = 0;
+  // The first of the ranks that share a stage has as much as any of them.
+  for (int stage = 0; stage < shape_.pipeline; ++stage) {
+    options.share = share_of(shape_, stage * shape_.tensor * shape_.expert);
+    most = std::max(most, model.measure<PagedDecoder>(options));
+  }
+  return most;
 }
 
 std::unique_ptr<PassModel> RankTeam::load(OpenModel& model, const EngineUse& use,

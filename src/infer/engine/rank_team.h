@@ -52,9 +52,11 @@ class RankTeam {
   // what all ranks throw alike is thrown as it is. After an error no rank keeps anything of the model.
   std::unique_ptr<PassModel> load(OpenModel& model, const EngineUse& use,
                                   std::span<const AdapterFiles> adapters = {});
-  // How rank 0's part of the model is built: what OpenModel::measure() needs. ConfigError: as above.
+  // How rank 0's part of the model is built. ConfigError: as above.
   PagedModel::Options options_of(OpenModel& model, const EngineUse& use,
                                  std::span<const AdapterFiles> adapters) const;
+  // Bytes of memory that the rank with the largest part takes, with the options of rank 0's.
+  std::size_t measure(OpenModel& model, PagedModel::Options options) const;
 
   // Rank 0: does what other threads ask for, until end(). Any error is theirs, too.
   void lead(const TeamSeat& seat);

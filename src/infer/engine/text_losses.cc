@@ -170,8 +170,7 @@ EngineUse use_for_losses(OpenModel& model, const LossUse& use) {
   return engine;
 }
 
-std::unique_ptr<PagedDecoder> load_for_pairs(OpenModel& model, std::span<const TokenPair> pairs,
-                                             const LossUse& use) {
+EngineUse use_for_pairs(OpenModel& model, std::span<const TokenPair> pairs, const LossUse& use) {
   model.require_kind(model::ModelKind::kT5);
   std::int64_t source = 1, target = 1;
   for (const TokenPair& pair : pairs) {
@@ -182,7 +181,12 @@ std::unique_ptr<PagedDecoder> load_for_pairs(OpenModel& model, std::span<const T
   engine.pairs = true;
   engine.context = target;
   engine.source_tokens = source;
-  return load_paged_decoder(model, engine);
+  return engine;
+}
+
+std::unique_ptr<PagedDecoder> load_for_pairs(OpenModel& model, std::span<const TokenPair> pairs,
+                                             const LossUse& use) {
+  return load_paged_decoder(model, use_for_pairs(model, pairs, use));
 }
 
 std::unique_ptr<PagedDecoder> load_for_losses(OpenModel& model, const LossUse& use) {

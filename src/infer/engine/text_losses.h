@@ -37,7 +37,9 @@ struct LossUse {
 EngineUse use_for_losses(OpenModel& model, const LossUse& use);
 // Errors of load_paged_decoder.
 std::unique_ptr<PagedDecoder> load_for_losses(OpenModel& model, const LossUse& use);
-// An encoder-decoder, for pairs at most as long as these. `use.text_tokens` is not read.
+// An encoder-decoder's, for pairs at most as long as these. `use.text_tokens` is not read. ConfigError:
+// another model.
+EngineUse use_for_pairs(OpenModel& model, std::span<const TokenPair> pairs, const LossUse& use);
 std::unique_ptr<PagedDecoder> load_for_pairs(OpenModel& model, std::span<const TokenPair> pairs,
                                              const LossUse& use);
 

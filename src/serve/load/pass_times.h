@@ -18,6 +18,11 @@ struct PassTimes {
   Curve scored;         // what the logits of this many tokens take more than those of one
   double per_read = 0;  // of a segment of one token, per token that it attends to
   double per_pair = 0;  // of longer segments, per token and token that it attends to
+  // Encoder-decoders, whose tokens above are those of targets: what sources of this many tokens take more in
+  // a pass, without attention among their tokens; that attention, per pair of them; and what a target's token
+  // takes per token of its source.
+  Curve sources = {};
+  double per_source_pair = 0, per_source_read = 0;
 
   double seconds(const infer::PassPlan& plan) const;
 };
@@ -30,8 +35,8 @@ double at_count(const PassTimes::Curve& curve, std::int64_t count);
 // 1, 2, 4, … and `most`: the counts of a curve.
 std::vector<std::int64_t> doubling_counts(std::int64_t most);
 
-// Measured on a loaded model, of passes of up to 32 answers and up to a whole pass of a prompt; `rounds`: of
-// each kind, whose median counts. The model must not be in use.
+// Measured on a loaded model, of passes of up to 32 answers, up to a whole pass of a prompt and the longest
+// source; `rounds`: of each kind, whose median counts. The model must not be in use.
 PassTimes measure_passes(infer::PassModel& model, int rounds);
 
 }  // namespace stoa::serve

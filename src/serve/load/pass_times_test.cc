@@ -34,6 +34,46 @@ TEST(PassTimes, APassCountsTokensLogitsAndWhatIsRead) {
   EXPECT_NEAR(times.seconds(plan), 21 + 1 + 0.1 + 0.0001 * (20 * 10 + 210), 1e-9);
 }
 
+TEST(PassTimes, APassCountsTheSourcesThatItReadsAndThoseThatTargetsSee) {
+  const PassTimes times{.tokens = {{1, 1.0}, {100, 100.0}},
+                        .scored = {{1, 0.0}, {10, 9.0}},
+                        .per_read = 0.001,
+                        .per_pair = 0.0001,
+                        .sources = {{1, 2.0}, {100, 200.0}},
+                        .per_source_pair = 0.01,
+                        .per_source_read = 0.02};
+  const std::vector<std::int32_t> text(20);
+  infer::PassPlan plan;
+  plan.segments.resize(2);
+  plan.segments[0].begin = 99;
+  plan.segments[0].tokens = std::span(text).first(1);
+  plan.segments[0].source_length = 7;
+  plan.segments[1].tokens = std::span(text).first(1);
+  plan.segments[1].source = text;
+  plan.segments[1].source_length = 20;
+  plan.tokens = 22;
+  plan.sources = 20;
+  plan.scored = 2;
+  EXPECT_NEAR(times.seconds(plan), 2 + 40 + 1 + 0.1 + 0.001 + 0.02 * (7 + 20) + 0.01 * 400, 1e-9);
+}
+
+TEST(PassTimes, AnEncoderDecoderIsMeasuredWithinItsLimits) {
+  for (const std::int64_t blocks : {4, 40, 400}) {
+    infer::SimulatedModel model({.block_tokens = 16,
+                                 .blocks = blocks,
+                                 .context = 50,
+                                 .pass_tokens = 64,
+                                 .sequences = 8,
+                                 .scored = 8,
+                                 .vocabulary = 50,
+                                 .source_tokens = 200});
+    const PassTimes times = measure_passes(model, 3);
+    EXPECT_EQ(times.tokens.front().first, 1);
+    EXPECT_EQ(times.sources.back().first, std::min<std::int64_t>(200, (blocks - 1) * 16));
+    EXPECT_GT(times.sources.back().second + times.per_source_pair, 0);
+  }
+}
+
 TEST(PassTimes, AModelIsMeasuredWithinItsLimits) {
   for (const std::int64_t blocks : {4, 40, 400}) {
     infer::SimulatedModel model(

@@ -35,10 +35,17 @@ std::vector<RequestLength> read_lengths(const std::string& text, const std::stri
 std::vector<SentRequest> simulate_load(const infer::PassLimits& limits, const PassTimes& times,
                                        std::span<const RequestLength> lengths,
                                        std::span<const double> arrivals) {
-  for (const RequestLength& length : lengths)
-    require<ConfigError>(length.input + length.output <= limits.longest(),
+  const bool sources = limits.reads_sources();
+  for (const RequestLength& length : lengths) {
+    require<ConfigError>(sources || length.input + length.output <= limits.longest(),
                          "a prompt of {} tokens and an answer of {} do not fit a context of {}", length.input,
                          length.output, limits.longest());
+    require<ConfigError>(
+        !sources || (length.input <= limits.source_tokens && length.output <= limits.longest(length.input)),
+        "a source of {} tokens and an answer of {} do not fit: sources have at most {} and answers {}",
+        length.input, length.output, limits.source_tokens,
+        limits.longest(std::min(length.input, limits.source_tokens)));
+  }
   std::vector<SentRequest> out(arrivals.size());
   infer::Scheduler scheduler(limits);
   std::map<infer::SequenceId, std::size_t> open;
@@ -51,9 +58,12 @@ std::vector<SentRequest> simulate_load(const infer::PassLimits& limits, const Pa
       out[next].due = arrivals[next];
       out[next].status = 200;
       out[next].prompt_tokens = length.input;
-      open[scheduler.add({.tokens = std::vector<std::int32_t>(static_cast<std::size_t>(length.input)),
+      const std::vector<std::int32_t> prompt(static_cast<std::size_t>(length.input));
+      const std::int64_t begun = sources ? 1 : length.input;  // tokens before the answer
+      open[scheduler.add({.tokens = sources ? std::vector<std::int32_t>(1) : prompt,
+                          .source = sources ? prompt : std::vector<std::int32_t>(),
                           .salt = std::to_string(next),
-                          .most = length.input + std::max<std::int64_t>(0, length.output - 1)})] = next;
+                          .most = begun + std::max<std::int64_t>(0, length.output - 1)})] = next;
     }
     const infer::PassPlan& plan = scheduler.next();
     now += times.seconds(plan);

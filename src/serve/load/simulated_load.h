@@ -11,7 +11,7 @@
 namespace stoa::serve {
 
 struct RequestLength {
-  std::int64_t input = 0, output = 0;  // tokens of the prompt and of the answer, at least 1 each
+  std::int64_t input = 0, output = 0;  // tokens of the prompt (or source) and of the answer, at least 1 each
 };
 // Reads lines "INPUT,OUTPUT"; empty ones and those that begin with # do not count. DataError names a wrong
 // line.

@@ -58,6 +58,22 @@ TEST(SimulatedLoad, WhatDoesNotFitIsRefused) {
               ThrowsMessage<ConfigError>(HasSubstr("do not fit a context of 1000")));
 }
 
+TEST(SimulatedLoad, SourcesAreReadBeforeTheirAnswers) {
+  infer::PassLimits limits = kLimits;
+  limits.source_tokens = 1000;
+  PassTimes times{.tokens = {{1, 0.01}}, .scored = {{1, 0.0}}, .sources = {{1, 1e-4}, {1000, 0.1}}};
+  const std::vector<RequestLength> lengths{{600, 3}};
+  const std::vector<double> arrive{1};
+  const auto sent = simulate_load(limits, times, lengths, arrive);
+  EXPECT_NEAR(sent[0].first_token_seconds(), 0.06 + 0.01, 1e-9);  // one pass, although it holds 512 tokens
+  EXPECT_NEAR(sent[0].seconds(), 0.06 + 0.03, 1e-9);
+  EXPECT_THAT(
+      [&] {
+        simulate_load(limits, times, std::vector<RequestLength>{{1001, 3}}, arrive);
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("sources have at most 1000")));
+}
+
 TEST(SimulatedLoad, LengthsAreReadFromLines) {
   const auto lengths = read_lengths("# of a day\n10,20\r\n\n3,4", "day.csv");
   ASSERT_EQ(lengths.size(), 2u);

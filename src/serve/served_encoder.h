@@ -1,0 +1,46 @@
+// The encoder of a model that embeds texts: requests share its passes.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "infer/engine/encoder_loop.h"
+#include "infer/text_embedder.h"
+#include "serve/admission.h"
+#include "serve/error.h"
+#include "serve/served_engine.h"
+
+namespace stoa::serve {
+
+// What becomes of a request. Called once, on the encoder's thread; nothing is called for one that was
+// cancelled.
+struct EmbeddingListener {
+  // Vectors of length 1, and how many tokens were read.
+  std::function<void(std::vector<std::vector<float>> vectors, std::int64_t tokens)> done;
+  std::function<void(const ApiError& error)> failed;
+};
+
+class ServedEncoder {
+ public:
+  // Errors are those of infer::TextEmbedder.
+  ServedEncoder(infer::OpenModel& model, const ModelOptions& options);
+
+  std::int64_t longest() const { return embedder_.longest(); }
+  infer::EncoderLoop::Counters counters() const { return loop_.counters(); }
+  // ApiError 400: a text without a token; 429: too much waits; 503: it was stopped. Returns what cancel()
+  // gets.
+  std::int64_t submit(const std::vector<std::string>& texts, EmbeddingListener listener);
+  void cancel(std::int64_t request) { loop_.cancel(request); }
+  // What is open fails, and nothing is taken any more.
+  void stop();
+
+ private:
+  infer::TextEmbedder embedder_;
+  Admission admission_;
+  std::atomic<bool> stopped_{false};
+  infer::EncoderLoop loop_;  // last: it uses the others
+};
+
+}  // namespace stoa::serve
