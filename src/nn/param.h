@@ -83,8 +83,8 @@ struct ParamSpec {
   // Decided by ParamList::pack_where when the parameter is added.
   quant::PackedKind packed = quant::PackedKind::kNone;
   bool is_packed() const { return packed != quant::PackedKind::kNone; }
-  // A matrix that is held in the numbers of its file (ParamList::hold_as_stored); without parts: it is not.
-  // Of experts, the matrix of each: `stored_matrices` of them, one below the other.
+  // A matrix that is held in the numbers of its file (ParamList::hold_as_stored); without parts: it is not. A
+  // matrix of experts is `stored_matrices` such matrices, one below the other.
   quant::MatrixShape stored;
   std::int64_t stored_matrices = 1;
   bool is_stored() const { return stored.count > 0; }

@@ -16,6 +16,7 @@
 #include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/moe.h"
+#include "ops/most_likely.h"
 #include "ops/muon.h"
 #include "ops/norm.h"
 #include "ops/optimizer.h"
@@ -30,8 +31,8 @@ namespace stoa::ops {
 // clang-format off
 #define STOA_FOR_EACH_OP(use) \
   use(LinearForward) use(LinearBackwardInput) use(LinearBackwardWeight) use(PackedLinearForward) \
-  use(PackedLinearBackwardInput) use(QuantisedLinear) use(GroupedQuantisedLinear) use(QuantisedRows) use(AbsoluteMax) use(Quantize) \
-  use(GroupedAbsoluteMax) use(GroupedQuantize) use(AmaxHistoryUpdate) use(ScaledProduct) \
+  use(PackedLinearBackwardInput) use(QuantisedLinear) use(GroupedQuantisedLinear) use(QuantisedRows) \
+  use(MostLikely) use(AbsoluteMax) use(Quantize) use(GroupedAbsoluteMax) use(GroupedQuantize) use(AmaxHistoryUpdate) use(ScaledProduct) \
   use(BiasBackward) use(NormForward) use(NormBackward) use(AttentionForward) use(AttentionBackward) \
   use(AttentionMerge) use(AttentionSink) use(AttentionSinkBackward) use(Rotary) use(LatentHeads) \
   use(LatentHeadsBackward) use(ShortConvForward) use(ShortConvBackward) use(GatedDeltaForward) \

@@ -109,6 +109,13 @@ void check(const QuantisedLinear& op) {
   c.apart("x", op.x, "y", op.y);
 }
 
+void check(const MostLikely& op) {
+  const Checker c(op);
+  c.tensor("logits", op.logits, DType::kF32, "[T, V]", {-1, -1}, kRowsApart);
+  c.that(op.logits.shape[1] > 0, "logits are {}, expected at least one column", op.logits);
+  c.tensor("found", op.found, DType::kI32, "[T, 2]", {op.logits.shape[0], 2});
+}
+
 void check(const QuantisedRows& op) {
   const Checker c(op);
   c.tensor("tokens", op.tokens, DType::kI32, "[T]", {-1});

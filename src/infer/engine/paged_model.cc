@@ -244,9 +244,7 @@ bool PagedModel::pins_logits(const Machine& machine) const {
 }
 
 bool PagedModel::finds_most_likely() const {
-  if (options_.share.ranks() > 1) return false;
-  const PassParts parts = parts_();
-  return ops::most_likely_of(*parts.machine.backend) != nullptr && pins_logits(parts.machine);
+  return options_.share.ranks() == 1 && pins_logits(parts_().machine);
 }
 
 std::span<const float> PagedModel::run_greedy(const PassPlan& plan, const std::vector<bool>& greedy,
@@ -277,8 +275,9 @@ std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorVie
     const TensorView some = logits.slice(begin, end - begin).columns(0, vocabulary);
     if (is_greedy(begin)) {
       any = true;
-      ops::most_likely_of(*machine.backend)
-          ->execute(ops::MostLikely{some, chosen.slice(begin, end - begin)}, ops::Resources{*machine.stream});
+      const ops::MostLikely op{some, chosen.slice(begin, end - begin)};
+      ops::check(op);
+      machine.backend->execute(op, ops::Resources{*machine.stream});
       continue;
     }
     const std::int64_t once = some.contiguous() ? some.rows() : 1;

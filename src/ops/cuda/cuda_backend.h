@@ -13,7 +13,7 @@
 
 namespace stoa::ops::cuda {
 
-class CudaBackend final : public Backend, public OpInterface<MostLikely> {
+class CudaBackend final : public Backend {
  public:
   // `attention` may be null: Stoa's own kernels do all attention. `warpgroup_blocks`: GroupedArgs.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
@@ -154,7 +154,6 @@ class CudaBackend final : public Backend, public OpInterface<MostLikely> {
 
   using Backend::execute;
   using Backend::workspace_bytes;
-  using OpInterface<MostLikely>::workspace_bytes;
 
  private:
   std::shared_ptr<MatmulLibrary> matmul_;
