@@ -15,7 +15,7 @@ namespace {
 
 std::shared_ptr<Backend> make_emulated() {
   return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(false), nullptr,
-                                             DeviceKind::kHost, 3);
+                                             DeviceKind::kHost, cuda::KernelChoice{.warpgroup_blocks = 3});
 }
 
 }  // namespace
@@ -60,11 +60,11 @@ TEST(CudaBackend, LinearLayersOfAFewTokens) {
     DType type, result;
     bool bias;
   };
-  for (const Case& c : {Case{1, 16, 32, DType::kBF16, DType::kBF16, false},
-                        Case{5, 37, 72, DType::kBF16, DType::kBF16, true},
-                        Case{8, 19, 1064, DType::kF16, DType::kF16, true},
-                        Case{16, 50, 1800, DType::kBF16, DType::kF32, false},
-                        Case{11, 4112, 40, DType::kF16, DType::kF32, true}}) {
+  for (const Case& c :
+       {Case{1, 16, 32, DType::kBF16, DType::kBF16, false}, Case{5, 37, 72, DType::kBF16, DType::kBF16, true},
+        Case{8, 19, 1064, DType::kF16, DType::kF16, true},
+        Case{16, 50, 1800, DType::kBF16, DType::kF32, false},
+        Case{11, 4112, 40, DType::kF16, DType::kF32, true}}) {
     SCOPED_TRACE(fmt::format("{} tokens, {} x {}", c.tokens, c.rows, c.columns));
     Tensors t;
     const TensorView x = t.random(c.type, {c.tokens, c.columns}), w = t.random(c.type, {c.rows, c.columns}),

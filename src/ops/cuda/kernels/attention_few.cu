@@ -45,7 +45,7 @@ struct FewQueriesKernel {
   static_assert(sizeof(Shared) <= kMostTileShared);
 
   // Rows of kChunks pieces of 16 bytes, in an order in which eight rows of one column, as matrix units take
-  // them, lie in different banks.
+  // them, are in different banks.
   template <int kChunks>
   STOA_DEVICE static int place(int row, int chunk) {
     constexpr int kMixed = kChunks < 8 ? kChunks : 8;
