@@ -16,7 +16,9 @@ namespace {
 
 #ifdef STOA_HAS_CUDA
 ops::cuda::CudaMachine make_gpu(const ops::cuda::CudaOptions& options) {
-  return ops::cuda::make_cuda_machine(options);
+  ops::cuda::CudaMachine gpu = ops::cuda::make_cuda_machine(options);
+  for (const std::string& warning : gpu.warnings) Console().warn(warning);
+  return gpu;
 }
 #else
 ops::cuda::CudaMachine make_gpu(const ops::cuda::CudaOptions&) {

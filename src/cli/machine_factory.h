@@ -27,9 +27,9 @@ ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>
 
 inline constexpr const char* kCudaHelp =
     "For --backend cuda, separated by commas: tf32 (fp32 GEMMs in TF32), tune (time GEMM algorithms), "
-    "deterministic "
-    "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N "
-    "(for all ranks that are threads)";
+    "deterministic (the same bits in every run), graphs (steps as CUDA graphs), own-attention (without "
+    "cuDNN), plain-kernels (the slower of two kernels that compute the same), device=N (for all ranks that "
+    "are threads)";
 
 // Threads per rank: the option's value, else the process's cores divided among its ranks; at least 1.
 int threads_of(const MachineOptions& options);

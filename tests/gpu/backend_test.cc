@@ -36,6 +36,16 @@ INSTANTIATE_TEST_SUITE_P(Gpu, BackendTest,
                                            gpu("deterministic", "deterministic")),
                          BackendCaseName());
 
+// What every machine is made with: no kernel was found wrong on this GPU.
+TEST(GpuSelfCheck, Passes) {
+  for (const char* options : {"", "plain-kernels"}) {
+    const cuda::CudaMachine machine = cuda::make_cuda_machine(cuda::CudaOptions::parse(options));
+    fmt::print("{}: self-check in {:.1f} ms\n", machine.description, 1e3 * machine.self_check_seconds);
+    for (const std::string& warning : machine.warnings) ADD_FAILURE() << warning;
+    EXPECT_EQ(machine.description.find("self-check failed"), std::string::npos) << machine.description;
+  }
+}
+
 // The forms of training, which the attention library takes.
 TEST(GpuAttention, DenseBatches) {
   for (const char* options : {"", "deterministic"}) {
@@ -185,7 +195,7 @@ class LargeExperts {
   };
   Results run(bool warpgroups) const {
     cuda::CudaOptions options;
-    options.warpgroups = warpgroups;
+    options.plain_kernels = !warpgroups;
     cuda::CudaMachine machine = cuda::make_cuda_machine(options);
     const std::unique_ptr<Stream> stream = machine.device->create_stream();
     std::vector<Buffer> memory;

@@ -81,7 +81,7 @@ struct StateRoom {
   }
 };
 
-void add_blocks(AttentionArgs& a, const AttentionForward& op, void* workspace) {
+void add_blocks(AttentionArgs& a, const AttentionForward& op, bool few_queries, void* workspace) {
   const std::int64_t rows = op.k.shape[1];
   a.block_rows = static_cast<int>(rows);
   if (std::has_single_bit(static_cast<std::uint64_t>(rows)))
@@ -91,6 +91,7 @@ void add_blocks(AttentionArgs& a, const AttentionForward& op, void* workspace) {
   a.cache = cache_form_of(op.k.dtype);
   const bool codes = a.cache == CacheForm::kCodes;
   a.cache_wide = a.d % 8 == 0 && (!codes || a.head_width % 4 == 0) && all_aligned({op.k.data, op.v.data});
+  if (!few_queries) return;
   const StateRoom room(op);
   a.few = static_cast<int>(room.few), a.spans = room.spans;
   a.states_by_row = room.by_row;
@@ -187,7 +188,7 @@ DenseAttention dense_of(const AttentionBackward& op) {
 // Alignment of addresses is not known when memory is planned: room for either way.
 std::size_t CudaBackend::workspace_bytes(const AttentionForward& op) const {
   check_heads(op);
-  if (in_blocks(op)) return StateRoom(op).bytes;
+  if (in_blocks(op)) return kernels_.few_queries ? StateRoom(op).bytes : 0;
   const DenseAttention problem = dense_of(op);
   if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return 0;
   return aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kWorkspaceAlignment;
@@ -207,7 +208,7 @@ void CudaBackend::execute(const AttentionForward& op, Resources resources) {
   const DenseAttention problem = dense_of(op);
   if (!goes_to(attention_.get(), op, problem)) {
     AttentionArgs args = args_of(op);
-    if (in_blocks(op)) add_blocks(args, op, resources.workspace);
+    if (in_blocks(op)) add_blocks(args, op, kernels_.few_queries, resources.workspace);
     args.wide = is_wide(args, all_aligned_16(op));
     launch_attention_forward(args, stream);
     return;

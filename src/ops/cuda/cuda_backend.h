@@ -8,6 +8,7 @@
 #include "device/native_stream.h"
 #include "ops/backend.h"
 #include "ops/cuda/attention_library.h"
+#include "ops/cuda/kernel_choice.h"
 #include "ops/cuda/matmul.h"
 #include "ops/most_likely.h"
 
@@ -15,13 +16,10 @@ namespace stoa::ops::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  // `attention` may be null: Stoa's own kernels do all attention. `warpgroup_blocks`: GroupedArgs.
+  // `attention` may be null: Stoa's own kernels do all attention.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
-              DeviceKind tensors = DeviceKind::kCuda, int warpgroup_blocks = 0)
-      : matmul_(std::move(matmul)),
-        attention_(std::move(attention)),
-        tensors_(tensors),
-        warpgroup_blocks_(warpgroup_blocks) {}
+              DeviceKind tensors = DeviceKind::kCuda, const KernelChoice& kernels = {})
+      : matmul_(std::move(matmul)), attention_(std::move(attention)), tensors_(tensors), kernels_(kernels) {}
 
   std::string_view name() const override { return "cuda"; }
   bool multiplies_stored_experts() const override { return false; }
@@ -159,7 +157,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<MatmulLibrary> matmul_;
   std::shared_ptr<AttentionLibrary> attention_;
   const DeviceKind tensors_;
-  const int warpgroup_blocks_;
+  const KernelChoice kernels_;
 };
 
 }  // namespace stoa::ops::cuda

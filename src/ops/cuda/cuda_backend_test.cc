@@ -15,7 +15,7 @@ namespace {
 
 std::shared_ptr<Backend> make_emulated() {
   return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(false), nullptr,
-                                             DeviceKind::kHost, 3);
+                                             DeviceKind::kHost, cuda::KernelChoice{.warpgroup_blocks = 3});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "device/device.h"
 #include "ops/backend.h"
@@ -19,9 +20,9 @@ struct CudaOptions {
   bool deterministic = false;      // the same bits in every run on the same GPU
   bool graphs = false;             // training steps as CUDA graphs
   bool own_attention = false;      // never the attention library
-  bool warpgroups = true;          // where the device has them; false only in tests, which compare both ways
+  bool plain_kernels = false;      // KernelChoice::plain()
 
-  // "tf32,tune,deterministic,graphs,own-attention,device=1"; ConfigError names the valid words.
+  // "tf32,tune,deterministic,graphs,own-attention,plain-kernels,device=1"; ConfigError names the valid words.
   static CudaOptions parse(const std::string& text);
 };
 
@@ -29,9 +30,14 @@ struct CudaMachine {
   std::unique_ptr<Device> device;
   std::unique_ptr<Backend> backend;
   std::string description;  // "NVIDIA H200, sm_90, 132 multiprocessors, cuBLASLt 13.1.0, cuDNN 9.19.0"
+  // A sentence for each kernel that failed its self-check, for the first machine of a process with this
+  // device. The descriptions of all of them name what is not used.
+  std::vector<std::string> warnings;
+  double self_check_seconds = 0;  // that the check took
 };
 
-// DeviceError where there is no driver, no GPU or no cuBLASLt.
+// DeviceError where there is no driver, no GPU or no cuBLASLt, or where kernels compute wrongly
+// (self_check.h).
 CudaMachine make_cuda_machine(const CudaOptions& options);
 
 }  // namespace stoa::ops::cuda

@@ -7,8 +7,8 @@ namespace stoa::ops::cuda {
 
 CudaOptions CudaOptions::parse(const std::string& text) {
   CudaOptions out;
-  const std::vector<std::string> known{"tf32",   "tune",          "deterministic",
-                                       "graphs", "own-attention", "device=N"};
+  const std::vector<std::string> known{"tf32",          "tune",          "deterministic", "graphs",
+                                       "own-attention", "plain-kernels", "device=N"};
   std::size_t begin = 0;
   while (begin < text.size()) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
@@ -24,6 +24,8 @@ CudaOptions CudaOptions::parse(const std::string& text) {
       out.graphs = true;
     } else if (word == "own-attention") {
       out.own_attention = true;
+    } else if (word == "plain-kernels") {
+      out.plain_kernels = true;
     } else if (word.starts_with("device=")) {
       const char *first = word.data() + 7, *last = word.data() + word.size();
       const auto [stop, error] = std::from_chars(first, last, out.device.emplace());

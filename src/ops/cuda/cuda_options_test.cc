@@ -8,9 +8,11 @@ namespace {
 
 TEST(CudaOptions, Words) {
   const CudaOptions none = CudaOptions::parse("");
-  EXPECT_FALSE(none.tf32 || none.tune || none.deterministic || none.graphs || none.own_attention);
-  const CudaOptions some = CudaOptions::parse("tf32,graphs,device=3,own-attention,deterministic");
-  EXPECT_TRUE(some.tf32 && some.graphs && some.own_attention && some.deterministic);
+  EXPECT_FALSE(none.tf32 || none.tune || none.deterministic || none.graphs || none.own_attention ||
+               none.plain_kernels);
+  const CudaOptions some =
+      CudaOptions::parse("tf32,graphs,device=3,own-attention,plain-kernels,deterministic");
+  EXPECT_TRUE(some.tf32 && some.graphs && some.own_attention && some.plain_kernels && some.deterministic);
   EXPECT_EQ(some.device, 3);
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 std::shared_ptr<Backend> with_warpgroup_blocks(int blocks) {
   return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(), nullptr,
-                                             DeviceKind::kHost, blocks);
+                                             DeviceKind::kHost,
+                                             cuda::KernelChoice{.warpgroup_blocks = blocks});
 }
 
 struct GroupedResults {

@@ -186,21 +186,21 @@ std::size_t CudaBackend::workspace_bytes(const GroupedLinearBackwardWeight& op) 
 }
 
 void CudaBackend::execute(const GroupedLinearForward& op, Resources resources) {
-  GroupedArgs args = grouped_of(op, resources, warpgroup_blocks_);
+  GroupedArgs args = grouped_of(op, resources, kernels_.warpgroup_blocks);
   args.x = op.x.data, args.w = op.w.data, args.out = op.y.data;
   args.wide = is_wide(args);
   launch_grouped_forward(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
-  GroupedArgs args = grouped_of(op, resources, warpgroup_blocks_);
+  GroupedArgs args = grouped_of(op, resources, kernels_.warpgroup_blocks);
   args.dy = op.dy.data, args.w = op.w.data, args.out = op.dx.data;
   args.wide = is_wide(args);
   launch_grouped_backward_input(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
-  GroupedArgs args = grouped_of(op, resources, warpgroup_blocks_);
+  GroupedArgs args = grouped_of(op, resources, kernels_.warpgroup_blocks);
   args.x = op.x.data, args.dy = op.dy.data, args.out = op.dw.data;
   args.accumulate = op.accumulate;
   args.part_of = op.part_of;
