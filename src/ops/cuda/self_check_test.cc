@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
 #include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "ops/cuda/cuda_backend.h"
@@ -20,13 +25,15 @@ using ::testing::HasSubstr;
 
 constexpr KernelChoice kAll{.warpgroup_blocks = 100};
 
-// Counts, and fails where the host waits.
+// New memory is NaN. Counts; may fail where the host waits.
 class CountingDevice final : public HostDevice {
  public:
   explicit CountingDevice(bool fails = false) : fails_(fails) {}
   std::string_view name() const override { return "an emulated GPU"; }
   Buffer allocate(std::size_t bytes) override {
-    void* const data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    const std::size_t whole = (bytes + 4095) / 4096 * 4096;
+    void* const data = std::aligned_alloc(4096, whole);
+    std::memset(data, 0xff, whole);
     ++allocations, held += bytes;
     return Buffer(*this, data, bytes);
   }
