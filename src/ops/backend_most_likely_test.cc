@@ -13,7 +13,7 @@ TEST_P(BackendTest, MostLikely) {
     SCOPED_TRACE(width);
     Tensors t;
     const TensorView logits = t.random(DType::kF32, {8, width}, 1, 5), own = t.empty(DType::kI32, {8, 2}),
-                     trusted = t.copy(own), equals = t.random_int32(20, 8 * width);
+                     trusted = t.copy(own), equals = t.random_int32(8 * width, 20);
     for (std::int64_t row = 2; row < 8; ++row)
       for (std::int64_t i = 0; i < width; ++i) {
         float& x = logits.row<float>(row)[i];

@@ -25,6 +25,7 @@ class InputSquares final : public ops::ForwardOps<InputSquares> {
 
   std::string_view name() const override { return inner_.name(); }
   DeviceKind device_kind() const override { return inner_.device_kind(); }
+  bool multiplies_stored_experts() const override { return inner_.multiplies_stored_experts(); }
   const Sum* of(const void* matrix) const {
     const auto found = sums_.find(matrix);
     return found == sums_.end() ? nullptr : &found->second;

@@ -170,6 +170,7 @@ class NotingBackend final : public ops::ForwardOps<NotingBackend> {
   explicit NotingBackend(std::unique_ptr<ops::Backend> inner) : inner_(std::move(inner)) {}
   std::string_view name() const override { return inner_->name(); }
   DeviceKind device_kind() const override { return inner_->device_kind(); }
+  bool multiplies_stored_experts() const override { return inner_->multiplies_stored_experts(); }
   template <class Op>
   void apply(const Op& op, ops::Resources resources) {
     notes += Op::kName;

@@ -74,6 +74,7 @@ class GuardedBackend final : public ops::ForwardOps<GuardedBackend> {
   GuardedBackend(ops::Backend& inner, GuardedDevice& device) : inner_(inner), device_(device) {}
   std::string_view name() const override { return inner_.name(); }
   DeviceKind device_kind() const override { return inner_.device_kind(); }
+  bool multiplies_stored_experts() const override { return inner_.multiplies_stored_experts(); }
   template <class Op>
   void apply(const Op& op, ops::Resources resources) {
     device_.opened([&] { inner_.execute(op, resources); });
