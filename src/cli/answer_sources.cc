@@ -67,11 +67,13 @@ infer::SourceSearch search_of(const token::Tokenizer& tokenizer, const FilePromp
 // The answers to prompts that are searched together.
 void search_window(infer::PassModel& model, const token::Tokenizer& tokenizer,
                    const std::vector<FilePrompt>& prompts, const AnswerOptions& options, AnswerList& answers,
-                   const std::function<void(double searched)>& at) {
+                   const std::function<void(double searched)>& at,
+                   const std::function<void()>& found_all = {}) {
   std::vector<infer::SourceSearch> searches;
   for (const FilePrompt& prompt : prompts)
     searches.push_back(search_of(tokenizer, prompt, options, model.limits().context));
   infer::find_targets(model, searches, at);
+  if (found_all) found_all();
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const infer::FoundTarget& found = searches[i].search.best();
     ListedAnswer answer;
@@ -151,8 +153,9 @@ void answer_source(infer::OpenModel& model, const std::string& prompt, const Ans
   line.options = generate;
   const auto most = static_cast<double>(generate.max_tokens);
   Progress progress(context.console, "search", most, " tokens");
-  search_window(*passes, tokenizer, {line}, options, answers,
-                [&](double searched) { progress.update(searched * most); });
+  search_window(
+      *passes, tokenizer, {line}, options, answers,
+      [&](double searched) { progress.update(searched * most); }, [&] { progress.finish(); });
   answers.finish();
 }
 

@@ -69,8 +69,13 @@ class ModelFiles {
   // The matrices that ranks may hold in the numbers of the files (nn::ParamSpec::stored), with or without
   // those of experts; null: none.
   std::shared_ptr<const nn::StoredTypes> stored_types(bool experts) const;
-  // The blocks of each row of one of them, on the map of the file.
-  std::vector<const std::byte*> stored_rows(const std::string& name) const;
+  // Where the files have each canonical tensor: which of their tensors, and which of its parts.
+  struct PartPlace {
+    std::size_t tensor, part;
+  };
+  std::map<std::string, PartPlace> part_places() const;
+  // The blocks of each row of a matrix of stored_types(), on the map of the file.
+  std::vector<const std::byte*> stored_rows(const PartPlace& place) const;
   // Fills the memory of what a rank holds. `target(id)`: host memory for the rank's part of a parameter, any
   // floating-point type; asked for when the first tensor of the parameter is due. `filled(id)`: it is
   // complete, padding set to zero, and not used again. The tensors of a file lie together, so that few

@@ -1,6 +1,4 @@
 // Matrices in the numbers of the files (nn::ParamSpec::stored).
-#include <algorithm>
-
 #include "infer/host_window.h"
 #include "infer/model_files.h"
 #include "infer/read_weights.h"
@@ -35,48 +33,53 @@ std::shared_ptr<const nn::StoredTypes> ModelFiles::stored_types(bool experts) co
   return out->empty() ? nullptr : out;
 }
 
-std::vector<const std::byte*> ModelFiles::stored_rows(const std::string& name) const {
-  for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    const auto& parts = wanted_[i].parts;
-    const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& p) { return p.name == name; });
-    if (part == parts.end()) continue;
-    const auto blocks = blocks_of(i);
-    require<InternalError>(blocks.has_value(), "'{}' is not in blocks", name);
-    // The rows' numbers go the way that rows go: of experts, those of the one whose part it is.
-    hf::Tensor rows = wanted_[i];
-    const std::int64_t inputs = rows.shape.back(), outputs = rows.shape[rows.shape.rank() - 2],
-                       each = static_cast<std::int64_t>(parts.size()) / rows.experts,
-                       expert = (part - parts.begin()) / each;
-    rows.parts.assign(parts.begin() + expert * each, parts.begin() + (expert + 1) * each);
-    rows.experts = 1;
-    rows.shape = Shape{outputs, 1};
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows.shape[0]));
-    for (std::size_t r = 0; r < numbers.size(); ++r) numbers[r] = static_cast<std::int64_t>(r);
-    std::vector<std::vector<std::int64_t>> scattered;
-    scattered.reserve(rows.parts.size());
-    std::size_t mine = 0;
-    hf::scatter(rows, DType::kI64, reinterpret_cast<const std::byte*>(numbers.data()),
-                [&](const model::CanonicalTensor& to) {
-                  if (to.name == name) mine = scattered.size();
-                  scattered.emplace_back(static_cast<std::size_t>(to.shape[0]));
-                  return reinterpret_cast<std::byte*>(scattered.back().data());
-                });
-    const std::int64_t bytes = blocks->format->row_bytes(inputs);
-    const std::byte* const first = blocks->bytes.data() + expert * outputs * bytes;
-    std::vector<const std::byte*> out;
-    for (const std::int64_t row : scattered[mine]) out.push_back(first + row * bytes);
-    return out;
-  }
-  fail<InternalError>("no tensor '{}'", name);
+std::map<std::string, ModelFiles::PartPlace> ModelFiles::part_places() const {
+  std::map<std::string, PartPlace> out;
+  for (std::size_t i = 0; i < wanted_.size(); ++i)
+    for (std::size_t p = 0; p < wanted_[i].parts.size(); ++p)
+      out.emplace(wanted_[i].parts[p].name, PartPlace{i, p});
+  return out;
+}
+
+std::vector<const std::byte*> ModelFiles::stored_rows(const PartPlace& place) const {
+  const hf::Tensor& tensor = wanted_[place.tensor];
+  const auto blocks = blocks_of(place.tensor);
+  require<InternalError>(blocks.has_value(), "'{}' is not in blocks", tensor.name);
+  // The rows' numbers go the way that rows go: of experts, those of the one whose part it is.
+  const std::int64_t inputs = tensor.shape.back(), outputs = tensor.shape[tensor.shape.rank() - 2];
+  const std::size_t each = tensor.parts.size() / static_cast<std::size_t>(tensor.experts),
+                    expert = place.part / each;
+  const auto first_part = tensor.parts.begin() + static_cast<std::ptrdiff_t>(expert * each);
+  hf::Tensor rows;
+  rows.name = tensor.name;
+  rows.shape = Shape{outputs, 1};
+  rows.parts.assign(first_part, first_part + static_cast<std::ptrdiff_t>(each));
+  rows.runs = tensor.runs;
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(outputs));
+  for (std::size_t r = 0; r < numbers.size(); ++r) numbers[r] = static_cast<std::int64_t>(r);
+  std::vector<std::vector<std::int64_t>> scattered;
+  scattered.reserve(each);
+  hf::scatter(rows, DType::kI64, reinterpret_cast<const std::byte*>(numbers.data()),
+              [&](const model::CanonicalTensor& to) {
+                scattered.emplace_back(static_cast<std::size_t>(to.shape[0]));
+                return reinterpret_cast<std::byte*>(scattered.back().data());
+              });
+  const std::int64_t bytes = blocks->format->row_bytes(inputs);
+  const std::byte* const first = blocks->bytes.data() + static_cast<std::int64_t>(expert) * outputs * bytes;
+  std::vector<const std::byte*> out;
+  for (const std::int64_t row : scattered[place.part - expert * each]) out.push_back(first + row * bytes);
+  return out;
 }
 
 void read_stored_weights(Machine& machine, const ModelFiles& files, const std::vector<nn::ParamSpec>& specs,
                          const std::function<TensorView(nn::ParamId)>& memory) {
+  const auto places = files.part_places();
   for (std::size_t p = 0; p < specs.size(); ++p) {
     const nn::ParamSpec& spec = specs[p];
     if (!spec.is_stored()) continue;
     std::vector<std::vector<const std::byte*>> rows;
-    for (const ShardPiece& piece : spec.shard.pieces) rows.push_back(files.stored_rows(piece.name));
+    for (const ShardPiece& piece : spec.shard.pieces)
+      rows.push_back(files.stored_rows(places.at(piece.name)));
     write_tensor(machine, memory({static_cast<int>(p)}), [&](TensorView host) {
       nn::pack_stored(
           spec,

@@ -40,7 +40,7 @@ void ParamList::hold_as_stored(ParamSpec& spec, std::int64_t matrices) const {
       const std::int64_t block = quant::format_of(found->second).numbers;
       if (piece.column_begin % block != 0 || shape.columns % block != 0 ||
           !quant::matrix_layout(found->second) ||
-          piece.memory_row != pieces[begin].memory_row + shape.rows() ||
+          piece.memory_row != static_cast<std::int64_t>(begin / each) * rows + shape.rows() ||
           shape.count == quant::MatrixShape::kMostParts)
         return;
       shape.parts[static_cast<std::size_t>(shape.count++)] = {found->second, piece.count};

@@ -262,9 +262,12 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
     return real(m.encoder_layers) * of.encoder + others * of.other + stages * layers.send(tokens);
   };
   const auto slowest = [&](const OfLayer& of, double tokens) {
-    return std::max(std::min(per_stage, real(m.encoder_layers)) * of.encoder,
-                    std::min(per_stage, others) * of.other) +
-           layers.send(tokens);
+    double seconds = 0;
+    for (double begin = 0; begin < real(m.layers); begin += per_stage) {
+      const double of_encoder = std::clamp(real(m.encoder_layers) - begin, 0.0, per_stage);
+      seconds = std::max(seconds, of_encoder * of.encoder + (per_stage - of_encoder) * of.other);
+    }
+    return seconds + layers.send(tokens);
   };
   a.first_token = through(prompt, sequences * read) + (parts - 1) * slowest(prompt, sequences * read) +
                   parts * layers.head(sequences);

@@ -1,9 +1,9 @@
 // Latency, throughput and memory of generation: prompts are read in one pass, which the products bound; then
 // a token at a time, which reading weights, keys and values bounds. A pipeline works on as many parts of the
 // batch as it has stages. An encoder-decoder reads the source in place of a prompt: its encoder's layers
-// then, and its decoder's for every token. Efficiencies: five, fitted to NVIDIA's tables of FasterTransformer
-// on A100 (NeMo Megatron launcher README, 2022 to 2023), which are 9 % from it on average
-// (inference_test.cc).
+// then, and its decoder's for every token. Efficiencies are fitted to NVIDIA's tables of FasterTransformer on
+// A100 (NeMo Megatron launcher README, 2022 to 2023), which are 9 % from it on average (inference_test.cc);
+// those of an encoder's and of single tokens' attention are assumed to be as the others.
 #pragma once
 
 #include <cstdint>

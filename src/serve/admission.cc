@@ -15,7 +15,9 @@ void follow_mean(double& mean, double value) { mean = mean == 0 ? value : 0.8 * 
 
 double Admission::enter(std::int64_t prompt_tokens, std::int64_t answer_tokens) {
   const std::lock_guard lock(mutex_);
-  const double wait = expected_ * pace_;
+  const double others =
+                   in_turns_ ? std::min(expected_, static_cast<double>(prompt_tokens * open_)) : expected_,
+               wait = others * pace_;
   if (open_ > 0 && (wait > longest_ || open_ >= most_)) {
     ApiError error(429,
                    fmt::format("the server is busy: {} requests are open, for about {:.0f} s", open_, wait),
@@ -37,11 +39,16 @@ void Admission::leave(double expected, std::int64_t tokens, std::int64_t answer_
   const std::lock_guard lock(mutex_);
   --open_;
   expected_ = open_ == 0 ? 0 : std::max(0.0, expected_ - expected);
-  if (tokens > 0) {
+  if (tokens > 0 && !in_turns_) {
     follow_mean(pace_, seconds_since(since_) / static_cast<double>(tokens));
     follow_mean(answer_, static_cast<double>(answer_tokens));
   }
   since_ = Clock::now();
+}
+
+void Admission::measured(double seconds, std::int64_t tokens) {
+  const std::lock_guard lock(mutex_);
+  if (tokens > 0) follow_mean(pace_, seconds / static_cast<double>(tokens));
 }
 
 }  // namespace stoa::serve

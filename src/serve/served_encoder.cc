@@ -1,8 +1,11 @@
 #include "serve/served_encoder.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
+
+#include "base/timing.h"
 
 namespace stoa::serve {
 namespace {
@@ -30,9 +33,13 @@ ApiError api_error_of(const std::exception_ptr& error) {
 
 ServedEncoder::ServedEncoder(infer::OpenModel& model, const ModelOptions& options)
     : embedder_(model, {}, {}),
-      admission_(options.queue_seconds, options.queue_requests),
+      admission_(options.queue_seconds, options.queue_requests, true),
       loop_(embedder_.longest(), std::min(infer::EngineUse().pass_tokens, embedder_.pass_tokens()),
-            [this](auto tokens, auto lengths, const auto& emit) { embedder_.read(tokens, lengths, emit); }) {}
+            [this](auto tokens, auto lengths, const auto& emit) {
+              const auto begin = std::chrono::steady_clock::now();
+              embedder_.read(tokens, lengths, emit);
+              admission_.measured(seconds_since(begin), std::ssize(tokens));
+            }) {}
 
 std::int64_t ServedEncoder::submit(const std::vector<std::string>& texts, EmbeddingListener listener) {
   if (stopped_) throw ApiError(503, "the server is shutting down");

@@ -14,8 +14,7 @@
 
 namespace stoa::serve {
 
-// What becomes of a request. Called once, on the encoder's thread; nothing is called for one that was
-// cancelled.
+// What becomes of a request. Called once, on the encoder's thread; a request that was cancelled has failed.
 struct EmbeddingListener {
   // Vectors of length 1, and how many tokens were read.
   std::function<void(std::vector<std::vector<float>> vectors, std::int64_t tokens)> done;

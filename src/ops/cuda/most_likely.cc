@@ -5,6 +5,8 @@
 
 namespace stoa::ops::cuda {
 
+static_assert(kBlockOfLogits == kMostLikelyBlock);
+
 void CudaBackend::execute(const MostLikely& op, Resources resources) {
   launch_most_likely({.logits = op.logits.as<float>(),
                       .rows = op.logits.rows(),

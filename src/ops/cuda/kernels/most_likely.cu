@@ -21,7 +21,7 @@ struct MostLikelyKernel {
   using Args = MostLikelyArgs;
   static constexpr const char* kName = "most likely";
   static constexpr int kThreads = 1024;
-  static constexpr int kBlock = 512, kEach = kBlock / 32;  // as ops::kMostLikelyBlock
+  static constexpr int kBlock = kBlockOfLogits, kEach = kBlock / 32;
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const float* const row = a.logits + t.block_x() * a.stride;

@@ -5,6 +5,8 @@
 
 namespace stoa::ops::cuda {
 
+inline constexpr int kBlockOfLogits = 512;  // ops::kMostLikelyBlock
+
 struct MostLikelyArgs {
   const float* logits = nullptr;  // rows `stride` apart
   std::int64_t rows = 0, columns = 0, stride = 0;
