@@ -105,27 +105,30 @@ std::int32_t likeliest(std::span<const float> logits) {
   return static_cast<std::int32_t>(best);
 }
 
+bool TokenSampler::too_early() const {
+  return std::ssize(drawn_) < options_.min_tokens && !options_.ends.empty();
+}
+
+bool TokenSampler::penalises_counts() const {
+  return options_.presence_penalty != 0 || options_.frequency_penalty != 0;
+}
+
 bool TokenSampler::changes_logits(bool counts) const {
   const SamplingOptions& o = options_;
-  const bool early = std::ssize(drawn_) < o.min_tokens && !o.ends.empty();
-  return counts || early || o.repetition_penalty != 1.0 || !o.suppressed.empty() ||
+  return counts || too_early() || o.repetition_penalty != 1.0 || !o.suppressed.empty() ||
          !o.suppressed_first.empty() || !o.bad_words.empty() || !o.logit_bias.empty();
 }
 
 bool TokenSampler::takes_most_likely() const {
-  const SamplingOptions& o = options_;
-  return (o.greedy || o.temperature == 0) &&
-         !changes_logits(o.presence_penalty != 0 || o.frequency_penalty != 0);
+  return (options_.greedy || options_.temperature == 0) && !changes_logits(penalises_counts());
 }
 
 std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
                                               std::span<const std::int32_t> seen,
                                               const AllowedTokens* allowed) {
   const SamplingOptions& o = options_;
-  const bool early = std::ssize(drawn_) < o.min_tokens && !o.ends.empty();
   const bool llama = o.order == SamplerOrder::kLlamaCpp;
-  const bool counts =
-      (o.presence_penalty != 0 || o.frequency_penalty != 0) && (llama ? !seen.empty() : !drawn_.empty());
+  const bool counts = penalises_counts() && (llama ? !seen.empty() : !drawn_.empty());
   if (!changes_logits(counts) && allowed == nullptr) return logits;
   scores_.assign(logits.begin(), logits.end());
   for (const auto& [id, bias] : o.logit_bias)
@@ -139,7 +142,7 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
   for (const std::int32_t id : o.suppressed) forbid(id);
   if (drawn_.empty())
     for (const std::int32_t id : o.suppressed_first) forbid(id);
-  if (early)
+  if (too_early())
     for (const std::int32_t id : o.ends) forbid(id);
   for (const auto& word : o.bad_words) {
     const auto begin = std::span(word).first(word.size() - 1);

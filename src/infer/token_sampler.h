@@ -73,6 +73,8 @@ class TokenSampler {
   // themselves.
   std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen,
                                   const AllowedTokens* allowed);
+  bool too_early() const;  // the answer may not end yet
+  bool penalises_counts() const;
   bool changes_logits(bool counts) const;                    // counts: what was seen counts against a token
   void repeat_less(std::span<const std::int32_t> seen);      // the repetition penalty
   void count_against(std::span<const std::int32_t> tokens);  // presence and frequency penalties

@@ -71,10 +71,13 @@ class InferenceLayers {
     if (m_.latent_rank > 0) return tokens * head_bytes(m_.latent_rank + m_.rotated);
     return 2 * tokens * real(m_.kv_heads) * head_bytes(m_.head_size) / real(p_.tp);
   }
+  // Tokens that are read, without what they attend to.
+  double pass(double tokens) const {
+    return products(tokens, k_.prompt_gemm) + elementwise(tokens) + reductions(tokens) + k_.layer_seconds;
+  }
   double prompt(double sequences, double length) const {
     const double tokens = sequences * length;
-    return products(tokens, k_.prompt_gemm) + pairs(tokens * length / 2) + elementwise(tokens) +
-           reductions(tokens) + k_.layer_seconds;
+    return pass(tokens) + pairs(tokens * length / 2);
   }
   double token(double sequences, double context) const {
     const double seen = m_.window ? std::min(context, real(*m_.window)) : context;
@@ -82,10 +85,7 @@ class InferenceLayers {
            reductions(sequences) + k_.layer_seconds;
   }
   // Encoder-decoders. A layer of the encoder, by tokens and pairs of them that attend to each other.
-  double encoder(double tokens, double attended) const {
-    return products(tokens, k_.prompt_gemm) + encoder_pairs(attended) + elementwise(tokens) +
-           reductions(tokens) + k_.layer_seconds;
-  }
+  double encoder(double tokens, double attended) const { return pass(tokens) + encoder_pairs(attended); }
   // What a layer of the decoder does when sources are read: their keys and values are made, and kept.
   double cross_keys(double tokens) const {
     const double weights = m_.cross_parameters() / 2;
@@ -338,9 +338,7 @@ double ServingParts::seconds(std::int64_t tokens, std::int64_t scored) const {
   const auto n = real(tokens), answers = real(scored);
   if (const std::int64_t of_decoder = state_->model.cross_layers(); of_decoder > 0)
     return real(of_decoder) * l.decoder(n, state_->constants.token_gemm) + l.head(answers);
-  const double layer = l.products(n, state_->constants.prompt_gemm) + l.elementwise(n) + l.reductions(n) +
-                       l.states(answers) + state_->constants.layer_seconds;
-  return real(state_->model.layers) * layer + l.head(answers);
+  return real(state_->model.layers) * (l.pass(n) + l.states(answers)) + l.head(answers);
 }
 
 double ServingParts::seconds_of_sources(std::int64_t tokens) const {

@@ -169,15 +169,16 @@ void rerank(const Call& call) {
       call, texts,
       [texts, top, return_documents, id = call.id, name = model->name()](const Vectors& vectors,
                                                                          std::int64_t tokens) {
-        std::vector<std::size_t> order(vectors.size() - 1);
+        std::vector<double> scores;
+        for (std::size_t i = 1; i < vectors.size(); ++i) scores.push_back(cosine(vectors[0], vectors[i]));
+        std::vector<std::size_t> order(scores.size());
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-          return cosine(vectors[0], vectors[a + 1]) > cosine(vectors[0], vectors[b + 1]);
-        });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
         if (top < std::ssize(order)) order.resize(static_cast<std::size_t>(top));
         Json results = Json::array();
         for (const std::size_t i : order) {
-          Json result{{"index", i}, {"relevance_score", cosine(vectors[0], vectors[i + 1])}};
+          Json result{{"index", i}, {"relevance_score", scores[i]}};
           if (return_documents) result["document"] = {{"text", texts[i + 1]}};
           results.push_back(std::move(result));
         }

@@ -63,12 +63,15 @@ class HiddenDevice : public SharableDevice {
   HostDevice pinned_;
 };
 
+// Linear layers are the library's for any number of tokens, so that a text has the same sums alone and among
+// others.
 inline infer::Machine emulated_machine() {
   infer::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(1);
   machine.device = std::make_unique<HiddenDevice>();
   machine.backend = std::make_unique<ops::cuda::CudaBackend>(
-      std::make_shared<ops::cuda::emulation::HostMatmul>(), nullptr, machine.device->kind());
+      std::make_shared<ops::cuda::emulation::HostMatmul>(), nullptr, machine.device->kind(),
+      ops::cuda::KernelChoice{.few_tokens = false});
   machine.stream = machine.device->create_stream();
   return machine;
 }

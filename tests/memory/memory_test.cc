@@ -166,7 +166,8 @@ data::Batch batch_of_texts(const train::TrainingPlan& plan) {
 infer::Machine emulated_gpu() {
   infer::Machine machine = two_threads();
   machine.backend = std::make_unique<ops::cuda::CudaBackend>(
-      std::make_shared<ops::cuda::emulation::HostMatmul>(), nullptr, DeviceKind::kHost);
+      std::make_shared<ops::cuda::emulation::HostMatmul>(), nullptr, DeviceKind::kHost,
+      ops::cuda::KernelChoice{.few_tokens = false});
   return machine;
 }
 

@@ -14,7 +14,7 @@ namespace stoa::ops::testing {
 namespace {
 
 std::shared_ptr<Backend> make_emulated() {
-  return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(false), nullptr,
+  return std::make_shared<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(), nullptr,
                                              DeviceKind::kHost, cuda::KernelChoice{.warpgroup_blocks = 3});
 }
 

@@ -82,8 +82,7 @@ void CudaBackend::execute(const LinearForward& op, Resources resources) {
   Matmul matmul = matmul_of(op);
   if (matmul.m == 0 || matmul.n == 0) return;
   require<ShapeError>(matmul.k > 0, "linear forward: x {} has no columns", op.x.text());
-  if (kernels_.few_tokens && !matmul_->keeps_tokens_apart() && is_of_few_tokens(op))
-    return run_few_tokens(op, stream);
+  if (kernels_.few_tokens && is_of_few_tokens(op)) return run_few_tokens(op, stream);
   WorkspaceParts parts(resources.workspace);
   void* workspace = parts.take(matmul_->workspace_bytes());
   if (op.bias) matmul.bias = cast_bias(op.bias, op.y.dtype, parts, stream);

@@ -47,9 +47,6 @@ class MatmulLibrary {
   virtual ~MatmulLibrary() = default;
   // Workspace of any product, in bytes, aligned to 256.
   virtual std::size_t workspace_bytes() const = 0;
-  // Whether a column of D has the same bits whatever n is: a linear layer of a few tokens is left to it then,
-  // and has the sums of one of many.
-  virtual bool keeps_tokens_apart() const { return false; }
   // m, n and k are above 0. Products are summed in fp32. `op`: for errors.
   virtual void run(const char* op, const Matmul& matmul, void* stream, void* workspace) = 0;
 };

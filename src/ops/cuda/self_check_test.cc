@@ -122,7 +122,7 @@ TEST(CudaSelfCheck, RightKernelsPass) {
   std::vector<int> blocks;
   const auto make = [&](const KernelChoice& kernels) {
     blocks.push_back(kernels.warpgroup_blocks);
-    return std::make_unique<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(false), nullptr,
+    return std::make_unique<cuda::CudaBackend>(std::make_shared<cuda::emulation::HostMatmul>(), nullptr,
                                                DeviceKind::kHost, kernels);
   };
   for (const KernelChoice& wanted : {kAll, KernelChoice::plain()}) {

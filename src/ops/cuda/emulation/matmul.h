@@ -8,14 +8,8 @@ namespace stoa::ops::cuda::emulation {
 
 class HostMatmul final : public MatmulLibrary {
  public:
-  // `apart`: what keeps_tokens_apart() says.
-  explicit HostMatmul(bool apart = true) : apart_(apart) {}
-  bool keeps_tokens_apart() const override { return apart_; }
   std::size_t workspace_bytes() const override { return 4096; }
   void run(const char* op, const Matmul& matmul, void* stream, void* workspace) override;
-
- private:
-  const bool apart_;
 };
 
 }  // namespace stoa::ops::cuda::emulation

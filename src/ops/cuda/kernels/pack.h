@@ -125,14 +125,6 @@ struct RawPack {
   }
 };
 
-// `x` as it will be read back from memory of type T.
-template <class T>
-STOA_DEVICE float rounded(float x) {
-  T out;
-  narrow(x, out);
-  return static_cast<float>(widen(out));
-}
-
 template <class T>
 STOA_DEVICE T* row_of(const Rows& rows, std::int64_t r) {
   const std::int64_t outer = rows.inner == 1 ? r : r / rows.inner;
