@@ -43,6 +43,9 @@ EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
   });
   const auto decoder = infer::load_paged_decoder(model, use);
   EngineSpeed out{name, description, decoder->limits(), serve::measure_passes(*decoder, rounds)};
+  const auto pool = static_cast<double>(decoder->pool().bytes),
+             all = static_cast<double>(decoder->chunk().arena().total_bytes());
+  out.bytes = EngineBytes{pool / static_cast<double>(out.limits.blocks * out.limits.block_tokens), all - pool};
   if (machine.backend == "cpu" && !out.limits.reads_sources())
     out.memory = measure_memory_share(*decoder, choose_instruction_set(machine.instruction_set),
                                       kTokensPerRound * rounds);
@@ -70,6 +73,8 @@ Json speed_json(const EngineSpeed& speed) {
     out["seconds_per_source_token_read"] = speed.times.per_source_read;
     out["seconds_per_source_token_pair"] = speed.times.per_source_pair;
   }
+  if (const auto& b = speed.bytes)
+    out["bytes"] = {{"keys_and_values_of_a_token", b->per_token}, {"other", b->other}};
   if (const auto& m = speed.memory)
     out["memory"] = {{"token_bytes", m->token_bytes},
                      {"read_bytes_per_second", m->read_rate},
@@ -107,6 +112,9 @@ EngineSpeed read_engine_speed(const std::filesystem::path& file) {
       out.times.per_source_read = json.at("seconds_per_source_token_read").get<double>();
       out.times.per_source_pair = json.at("seconds_per_source_token_pair").get<double>();
     }
+    if (json.contains("bytes"))
+      out.bytes = EngineBytes{json["bytes"].at("keys_and_values_of_a_token").get<double>(),
+                              json["bytes"].at("other").get<double>()};
   } catch (const std::exception& error) {
     fail<DataError>("{}: not what 'stoa bench engine MODEL --json' writes: {}", file.string(), error.what());
   }

@@ -16,10 +16,16 @@
 
 namespace stoa::cli {
 
+// Bytes of a loaded model: keys and values of a token, and all the rest, which is there once.
+struct EngineBytes {
+  double per_token = 0, other = 0;
+};
+
 struct EngineSpeed {
   std::string model, machine;  // "SmolLM2-135M", "cpu, avx512-bf16, 2 threads"
   infer::PassLimits limits;
   serve::PassTimes times;
+  std::optional<EngineBytes> bytes = {};  // of every model that is measured; older files have none
   std::optional<MemoryShare> memory = {};  // measured on a CPU, of decoders; not read from files
 };
 

@@ -155,7 +155,7 @@ void check_split(const ModelShape& m, const InferencePoint& point) {
 std::string row(const InferenceAnswer& a) {
   return fmt::format(
       "{:>4}{:>4}{:>7}  {:<6}{:>12.1f}{:>12.1f}{:>12.2f}{:>12.2f}{:>12.1f}{:>10.1f}{:>10.1f}{}\n", a.point.tp,
-      a.point.pp, a.point.batch, name_of_type(a.point.weights), a.latency * 1e3, a.first_token * 1e3,
+      a.point.pp, a.point.batch, a.type, a.latency * 1e3, a.first_token * 1e3,
       a.per_token * 1e3, a.sequences_per_second, a.tokens_per_second, a.cache_bytes / 1e9, a.bytes() / 1e9,
       a.fits ? "" : "  does not fit");
 }
@@ -240,6 +240,7 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
   const double stages = real(point.pp), per_stage = real(m.layers) / stages;
   InferenceAnswer a;
   a.point = point;
+  a.type = name_of_type(point.weights);
   // Seconds of a layer: all of a decoder are alike.
   struct OfLayer {
     double encoder = 0, other = 0;
@@ -383,16 +384,23 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
   if (pipeline.empty())
     for (const std::int64_t pp : {1, 2, 3, 4, 8})
       if (pp <= r.model.layers) pipeline.push_back(pp);
-  InferenceResult result;
+  std::vector<InferenceAnswer> grid;
   for (const InferenceType type : r.types)
     for (const std::int64_t tp : tensor)
       for (const std::int64_t pp : pipeline)
         for (const std::int64_t batch : r.batches)
-          result.grid.push_back(predict_inference(
-              r.model, r.input, r.output, {tp, pp, batch, type, r.cache.value_or(cache_type_of(type))},
-              cluster, r.memory));
-  require<ConfigError>(!result.grid.empty(),
-                       "the grid is empty: give batches, and degrees that divide {} heads", r.model.heads);
+          grid.push_back(predict_inference(r.model, r.input, r.output,
+                                           {tp, pp, batch, type, r.cache.value_or(cache_type_of(type))},
+                                           cluster, r.memory));
+  require<ConfigError>(!grid.empty(), "the grid is empty: give batches, and degrees that divide {} heads",
+                       r.model.heads);
+  return choose_inference(std::move(grid), r.most_latency);
+}
+
+InferenceResult choose_inference(std::vector<InferenceAnswer> grid, std::optional<double> most_latency) {
+  require<ConfigError>(!grid.empty(), "the grid is empty: give batches");
+  InferenceResult result;
+  result.grid = std::move(grid);
   std::vector<InferenceAnswer> fitting;
   std::copy_if(result.grid.begin(), result.grid.end(), std::back_inserter(fitting),
                [](const InferenceAnswer& a) { return a.fits; });
@@ -405,20 +413,19 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
       most = a.sequences_per_second;
       result.front.push_back(a);
     }
-    if (r.most_latency && a.latency > *r.most_latency) continue;
+    if (most_latency && a.latency > *most_latency) continue;
     if (!result.best || a.sequences_per_second > result.best->sequences_per_second) result.best = a;
   }
   return result;
 }
 
-std::string to_text(const InferenceResult& result, const InferenceRequest& r, const Cluster& cluster) {
+std::string to_text(const InferenceResult& result, const InferenceRequest& r, const std::string& place) {
   const std::string head =
       "  tp  pp  batch  type    latency ms  first ms  ms per token   answers/s   tokens/s     KV GB    all "
       "GB\n"
       "                                                              per device  per device per device  per "
       "device\n";
-  std::string out = fmt::format("{} tokens in, {} out, on {} ({:.0f} GB of each)\n{}", r.input, r.output,
-                                cluster.device.name, r.memory / 1e9, head);
+  std::string out = fmt::format("{} tokens in, {} out, on {}\n{}", r.input, r.output, place, head);
   for (const auto& a : result.grid) out += row(a);
   out += "\nPareto front (nothing has both lower latency and higher throughput per device):\n" + head;
   for (const auto& a : result.front) out += row(a);
@@ -444,7 +451,7 @@ nlohmann::ordered_json json_of(const InferenceAnswer& a) {
   return {{"tp", a.point.tp},
           {"pp", a.point.pp},
           {"batch", a.point.batch},
-          {"dtype", std::string(name_of_type(a.point.weights))},
+          {"dtype", a.type},
           {"latency_ms", a.latency * 1e3},
           {"first_token_ms", a.first_token * 1e3},
           {"per_token_ms", a.per_token * 1e3},
@@ -485,7 +492,7 @@ std::string to_csv(const InferenceResult& result) {
     table.rows.push_back(
         {std::to_string(a.point.tp), std::to_string(a.point.pp), std::to_string(a.point.batch),
          fmt::format("{:.3f}", a.latency * 1e3), fmt::format("{:.4f}", a.sequences_per_second),
-         std::string(name_of_type(a.point.weights)), fmt::format("{:.3f}", a.first_token * 1e3),
+         a.type, fmt::format("{:.3f}", a.first_token * 1e3),
          fmt::format("{:.3f}", a.per_token * 1e3), fmt::format("{:.3f}", a.cache_bytes / 1e9),
          fmt::format("{:.3f}", a.bytes() / 1e9), a.fits ? "yes" : "no"});
   return write_csv(table);

@@ -95,6 +95,7 @@ class ServingParts {
 
 struct InferenceAnswer {
   InferencePoint point;
+  std::string type;                 // of the weights, for people
   double first_token = 0;           // seconds: the pass over the prompt
   double per_token = 0;             // seconds between tokens, at the middle of the output
   double latency = 0;               // seconds of the whole answer
@@ -129,8 +130,11 @@ struct InferenceResult {
 };
 // ConfigError where the grid is empty.
 InferenceResult plan_inference(const InferenceRequest& request, const Cluster& cluster);
+// The front and the best of these answers. ConfigError: there are none.
+InferenceResult choose_inference(std::vector<InferenceAnswer> grid, std::optional<double> most_latency);
 
-std::string to_text(const InferenceResult& result, const InferenceRequest& request, const Cluster& cluster);
+// `place`: what the answers hold for, such as "A100 (78 GB of each)".
+std::string to_text(const InferenceResult& result, const InferenceRequest& request, const std::string& place);
 std::string to_json(const InferenceResult& result);
 // Columns of NVIDIA's inference search: TP, PP, BS, Latency [ms], Throughput per GPU [samples/sec/gpu]; then
 // ours.

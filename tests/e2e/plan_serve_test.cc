@@ -28,6 +28,7 @@ class PlanServe : public Workplace {
                        {"scored", 8}}},
                      {"pass_seconds_by_tokens", {{1, 0.01 * slow}, {512, 0.06 * slow}}},
                      {"more_seconds_by_logits", {{1, 0.0}, {8, 0.001 * slow}}},
+                     {"bytes", {{"keys_and_values_of_a_token", 1000.0}, {"other", 1e9}}},
                      {"seconds_per_token_read", 1e-8 * slow},
                      {"seconds_per_token_pair", 1e-9 * slow}};
     write_text(path(name), speed.dump());
@@ -118,6 +119,44 @@ TEST_F(PlanServe, EncoderDecodersAreMeasuredAndPlanned) {
               1, 0.02);
   EXPECT_NEAR(predicted["alone"]["tpot_seconds"].get<double>() * 1e3 / alone["per_token_ms"].get<double>(), 1,
               0.02);
+}
+
+TEST_F(PlanServe, BatchesArePlannedWithMeasuredPasses) {
+  write_speed("fast.json", 1);
+  const json plan = json_of({"plan", "inference", "--measured", "fast.json", "--input", "100", "--output", "21",
+                             "--batch", "1,8,16", "--max-latency", "400", "--json"});
+  const json& alone = plan["grid"][0];
+  // A pass of 100 tokens, then 20 of one: lines between the given points.
+  const double pass = 10 + 50 * 99 / 511.0;
+  EXPECT_NEAR(alone["first_token_ms"].get<double>(), pass, 0.02);
+  EXPECT_NEAR(alone["per_token_ms"].get<double>(), 10, 0.01);
+  EXPECT_NEAR(alone["latency_ms"].get<double>(), pass + 200, 0.1);
+  EXPECT_NEAR(alone["kv_bytes"].get<double>(), 121e3, 1);
+  EXPECT_NEAR(alone["total_bytes"].get<double>(), 1e9 + 121e3, 1);
+  EXPECT_EQ(plan["grid"][1]["fits"], true);
+  EXPECT_EQ(plan["grid"][2]["fits"], false);  // eight texts share passes, the others wait
+  EXPECT_GT(plan["grid"][2]["latency_ms"], plan["grid"][1]["latency_ms"]);
+  EXPECT_EQ(plan["best"]["batch"], 8);
+  // A load of one request that comes alone takes as long.
+  EXPECT_NEAR(planned("fast.json", "0.01", "ttft=200ms")["alone"]["ttft_seconds"].get<double>() * 1e3, pass,
+              0.02);
+  EXPECT_THAT(stoa_ok({"plan", "inference", "--measured", "fast.json"}).out,
+              HasSubstr("60 tokens in, 20 out, on made up, measured with small"));
+  json old = json::parse(read_text(path("fast.json")));
+  old.erase("bytes");
+  write_text(path("old.json"), old.dump());
+  const std::vector<std::pair<Arguments, std::string>> cases{
+      {{}, "give --cluster, or --measured FILE"},
+      {{"--measured", "old.json"}, "says nothing of memory"},
+      {{"tiny", "--measured", "fast.json"}, "names its model"},
+      {{"--measured", "fast.json", "--input", "2048"}, "do not fit a context of 2048"},
+      {{"--measured", "fast.json", "--tp", "2"}, "--tp"},
+      {{"--measured", "fast.json", "--cluster", "laptop-cpu"}, "--cluster"}};
+  for (const auto& [words, message] : cases) {
+    const Outcome outcome = stoa(Arguments{"plan", "inference"} + words);
+    EXPECT_NE(outcome.exit_code, 0) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
 }
 
 TEST_F(PlanServe, BadInputIsNamed) {

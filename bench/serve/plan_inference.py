@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What `stoa plan inference --measured` predicts, beside what the engine does: tokens per second of batches.
+
+  python bench/serve/plan_inference.py --model SmolLM2-135M-Instruct.Q4_1.gguf [--batches 1 8 32] [--input 128] [--output 64] [--rounds 3] [--json FILE]
+
+In every round, passes of the engine are measured (`stoa bench engine`), batches are predicted from them, and the same batches are answered by `stoa generate --prompts`, with
+new prompts that no cache has. The speed of a shared machine changes between the two, so the median of the rounds' ratios counts.
+"""
+import argparse
+import json
+import pathlib
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+
+WORDS = "the road stone river answer question number house walks counts every under between seven".split()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--stoa", default=common.DEFAULT_STOA)
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 32])
+    parser.add_argument("--input", type=int, default=128, help="words of a prompt")
+    parser.add_argument("--output", type=int, default=64, help="tokens of an answer")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--max-context", type=int, default=512, help="of the measured passes")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    draw = random.Random(5)
+    rows = {batch: [] for batch in args.batches}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+
+        def answer(batch, number):
+            file = folder / f"{batch}-{number}.jsonl"
+            prompts = [" ".join(draw.choice(WORDS) for _ in range(args.input)) for _ in range(batch)]
+            file.write_text("".join(json.dumps({"prompt": prompt, "min_tokens": args.output, "max_tokens": args.output}) + "\n" for prompt in prompts))
+            out = file.with_suffix(".out")
+            done = subprocess.run([args.stoa, "generate", args.model, "--prompts", file, "--greedy", "--output", out], capture_output=True, text=True, check=True)
+            _, tokens, rate = re.search(r"(\d+) answers, (\d+) tokens, ([\d.]+) tokens/s", done.stderr + done.stdout).groups()
+            if int(tokens) != batch * args.output: sys.exit(f"{tokens} tokens instead of {batch * args.output}")
+            lengths = [len(json.loads(line)["prompt_ids"]) for line in out.read_text().splitlines()]
+            return float(rate), round(statistics.mean(lengths))
+
+        for number in range(args.rounds):
+            (folder / "engine.json").write_text(common.output(args.stoa, "bench", "engine", args.model, "--max-context", args.max_context, "--rounds", 3, "--json"))
+            for batch in args.batches:
+                seen, length = answer(batch, number)
+                plan = json.loads(common.output(args.stoa, "plan", "inference", "--measured", folder / "engine.json", "--input", length, "--output", args.output,
+                                                "--batch", batch, "--json"))["grid"][0]
+                rows[batch].append({"prompt_tokens": length, "predicted": plan["tokens_per_second_per_device"], "seen": seen})
+                print(f"round {number + 1}, {batch} texts: predicted {rows[batch][-1]['predicted']:.1f}, seen {seen:.1f} tokens/s", file=sys.stderr, flush=True)
+    for batch, each in rows.items():
+        ratio = statistics.median(row["predicted"] / row["seen"] for row in each)
+        print(f"{batch} texts: predicted {statistics.median(row['predicted'] for row in each):.1f}, seen {statistics.median(row['seen'] for row in each):.1f} tokens/s, "
+              f"median of the ratios {ratio:.2f}")
+    common.save({**common.facts(), "benchmark": "plan_inference", "model": pathlib.Path(args.model).name, "input": args.input, "output": args.output,
+                 "batches": rows}, args.json)
+
+
+if __name__ == "__main__":
+    main()
