@@ -221,13 +221,16 @@ void stream_tokens(const StreamJob& job, std::int64_t t0) {
 }
 
 // Many tokens: tiles of a few rows of w and a few tokens, with the sums of each in the order of
-// stream_tokens().
+// stream_tokens(). Their sums are put together to whole vectors of outputs.
 constexpr int kManyRows = kRegisters == 32 ? 4 : 2, kManyTokens = kRegisters == 32 ? 6 : 4;
 constexpr std::int64_t kManyBytes = 192 << 10;  // of x, and of w, that stay in the L2 cache
+static_assert(kLanes % kManyRows == 0);
 
+// sums[t * kLanes + r] = row n + r of w and token t0 + t.
 template <class Lanes, int T>
-STOA_INLINE void stream_tile(const StreamJob& job, std::int64_t t0, std::int64_t n) {
+STOA_INLINE void stream_tile(const StreamJob& job, std::int64_t t0, std::int64_t n, float* sums) {
   const char* w[kManyRows];
+#pragma GCC unroll 4
   for (int r = 0; r < kManyRows; ++r)
     w[r] = static_cast<const char*>(job.w) + least(n + r, job.end - 1) * job.w_stride * Lanes::kBytes;
   F c[T * kManyRows];
@@ -249,27 +252,43 @@ STOA_INLINE void stream_tile(const StreamJob& job, std::int64_t t0, std::int64_t
         c[t * kManyRows + r] = Lanes::multiply_add(y[r], x, c[t * kManyRows + r]);
     }
   }
+  // Unrolled as the loop above: sums stay in registers.
   if (k < job.inputs) {
     const int left = static_cast<int>(job.inputs - k);
+    F y[kManyRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kManyRows; ++r) y[r] = Lanes::get_first(w[r], k, left);
+#pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
       const F x = Lanes::get_first(job.x, (t0 + t) * job.x_stride + k, left);
+#pragma GCC unroll 4
       for (int r = 0; r < kManyRows; ++r)
-        c[t * kManyRows + r] = Lanes::multiply_add(Lanes::get_first(w[r], k, left), x, c[t * kManyRows + r]);
+        c[t * kManyRows + r] = Lanes::multiply_add(y[r], x, c[t * kManyRows + r]);
     }
   }
-  float sums[T * kManyRows + 8];
 #pragma GCC unroll 4
   for (int i = 0; i < T * kManyRows; i += 8) {
     F eight[8];
 #pragma GCC unroll 8
     for (int j = 0; j < 8; ++j) eight[j] = i + j < T * kManyRows ? c[i + j] : F{};
-    reduce8(eight, sums + i);
+    float all[8];
+    reduce8(eight, all);
+#pragma GCC unroll 4
+    for (int j = 0; j < 8; j += kManyRows)
+      if (i + j < T * kManyRows) std::memcpy(sums + (i + j) / kManyRows * kLanes, all + j, kManyRows * 4);
   }
-  const int rows = static_cast<int>(least(kManyRows, job.end - n));
+}
+
+// Rows [n, n + kLanes) of w, as far as they exist, and T tokens.
+template <class Lanes, int T>
+void stream_rows(const StreamJob& job, std::int64_t t0, std::int64_t n) {
+  float sums[T * kLanes];
+  const int rows = static_cast<int>(least(kLanes, job.end - n));
+  for (int r = 0; r < rows; r += kManyRows) stream_tile<Lanes, T>(job, t0, n + r, sums + r);
   dispatch(
       job.out_element, [&]<Element O>() __attribute__((always_inline)) {
         for (int t = 0; t < T; ++t) {
-          F sum = load_first(sums + t * kManyRows, rows);
+          F sum = load_first(sums + t * kLanes, rows);
           if (job.bias) sum = sum + load_first(job.bias + n, rows);
           store_first_as<O>(job.out, (t0 + t) * job.out_stride + n, sum, rows);
         }
@@ -280,17 +299,17 @@ template <class Lanes>
 void stream_many(const StreamJob& job) {
   const std::int64_t row_bytes = job.inputs * Lanes::kBytes, fit = kManyBytes / row_bytes;
   const std::int64_t tokens = fit < 2 * kManyTokens ? 2 * kManyTokens : fit / kManyTokens * kManyTokens,
-                     rows = fit < 4 * kManyRows ? 4 * kManyRows : fit / kManyRows * kManyRows;
+                     rows = fit < 2 * kLanes ? 2 * kLanes : fit / kLanes * kLanes;
   StreamJob part = job;
   for (part.first = job.first; part.first < job.end; part.first = part.end) {
     part.end = least(part.first + rows, job.end);
     for (std::int64_t begin = 0; begin < job.tokens; begin += tokens) {
       const std::int64_t end = least(begin + tokens, job.tokens);
-      for (std::int64_t n = part.first; n < part.end; n += kManyRows) {
+      for (std::int64_t n = part.first; n < part.end; n += kLanes) {
         std::int64_t t = begin;
-        for (; t + kManyTokens <= end; t += kManyTokens) stream_tile<Lanes, kManyTokens>(part, t, n);
-        for (; t + 2 <= end; t += 2) stream_tile<Lanes, 2>(part, t, n);
-        if (t < end) stream_tile<Lanes, 1>(part, t, n);
+        for (; t + kManyTokens <= end; t += kManyTokens) stream_rows<Lanes, kManyTokens>(part, t, n);
+        for (; t + 2 <= end; t += 2) stream_rows<Lanes, 2>(part, t, n);
+        if (t < end) stream_rows<Lanes, 1>(part, t, n);
       }
     }
   }
