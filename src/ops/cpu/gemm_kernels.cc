@@ -295,23 +295,42 @@ void stream_rows(const StreamJob& job, std::int64_t t0, std::int64_t n) {
       });
 }
 
+// Tokens [begin, end) in tiles that differ by one token at most: there are so many that none has fewer than
+// kManyTokens - 2.
+template <class Lanes>
+STOA_INLINE void stream_tiles(const StreamJob& job, std::int64_t begin, std::int64_t end, std::int64_t n) {
+  const std::int64_t count = end - begin, tiles = (count + kManyTokens - 1) / kManyTokens;
+  for (std::int64_t i = 0; i < tiles; ++i) {
+    const std::int64_t t = begin + i * count / tiles;
+    switch (begin + (i + 1) * count / tiles - t) {
+      case kManyTokens:
+        stream_rows<Lanes, kManyTokens>(job, t, n);
+        break;
+      case kManyTokens - 1:
+        stream_rows<Lanes, kManyTokens - 1>(job, t, n);
+        break;
+      default:
+        stream_rows<Lanes, kManyTokens - 2>(job, t, n);
+    }
+  }
+}
+
 template <class Lanes>
 void stream_many(const StreamJob& job) {
   const std::int64_t row_bytes = job.inputs * Lanes::kBytes, fit = kManyBytes / row_bytes;
-  const std::int64_t tokens = fit < 2 * kManyTokens ? 2 * kManyTokens : fit / kManyTokens * kManyTokens,
+  const std::int64_t tokens = fit < 3 * kManyTokens ? 3 * kManyTokens : fit,
                      rows = fit < 2 * kLanes ? 2 * kLanes : fit / kLanes * kLanes;
+  const std::int64_t parts = (job.tokens + tokens - 1) / tokens;
+  // Nine tokens or more; of several parts each is longer, or a number of whole tiles.
+  const auto begin = [&](std::int64_t i) {
+    return i == parts ? job.tokens : i * job.tokens / parts / kManyTokens * kManyTokens;
+  };
   StreamJob part = job;
   for (part.first = job.first; part.first < job.end; part.first = part.end) {
     part.end = least(part.first + rows, job.end);
-    for (std::int64_t begin = 0; begin < job.tokens; begin += tokens) {
-      const std::int64_t end = least(begin + tokens, job.tokens);
-      for (std::int64_t n = part.first; n < part.end; n += kLanes) {
-        std::int64_t t = begin;
-        for (; t + kManyTokens <= end; t += kManyTokens) stream_rows<Lanes, kManyTokens>(part, t, n);
-        for (; t + 2 <= end; t += 2) stream_rows<Lanes, 2>(part, t, n);
-        if (t < end) stream_rows<Lanes, 1>(part, t, n);
-      }
-    }
+    for (std::int64_t i = 0; i < parts; ++i)
+      for (std::int64_t n = part.first; n < part.end; n += kLanes)
+        stream_tiles<Lanes>(part, begin(i), begin(i + 1), n);
   }
 }
 

@@ -401,13 +401,36 @@ TEST(RowsApart, AnyNumberOfRowsGivesTheSameBits) {
           run_in(gemm, kernels, pool);
         };
         product(0, kTokens, all, one);
-        for (const std::int64_t step : {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32, 33, 63, 64, 65, 150}) {
+        for (const std::int64_t step : {1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14, 16, 17, 19, 25, 32, 33, 63, 64, 65, 150}) {
           Matrix pieces(DType::kF32, kTokens, kOutputs, false);
           for (std::int64_t begin = 0; begin < kTokens; begin += step)
             product(begin, std::min(step, kTokens - begin), pieces, three);
           EXPECT_EQ(pieces.memory, all.memory) << set.name << " " << name_of(type) << " " << step;
         }
       }
+}
+
+// Rows so long that few of them stay in a cache: tokens are taken in parts of any size.
+TEST(RowsApart, LongRows) {
+  std::mt19937 random(13);
+  for (const KernelSet& set : kernel_sets()) {
+    if (!set.kernels.rows_apart || set.only_bf16) continue;
+    constexpr std::int64_t kInputs = 12002, kTokens = 90, kOutputs = 19;
+    Matrix x(DType::kBF16, kTokens, kInputs, false), w(DType::kBF16, kOutputs, kInputs, false);
+    x.fill(random), w.fill(random);
+    WorkerPool pool(2);
+    const auto product = [&](std::int64_t begin, std::int64_t count, Matrix& out) {
+      run_in({{x.view().slice(begin, count)}, {w.view()}, {}, out.view().slice(begin, count)}, set.kernels, pool);
+    };
+    Matrix alone(DType::kF32, kTokens, kOutputs, false);
+    for (std::int64_t i = 0; i < kTokens; ++i) product(i, 1, alone);
+    for (std::int64_t count = 9; count <= kTokens; ++count) {
+      Matrix together(DType::kF32, kTokens, kOutputs, false);
+      product(0, count, together);
+      const std::size_t bytes = static_cast<std::size_t>(count * kOutputs) * 4;
+      EXPECT_EQ(std::memcmp(together.memory.data(), alone.memory.data(), bytes), 0) << set.name << " " << count;
+    }
+  }
 }
 
 TEST(LinearAsGemm, Layouts) {
