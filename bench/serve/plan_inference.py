@@ -3,8 +3,8 @@
 
   python bench/serve/plan_inference.py --model SmolLM2-135M-Instruct.Q4_1.gguf [--batches 1 8 32] [--input 128] [--output 64] [--rounds 3] [--json FILE]
 
-In every round, passes of the engine are measured (`stoa bench engine`), batches are predicted from them, and the same batches are answered by `stoa generate --prompts`, with
-new prompts that no cache has. The speed of a shared machine changes between the two, so the median of the rounds' ratios counts.
+In every round, passes of the engine are measured (`stoa bench engine`), batches are answered by `stoa generate --prompts`, with new prompts that no cache has, and passes are measured again. What
+counts is the mean of both predictions, as the speed of a shared machine changes, and the median of the rounds' ratios.
 """
 import argparse
 import json
@@ -49,14 +49,21 @@ def main():
             lengths = [len(json.loads(line)["prompt_ids"]) for line in out.read_text().splitlines()]
             return float(rate), round(statistics.mean(lengths))
 
+        def measure(file):
+            (folder / file).write_text(common.output(args.stoa, "bench", "engine", args.model, "--max-context", args.max_context, "--rounds", 3, "--json"))
+
+        def predict(file, batch, length):
+            return json.loads(common.output(args.stoa, "plan", "inference", "--measured", folder / file, "--input", length, "--output", args.output, "--batch", batch,
+                                            "--json"))["grid"][0]["tokens_per_second_per_device"]
+
         for number in range(args.rounds):
-            (folder / "engine.json").write_text(common.output(args.stoa, "bench", "engine", args.model, "--max-context", args.max_context, "--rounds", 3, "--json"))
-            for batch in args.batches:
-                seen, length = answer(batch, number)
-                plan = json.loads(common.output(args.stoa, "plan", "inference", "--measured", folder / "engine.json", "--input", length, "--output", args.output,
-                                                "--batch", batch, "--json"))["grid"][0]
-                rows[batch].append({"prompt_tokens": length, "predicted": plan["tokens_per_second_per_device"], "seen": seen})
-                print(f"round {number + 1}, {batch} texts: predicted {rows[batch][-1]['predicted']:.1f}, seen {seen:.1f} tokens/s", file=sys.stderr, flush=True)
+            measure("before.json")
+            answers = {batch: answer(batch, number) for batch in args.batches}
+            measure("after.json")
+            for batch, (seen, length) in answers.items():
+                both = [predict(file, batch, length) for file in ("before.json", "after.json")]
+                rows[batch].append({"prompt_tokens": length, "predicted": statistics.mean(both), "both": both, "seen": seen})
+                print(f"round {number + 1}, {batch} texts: predicted {both[0]:.1f} before, {both[1]:.1f} after, seen {seen:.1f} tokens/s", file=sys.stderr, flush=True)
     for batch, each in rows.items():
         ratio = statistics.median(row["predicted"] / row["seen"] for row in each)
         print(f"{batch} texts: predicted {statistics.median(row['predicted'] for row in each):.1f}, seen {statistics.median(row['seen'] for row in each):.1f} tokens/s, "
