@@ -108,7 +108,8 @@ Progress::Progress(Console& console, std::string label, double total, std::strin
       label_(std::move(label)),
       unit_(std::move(unit)),
       total_(total),
-      start_(Clock::now()) {}
+      start_(Clock::now()),
+      last_(start_) {}
 
 void Progress::update(double done) {
   done_ = done;
