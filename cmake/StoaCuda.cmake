@@ -74,7 +74,7 @@ function(stoa_cuda_modules)
     target_compile_options(stoa_ops_cuda_warpgroup_kernels PRIVATE ${cuda_options})
   endif()
 
-  stoa_module(ops/cuda/libraries DEPENDS ops_cuda device_cuda TEST_DEPENDS ops_cuda_kernels LIBRARIES stoa_ops_cuda_kernels CUDA::cudart_static)
+  stoa_module(ops/cuda/libraries DEPENDS ops_cuda device_cuda TEST_DEPENDS ops_cuda_kernels op_test_util LIBRARIES stoa_ops_cuda_kernels CUDA::cudart_static)
   find_path(STOA_CUDNN_FRONTEND_FOUND cudnn_frontend.h HINTS ${STOA_CUDNN_FRONTEND}
             ${CMAKE_SOURCE_DIR}/third_party/cudnn-frontend/include NO_CACHE)
   find_path(STOA_CUDNN_FOUND cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CACHE)

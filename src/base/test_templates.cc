@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/philox.h"
+
 template class std::basic_string<char>;
 template class std::basic_string_view<char>;
 template class std::vector<std::string>;
@@ -20,3 +22,9 @@ template class std::vector<std::size_t>;
 template class std::vector<float>;
 template class std::vector<double>;
 template class std::map<std::string, std::string>;
+
+// Random numbers too: tests fill models with them.
+namespace stoa {
+[[gnu::used]] constexpr auto* kBlock = &philox4x32;
+[[gnu::used]] constexpr auto* kWord = &philox_word;
+}  // namespace stoa

@@ -6,26 +6,33 @@
 
 namespace stoa::ops::testing {
 TEST_P(BackendTest, QuantisedLinear) {
+  struct Tokens {
+    std::int64_t blocks;  // of a row
+    std::vector<std::int64_t> counts;
+  };
   for (const BlockType type : kQuantisedTypes)
-    for (const DType x : kTypes)
-      for (const std::int64_t tokens : {1, 2, 3, 7, 8, 9, 21, 40, 70})
-        for (const bool bias : {false, true}) {
-          if (tokens == 70 && (bias || x == DType::kF16)) continue;
-          const std::int64_t numbers = quant::format_of(type).numbers, columns = tokens == 3    ? 5 * numbers
-                                                                                 : tokens == 21 ? numbers
-                                                                                                : 3 * numbers;
-          SCOPED_TRACE(fmt::format("{} {}: {} tokens, {} columns{}", quant::format_of(type).name, name_of(x),
-                                   tokens, columns, bias ? ", bias" : ""));
-          Tensors t;
-          const quant::MatrixShape shape{columns, 3, {{{type, 37}, {BlockType::kQ8_0, 16}, {type, 5}}}};
-          QuantisedLinear op{t.random(x, {tokens, columns}, 1, 5), quantised(t, shape), shape, {}, {}};
-          if (bias) op.bias = t.random(DType::kF32, {shape.rows()});
-          for (const DType out : {x, DType::kF32}) {
-            op.y = t.empty(out, {tokens, shape.rows()}, 3);
-            expect_like_reference(backend(), op, {64, DType::kF64, 2});
-            t.expect_guards();
+    for (const auto& [blocks, counts] : {Tokens{3, {1, 2, 7, 8, 9, 40, 70}}, Tokens{5, {3}}, Tokens{1, {21}}}) {
+      const std::int64_t columns = blocks * quant::format_of(type).numbers;
+      const quant::MatrixShape shape{columns, 3, {{{type, 37}, {BlockType::kQ8_0, 16}, {type, 5}}}};
+      Tensors weights;
+      const TensorView w = quantised(weights, shape);
+      for (const DType x : kTypes)
+        for (const std::int64_t tokens : counts)
+          for (const bool bias : {false, true}) {
+            if (tokens == 70 && (bias || x == DType::kF16)) continue;
+            SCOPED_TRACE(fmt::format("{} {}: {} tokens, {} columns{}", quant::format_of(type).name, name_of(x),
+                                     tokens, columns, bias ? ", bias" : ""));
+            Tensors t;
+            QuantisedLinear op{t.random(x, {tokens, columns}, 1, 5), w, shape, {}, {}};
+            if (bias) op.bias = t.random(DType::kF32, {shape.rows()});
+            for (const DType out : {x, DType::kF32}) {
+              op.y = t.empty(out, {tokens, shape.rows()}, 3);
+              expect_like_reference(backend(), op, {64, DType::kF64, 2});
+              t.expect_guards();
+            }
           }
-        }
+      weights.expect_guards();
+    }
 }
 
 // A token has the same bits alone and among others: whatever kernels take it.

@@ -26,118 +26,35 @@ constexpr DType kF64 = DType::kF64;
 // expect_guards() proves that nobody wrote there.
 class Tensors {
  public:
-  explicit Tensors(std::uint64_t seed = 1) : key_(philox_key(seed, RandomPurpose::kTest, "ops")) {}
+  explicit Tensors(std::uint64_t seed = 1);
 
   // `gap`: elements between rows (dimension 0 strided); `fill`: content until written (NaN).
-  TensorView empty(DType type, Shape shape, std::int64_t gap = 0) {
-    const std::int64_t stride = shape.inner() + gap;
-    const std::size_t bytes =
-        static_cast<std::size_t>(std::max<std::int64_t>(1, shape[0] * stride)) * size_of(type);
-    blocks_.push_back(Block{std::make_unique<AlignedBytes>(bytes + 2 * kGuard), bytes + 2 * kGuard, {}});
-    Block& block = blocks_.back();
-    std::memset(block.memory->data(), kPattern, block.bytes);
-    TensorView out(static_cast<std::byte*>(block.memory->data()) + kGuard, type, shape);
-    out.stride0 = stride;
-    for (std::int64_t r = 0; r < out.rows(); ++r)
-      std::memset(out.byte_offset(r * stride), 0xff, static_cast<std::size_t>(shape.inner()) * size_of(type));
-    block.view = out;
-    return out;
-  }
-  TensorView zeros(DType type, Shape shape, std::int64_t gap = 0) {
-    const TensorView out = empty(type, shape, gap);
-    store(Values(static_cast<std::size_t>(out.elements())), out);
-    return out;
-  }
+  TensorView empty(DType type, Shape shape, std::int64_t gap = 0);
+  TensorView zeros(DType type, Shape shape, std::int64_t gap = 0);
   // Numbers of deviation `scale` around `mean`, nearly normal.
-  TensorView random(DType type, Shape shape, double scale = 1, std::int64_t gap = 0, double mean = 0) {
-    const TensorView out = empty(type, shape, gap);
-    Values values(static_cast<std::size_t>(out.elements()));
-    for (double& x : values) x = mean + scale * draw();
-    store(values, out);
-    return out;
-  }
-  TensorView of(DType type, Shape shape, const Values& values) {
-    const TensorView out = empty(type, shape);
-    store(values, out);
-    return out;
-  }
-  TensorView int32(const std::vector<std::int32_t>& values) {
-    const TensorView out = empty(DType::kI32, {static_cast<std::int64_t>(values.size())});
-    std::memcpy(out.data, values.data(), values.size() * 4);
-    return out;
-  }
-  TensorView int64(const std::vector<std::int64_t>& values) {
-    const TensorView out = empty(DType::kI64, {static_cast<std::int64_t>(values.size())});
-    std::memcpy(out.data, values.data(), values.size() * 8);
-    return out;
-  }
+  TensorView random(DType type, Shape shape, double scale = 1, std::int64_t gap = 0, double mean = 0);
+  TensorView of(DType type, Shape shape, const Values& values);
+  TensorView int32(const std::vector<std::int32_t>& values);
+  TensorView int64(const std::vector<std::int64_t>& values);
   // Integers in [0, limit).
-  TensorView random_int32(std::int64_t count, std::int64_t limit) {
-    std::vector<std::int32_t> values(static_cast<std::size_t>(count));
-    for (auto& x : values)
-      x = static_cast<std::int32_t>(philox_word(key_, 1u << 30 | next_++) %
-                                    static_cast<std::uint64_t>(limit));
-    return int32(values);
-  }
-  TensorView copy(const TensorView& from) {
-    const TensorView out = empty(from.dtype, from.shape, from.stride0 - from.shape.inner());
-    for (std::int64_t r = 0; r < from.rows(); ++r)
-      std::memcpy(out.byte_offset(r * out.stride0), from.byte_offset(r * from.stride0),
-                  static_cast<std::size_t>(from.shape.inner()) * size_of(from.dtype));
-    return out;
-  }
+  TensorView random_int32(std::int64_t count, std::int64_t limit);
+  TensorView copy(const TensorView& from);
   // Step state with a loss scale of 1 and `updates` updates behind it.
-  TensorView state(double loss_scale = 1, double updates = 0) {
-    const TensorView out = zeros(DType::kF64, {static_cast<std::int64_t>(StepSlot::kCount)});
-    slot(out, StepSlot::kLossScale) = loss_scale;
-    slot(out, StepSlot::kUpdates) = updates;
-    slot(out, StepSlot::kHysteresis) = 2;
-    return out;
-  }
+  TensorView state(double loss_scale = 1, double updates = 0);
   static double& slot(const TensorView& state, StepSlot slot) {
     return state.as<double>()[static_cast<int>(slot)];
   }
 
-  void expect_guards() const {
-    for (const Block& block : blocks_) {
-      const TensorView& v = block.view;
-      const std::size_t row = static_cast<std::size_t>(v.shape.inner()) * size_of(v.dtype);
-      const std::size_t stride = static_cast<std::size_t>(v.stride0) * size_of(v.dtype);
-      expect_pattern(block, 0, kGuard);
-      std::size_t begin = kGuard;
-      for (std::int64_t r = 0; r < v.rows(); ++r, begin += stride)
-        expect_pattern(block, begin + row, begin + stride);
-      expect_pattern(block, begin, block.bytes);
-    }
-  }
+  void expect_guards() const;
 
  private:
-  static constexpr std::size_t kGuard = 128;
-  static constexpr unsigned char kPattern = 0xa5;
   struct Block {
     std::unique_ptr<AlignedBytes> memory;
     std::size_t bytes;
     TensorView view;
   };
 
-  static void expect_pattern(const Block& block, std::size_t begin, std::size_t end) {
-    const auto* bytes = static_cast<const unsigned char*>(block.memory->data());
-    for (std::size_t i = begin; i < end; ++i) {
-      if (bytes[i] == kPattern) continue;
-      ADD_FAILURE() << "byte " << static_cast<std::ptrdiff_t>(i) - static_cast<std::ptrdiff_t>(kGuard)
-                    << " of " << block.view.text() << " was written: outside of its rows";
-      return;
-    }
-  }
-  // Sum of four uniform numbers, of mean 0 and deviation 1.
-  double draw() {
-    const std::uint64_t i = next_++;
-    double sum = -2;
-    for (std::uint32_t word :
-         philox4x32(key_, {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0}))
-      sum += static_cast<double>(uniform_from_word(word));
-    return sum * 1.7320508075688772;
-  }
+  double draw();
 
   PhiloxKey key_;
   std::uint64_t next_ = 0;

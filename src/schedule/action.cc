@@ -52,19 +52,19 @@ bool is_transfer(ActionKind kind) {
 }
 
 int peer_of(const Action& transfer, const ChunkPlacement& placement) {
-  require<InternalError>(is_transfer(transfer.kind), "{} has no peer", to_text(transfer));
+  if (!is_transfer(transfer.kind)) fail<InternalError>("{} has no peer", to_text(transfer));
   const bool up =
       transfer.kind == ActionKind::kSendActivation || transfer.kind == ActionKind::kReceiveGradient;
   const int other = transfer.chunk + (up ? 1 : -1);
-  require<ConfigError>(other >= 0 && other < placement.chunks(), "{} has no peer: chunk {} does not exist",
-                       to_text(transfer), other);
+  if (other < 0 || other >= placement.chunks())
+    fail<ConfigError>("{} has no peer: chunk {} does not exist", to_text(transfer), other);
   return placement.rank_of_chunk[other];
 }
 
 Action matching_receive(const Action& send) {
   if (send.kind == ActionKind::kSendActivation)
     return {ActionKind::kReceiveActivation, send.chunk + 1, send.microbatch};
-  require<InternalError>(send.kind == ActionKind::kSendGradient, "{} is not a send", to_text(send));
+  if (send.kind != ActionKind::kSendGradient) fail<InternalError>("{} is not a send", to_text(send));
   return {ActionKind::kReceiveGradient, send.chunk - 1, send.microbatch};
 }
 

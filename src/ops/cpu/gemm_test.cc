@@ -163,32 +163,33 @@ void check_case(const Case& c, const KernelSet& set, std::mt19937& random, Pools
   ASSERT_EQ(out.memory, again.memory) << "the result depends on the number of workers";
   ASSERT_TRUE(out.margins_untouched());
   const std::int64_t reduction = c.r + c.r2;
-  std::vector<double> ad, bd;  // [m, reduction] and [n, reduction]
-  const auto read = [&](const Matrix& first, const Matrix& second, bool transposed, std::int64_t rows,
-                        std::vector<double>& to) {
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t k = 0; k < reduction; ++k) {
-        const Matrix& from = k < c.r ? first : second;
-        const std::int64_t at = k < c.r ? k : k - c.r;
-        to.push_back(transposed ? from.get(at, i) : from.get(i, at));
-      }
+  std::vector<double> ad(c.m * reduction), bd(reduction * c.n);  // [m, reduction] and [reduction, n]
+  const auto read = [&](const Matrix& first, const Matrix& second, bool transposed, std::int64_t i, std::int64_t k) {
+    const Matrix& from = k < c.r ? first : second;
+    const std::int64_t at = k < c.r ? k : k - c.r;
+    return transposed ? from.get(at, i) : from.get(i, at);
   };
-  read(a, a2, c.a_transposed, c.m, ad);
-  read(b, b2, c.b_transposed, c.n, bd);
   for (std::int64_t i = 0; i < c.m; ++i)
+    for (std::int64_t k = 0; k < reduction; ++k) ad[i * reduction + k] = read(a, a2, c.a_transposed, i, k);
+  for (std::int64_t j = 0; j < c.n; ++j)
+    for (std::int64_t k = 0; k < reduction; ++k) bd[k * c.n + j] = read(b, b2, c.b_transposed, j, k);
+  std::vector<double> sums(c.n), sizes(c.n);
+  for (std::int64_t i = 0; i < c.m; ++i) {
+    std::fill(sums.begin(), sums.end(), 0);
+    std::fill(sizes.begin(), sizes.end(), 0);
+    for (std::int64_t k = 0; k < reduction; ++k) {
+      const double x = ad[i * reduction + k], *row = bd.data() + k * c.n;
+      for (std::int64_t j = 0; j < c.n; ++j) sums[j] += x * row[j], sizes[j] += std::abs(x * row[j]);
+    }
     for (std::int64_t j = 0; j < c.n; ++j) {
-      double sum = 0, size = 0;
-      for (std::int64_t k = 0; k < reduction; ++k) {
-        const double product = ad[i * reduction + k] * bd[j * reduction + k];
-        sum += product;
-        size += std::abs(product);
-      }
+      double sum = sums[j], size = sizes[j];
       if (c.bias) sum += bias.get(0, j), size += std::abs(bias.get(0, j));
       if (c.accumulate) sum += before.get(i, j), size += std::abs(before.get(i, j));
       const double bound = size * 0x1p-24 * (2 + static_cast<double>(reduction) / 4) +
                            (std::abs(sum) + 1e-6) * unit_roundoff(c.out_type) * 1.01;
       ASSERT_NEAR(out.get(i, j), sum, bound) << "at " << i << "," << j;
     }
+  }
 }
 
 constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 17, 31, 64, 100, 257};

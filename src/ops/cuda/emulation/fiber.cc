@@ -3,6 +3,7 @@
 #include <ucontext.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "base/error.h"
 
@@ -43,12 +44,31 @@ namespace {
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::size_t kStack = 256 << 10;
 #else
-constexpr std::size_t kStack = 64 << 10;  // kernels keep little; the heap hands the same pages out again
+constexpr std::size_t kStack = 64 << 10;  // kernels keep little
 #endif
+using Stack = std::unique_ptr<std::byte[]>;
+
+// Of fibers that are gone. Every launch starts hundreds; from the heap of a thread that is not the first, their pages would
+// go back to the system each time, which takes as long as most kernels here.
+std::vector<Stack>& idle_stacks() {
+  static thread_local std::vector<Stack> stacks;
+  return stacks;
+}
+
+Stack take_stack() {
+  std::vector<Stack>& idle = idle_stacks();
+  if (idle.empty()) return std::make_unique_for_overwrite<std::byte[]>(kStack);
+  Stack stack = std::move(idle.back());
+  idle.pop_back();
+  return stack;
+}
 }  // namespace
 
 struct Fiber::Context {
-  std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kStack);
+  Stack memory = take_stack();
+#ifndef __SANITIZE_ADDRESS__  // it keeps marks of the calls that were left
+  ~Context() { idle_stacks().push_back(std::move(memory)); }
+#endif
 #if defined(__x86_64__)
   void* inside = nullptr;
   void* outside = nullptr;
