@@ -1,8 +1,10 @@
 #include "base/worker_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "base/fetch_ahead.h"
 
 namespace stoa {
 namespace {
@@ -15,13 +17,18 @@ std::uint64_t ticket_of(std::uint32_t generation, std::uint32_t next) {
   return (static_cast<std::uint64_t>(generation) << 32) | next;
 }
 
-// True as soon as ready() is; false when it has not become so in time.
-template <class Ready>
-bool spin_until(const Ready& ready) {
+// True as soon as ready() is; false when it has not become so in time. Meanwhile idle() is called, which
+// returns whether it did something.
+template <class Ready, class Idle>
+bool spin_until(const Ready& ready, const Idle& idle) {
   if (ready()) return true;
   const auto end = std::chrono::steady_clock::now() + WorkerPool::kSpin;
   do {
     for (int i = 0; i < 32; ++i) {
+      if (idle()) {
+        if (ready()) return true;
+        continue;
+      }
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -35,7 +42,8 @@ bool spin_until(const Ready& ready) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(int workers) : workers_(workers) {
+WorkerPool::WorkerPool(int workers)
+    : workers_(workers), fetch_ahead_(std::make_unique<FetchAhead>(std::max(1, workers))) {
   require<ConfigError>(workers >= 1, "a worker pool needs at least 1 worker, got {}", workers);
   for (int w = 1; w < workers; ++w) threads_.emplace_back([this, w] { work(w); });
 }
@@ -73,7 +81,7 @@ void WorkerPool::run_calls(std::int64_t tasks, Call call, const void* body) {
   }
   drain(generation, 0);
   const auto finished = [&] { return done_.load(std::memory_order_acquire) == count; };
-  if (!spin_until(finished)) {
+  if (!spin_until(finished, [this] { return fetch_ahead_->step(0); })) {
     std::unique_lock lock(mutex_);
     caller_sleeps_.store(true);
     finish_.wait(lock, [&] { return done_.load() == count; });
@@ -127,7 +135,7 @@ void WorkerPool::work(int worker) {
     return generation_of(ticket) != seen && next_of(ticket) != kClosed;
   };
   for (;;) {
-    if (!spin_until(called)) {
+    if (!spin_until(called, [&] { return fetch_ahead_->step(worker); })) {
       std::unique_lock lock(mutex_);
       sleepers_.fetch_add(1);
       start_.wait(lock, [&] { return stop_.load() || called(); });

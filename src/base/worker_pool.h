@@ -11,12 +11,15 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 namespace stoa {
+
+class FetchAhead;
 
 class WorkerPool {
  public:
@@ -27,6 +30,8 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   int size() const { return workers_; }
+  // What workers fetch while they poll.
+  FetchAhead& fetch_ahead() { return *fetch_ahead_; }
 
   // Calls body(task, worker) for every task in [0, tasks), tasks < 2^32 - 1; returns when all are done. The
   // first exception that a task throws is rethrown here; tasks not yet begun are then left out. Not
@@ -72,6 +77,7 @@ class WorkerPool {
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
   std::exception_ptr error_;
+  const std::unique_ptr<FetchAhead> fetch_ahead_;
 };
 
 }  // namespace stoa

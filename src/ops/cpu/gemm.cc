@@ -1,15 +1,17 @@
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "base/fetch_ahead.h"
 #include "base/half.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/gemm_plan.h"
 #include "ops/cpu/operands.h"
 #include "ops/cpu/packed_kernels.h"
 #include "ops/cpu/quantised_kernels.h"
-#include "ops/cpu/stream_tasks.h"
+#include "ops/cpu/stream_shares.h"
 
 namespace stoa::ops::cpu {
 namespace {
@@ -286,7 +288,7 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
     const GemmKernels& k;
     const ProductKernels& products;
     std::uint32_t* tokens;  // packed, or null
-    StreamTasks tasks;
+    StreamShares shares;
   };
   Shared shared{{.x = g.a.matrix.data,
                  .x_stride = g.a.matrix.stride0,
@@ -297,6 +299,7 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                  .inputs = p.r,
                  .first = 0,
                  .end = p.n,
+                 .fetched = p.n,
                  .element = element_of(g.a.matrix.dtype),
                  .bias = g.bias ? g.bias.as<float>() : nullptr,
                  .out = g.out.data,
@@ -306,8 +309,8 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                 kernels,
                 *p.kernels,
                 p.packed_tokens ? static_cast<std::uint32_t*>(workspace) : nullptr,
-                StreamTasks(p.n, p.packed_tokens ? p.kernels->stream_rows : kStreamRows,
-                            ceil_div(kLeastStreamElements, p.r), p.m, pool.size())};
+                {p.n, p.packed_tokens ? p.kernels->stream_rows : kStreamRows,
+                 ceil_div(kLeastStreamElements, p.r), pool.size()}};
   if (p.packed_tokens)
     pool.run(ceil_div(p.m, shared.products.panel_tokens), [&shared](std::int64_t panel, int) {
       const ProductKernels& k = shared.products;
@@ -316,13 +319,20 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
       k.pack_tokens(job, first, std::min<std::int64_t>(first + k.panel_tokens, job.tokens),
                     shared.tokens + panel * words);
     });
-  pool.run(shared.tasks.count(), [&shared](std::int64_t task, int) {
+  const std::int64_t row_bytes = g.b.matrix.stride0 * static_cast<std::int64_t>(size_of(g.b.matrix.dtype));
+  if (p.m <= kStreamedTokens)
+    pool.fetch_ahead().reads(static_cast<const std::byte*>(g.b.matrix.data), p.n * row_bytes,
+                             [&](int worker) { return shared.shares.begin(worker) * row_bytes; });
+  pool.run(pool.size(), [&shared](std::int64_t, int worker) {
     StreamJob job = shared.job;
-    job.first = shared.tasks.first(task);
-    job.end = shared.tasks.end(task);
-    if (!shared.tokens) return shared.k.stream(job);
-    const TileScope scope(shared.products);
-    shared.products.stream(job, shared.tokens);
+    std::optional<TileScope> scope;
+    if (shared.tokens) scope.emplace(shared.products);
+    shared.shares.work(worker, [&](std::int64_t first, std::int64_t end, std::int64_t stop) {
+      job.first = first;
+      job.end = end;
+      job.fetched = stop;
+      shared.tokens ? shared.products.stream(job, shared.tokens) : shared.k.stream(job);
+    });
   });
 }
 

@@ -194,13 +194,15 @@ void stream_tokens(const StreamJob& job, std::int64_t t0) {
     for (int r = 0; r < kRowsAtOnce; ++r) {
       // The last row again rather than none: clearing what is not summed would cost every row.
       const std::int64_t row = least(n + r, job.end - 1);
-      const auto* w = static_cast<const char*>(job.w) + row * job.w_stride * Lanes::kBytes;
+      const std::int64_t row_bytes = job.w_stride * Lanes::kBytes;
+      const auto* w = static_cast<const char*>(job.w) + row * row_bytes;
+      const std::int64_t ahead = (job.fetched - row) * row_bytes > kFetch ? kFetch : 0;
       F c[T];
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) c[t] = F{};
       std::int64_t k = 0;
       for (; k + Lanes::kStep <= job.inputs; k += Lanes::kStep) {
-        __builtin_prefetch(w + k * Lanes::kBytes + kFetch, 0, 2);
+        __builtin_prefetch(w + k * Lanes::kBytes + ahead, 0, 2);
         const F y = Lanes::get(w, k);
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t)

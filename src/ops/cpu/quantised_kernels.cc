@@ -196,11 +196,10 @@ void rows_of_group(const WeightsJob& job, const std::byte* group, int row, std::
   WeightUnit unit;
   const std::int64_t unit_bytes = job.group_bytes / x.units;
   const bool first_use = row == 0 && first == 0;  // later ones find the group in a cache
-  const std::byte* const end = job.groups + job.end * job.group_bytes;
   for (std::int64_t u = 0, b = 0; u < x.units; ++b) {
     reader.enter(b);
     for (int j = 0; j < kTraits.block_units; ++j, ++u) {
-      if (first_use) fetch_ahead(group + u * unit_bytes, unit_bytes, end);
+      if (first_use) fetch_ahead(group + u * unit_bytes, unit_bytes, job.fetched);
       reader.read(u, j, unit);
 #pragma GCC unroll 8
       for (int t = 0; t < kTokens; ++t) {

@@ -41,6 +41,7 @@ struct WeightsJob {
   const std::byte* groups;   // of the part
   std::int64_t group_bytes;  // from one to the next
   std::int64_t first, end;   // groups
+  const std::byte* fetched;  // weights are fetched ahead up to here
   std::int64_t rows;         // of the part
   TokenCodes x;
   std::int64_t tokens;

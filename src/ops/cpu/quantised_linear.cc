@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fetch_ahead.h"
 #include "base/rounding.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/operands.h"
 #include "ops/cpu/quantised_kernels.h"
-#include "ops/cpu/stream_tasks.h"
+#include "ops/cpu/stream_shares.h"
 #include "ops/moe.h"
 
 namespace stoa::ops::cpu {
@@ -61,6 +62,12 @@ TokenCodes codes_in(std::byte* memory, const TokenPlan& p) {
           .sums = reinterpret_cast<float*>(memory + p.sums)};
 }
 
+std::int64_t groups_of(const quant::MatrixShape& shape) {
+  std::int64_t groups = 0;
+  for (int p = 0; p < shape.count; ++p) groups += shape.parts[static_cast<std::size_t>(p)].groups();
+  return groups;
+}
+
 // The part in which group `group` of all is, and its number there.
 struct GroupPlace {
   int part = 0;
@@ -76,6 +83,15 @@ GroupPlace place_of_group(const QuantisedLinear& op, std::int64_t group) {
     at.row += part.rows;
     at.groups += part.bytes(op.shape.columns);
   }
+}
+
+// Where group `group` of all begins.
+const std::byte* groups_from(const QuantisedLinear& op, std::int64_t group) {
+  const auto* const data = static_cast<const std::byte*>(op.w.data);
+  if (group == groups_of(op.shape)) return data + op.shape.bytes();
+  const GroupPlace at = place_of_group(op, group);
+  const quant::MatrixPart& part = op.shape.parts[static_cast<std::size_t>(at.part)];
+  return at.groups + at.group * part.layout().group_bytes(op.shape.columns);
 }
 
 struct Product {
@@ -95,8 +111,9 @@ struct Product {
                     .to = codes_in(memory, plan)});
   }
 
-  // Groups [first, end) of all parts.
-  void multiply(std::int64_t first, std::int64_t end, int worker) const {
+  // Groups [first, end) of all parts; those that follow are fetched ahead up to `stop`.
+  void multiply(std::int64_t first, std::int64_t end, std::int64_t stop, int worker) const {
+    const std::byte* const fetched = groups_from(op, stop);
     while (first < end) {
       const GroupPlace at = place_of_group(op, first);
       const quant::MatrixPart& part = op.shape.parts[static_cast<std::size_t>(at.part)];
@@ -107,6 +124,7 @@ struct Product {
           .group_bytes = part.layout().group_bytes(op.shape.columns),
           .first = at.group,
           .end = at.group + count,
+          .fetched = fetched,
           .rows = part.rows,
           .x = codes_in(memory, plan),
           .tokens = op.x.shape[0],
@@ -133,13 +151,16 @@ void run(const QuantisedLinear& op, const MatrixKernels& kernels, InstructionSet
                         static_cast<std::byte*>(workspace)};
   run_pieces(pool, plan.count, std::max<std::int64_t>(1, kTaskElements / (op.shape.columns * plan.height)),
              [&](std::int64_t first, std::int64_t end) { product.encode(first, end); });
-  std::int64_t groups = 0;
-  for (int p = 0; p < op.shape.count; ++p) groups += op.shape.parts[static_cast<std::size_t>(p)].groups();
-  const StreamTasks tasks(groups, 1,
-                          ceil_div(kTaskBytes * groups, static_cast<std::int64_t>(op.shape.bytes())),
-                          op.x.shape[0], pool.size());
-  pool.run(tasks.count(), [&](std::int64_t task, int worker) {
-    product.multiply(tasks.first(task), tasks.end(task), worker);
+  const std::int64_t groups = groups_of(op.shape), bytes = op.shape.bytes();
+  StreamShares shares(groups, 1, ceil_div(kTaskBytes * groups, bytes), pool.size());
+  const auto* const weights = static_cast<const std::byte*>(op.w.data);
+  if (op.x.shape[0] <= kStreamedTokens)
+    pool.fetch_ahead().reads(weights, bytes,
+                             [&](int worker) { return groups_from(op, shares.begin(worker)) - weights; });
+  pool.run(pool.size(), [&](std::int64_t, int worker) {
+    shares.work(worker, [&](std::int64_t first, std::int64_t end, std::int64_t stop) {
+      product.multiply(first, end, stop, worker);
+    });
   });
 }
 

@@ -215,8 +215,8 @@ void multiply_groups(const WeightsJob& job, std::int64_t first, Tiles& tiles) {
   const UnpackedGroup groups[2] = {UnpackedGroup(job.unpacked, job.x.units),
                                    UnpackedGroup(job.unpacked + bytes, job.x.units)};
   for (int g = 0; g < kGroups; ++g)
-    unpack_group<kFormat>(job.groups + (first + g) * job.group_bytes, job.group_bytes,
-                          job.groups + job.end * job.group_bytes, job.x.units, groups[g]);
+    unpack_group<kFormat>(job.groups + (first + g) * job.group_bytes, job.group_bytes, job.fetched,
+                          job.x.units, groups[g]);
   const std::int64_t count = (job.tokens + kTileTokens - 1) / kTileTokens;
   const auto tokens = [&]<int kTiles>(std::int64_t tile) {
     TileProducts<kFormat, kGroups, kTiles, Tiles> products(job, groups, tile, tiles);
