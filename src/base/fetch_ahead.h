@@ -14,7 +14,7 @@ namespace stoa {
 
 class FetchAhead {
  public:
-  // Of a worker, in total: half of an L2 cache of 1 MiB.
+  // Bytes that a worker is ahead, at most: half of an L2 cache of 1 MiB.
   static constexpr std::int64_t kMost = 512 << 10;
 
   explicit FetchAhead(int workers);

@@ -12,7 +12,7 @@
 
 namespace stoa::ops::cpu {
 
-// So many tokens take as long as memory needs for the matrix.
+// Up to this many tokens take as long as memory needs for the matrix.
 inline constexpr std::int64_t kStreamedTokens = 4;
 
 class StreamShares {
