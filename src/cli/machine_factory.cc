@@ -4,6 +4,7 @@
 #include "base/cores.h"
 #include "base/nearest.h"
 #include "device/host/host_device.h"
+#include "device/no_device_error.h"
 #include "ops/check/check_backend.h"
 #include "ops/check/offload_backend.h"
 #include "ops/cpu/cpu_backend.h"
@@ -110,31 +111,39 @@ bool on_gpu(const MachineOptions& options) {
   return options.backend == "cuda" || options.backend == "check-cuda";
 }
 
-// Nothing where this program or this machine has no GPU: the CPU's kernels say how much scratch memory they
-// need.
-std::optional<infer::Machine> real_gpu(const MachineOptions& options) {
-#ifdef STOA_HAS_CUDA
-  try {
-    return make_machine(options);
-  } catch (const DeviceError&) {
-  }
-#endif
-  static_cast<void>(options);
-  return {};
-}
-
 }  // namespace
 
 infer::Machine make_planning_machine(const MachineOptions& options) {
+  return make_planning_machine(options, [&] {
+#ifdef STOA_HAS_CUDA
+    return make_machine(options);
+#else
+    throw NoDeviceError("this program was built without CUDA");
+    return infer::Machine();
+#endif
+  });
+}
+
+infer::Machine make_planning_machine(const MachineOptions& options, const infer::MakeMachine& make_gpu) {
   std::optional<infer::Machine> gpu;
-  if (on_gpu(options)) gpu = real_gpu(options);
+  std::string missing = "there is none here to ask";
+  if (on_gpu(options)) {
+    try {
+      gpu = make_gpu();
+    } catch (const NoDeviceError&) {
+    } catch (const DeviceError& error) {
+      missing = fmt::format("the one here cannot be asked: {}", error.what());
+      Console().warn(missing);
+    }
+  }
+  // The CPU's kernels say how much scratch memory they need.
   MachineOptions host = options;
   if (on_gpu(options)) host.backend = "cpu", host.cuda.clear();
   infer::Machine real = gpu ? std::move(*gpu) : make_machine(host);
   infer::Machine meta = infer::make_meta_machine(real);
   if (on_gpu(options) && !gpu)
     meta.description =
-        "plan for a GPU, with the scratch memory of " + real.description + ": there is none here to ask";
+        fmt::format("plan for a GPU, with the scratch memory of {}: {}", real.description, missing);
   meta.pool = std::move(real.pool);
   meta.parts = std::move(real.parts);
   meta.parts.push_back(std::move(real.backend));

@@ -35,7 +35,10 @@ inline constexpr const char* kCudaHelp =
 int threads_of(const MachineOptions& options);
 
 infer::Machine make_machine(const MachineOptions& options);
-// For plans: the backend on no memory at all.
+// For plans: the backend on no memory at all; of a GPU that is not here, or cannot be used, the CPU's, and
+// the description says so.
 infer::Machine make_planning_machine(const MachineOptions& options);
+// The same with another way to make a GPU's machine.
+infer::Machine make_planning_machine(const MachineOptions& options, const infer::MakeMachine& make_gpu);
 
 }  // namespace stoa::cli

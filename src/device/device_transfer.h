@@ -27,10 +27,15 @@ class SharableDevice : public Device {
   virtual DeviceTransfer& transfer() = 0;
   // A stream of high priority: its work is scheduled before that of others where both could begin.
   virtual std::unique_ptr<Stream> create_urgent_stream() { return create_stream(); }
-  // Must be called in a thread other than the device's own before it uses the device's events.
+  // Must be called in a thread other than the device's own before it uses the device, its streams or events.
   virtual void use_in_this_thread() {}
   // Distinguishes this device from others of the host, whatever a process numbers it; empty: unknown.
   virtual std::string identity() const { return {}; }
 };
+
+// The same of any device: those of the host belong to all threads.
+inline void use_in_this_thread(Device& device) {
+  if (auto* const sharable = dynamic_cast<SharableDevice*>(&device)) sharable->use_in_this_thread();
+}
 
 }  // namespace stoa

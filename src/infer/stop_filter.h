@@ -22,7 +22,7 @@ class StopFilter {
     std::size_t cut = std::string::npos, length = 0;
     for (const auto& stop : stops_)
       if (const std::size_t at = stop.empty() ? std::string::npos : held_.find(stop); at < cut)
-        cut = at, length = stop.size();
+        cut = at, length = stop.size(), found_ = stop;
     if (cut != std::string::npos) {
       stopped = true;
       return std::exchange(held_, {}).substr(0, cut + (include_ ? length : 0));
@@ -36,11 +36,13 @@ class StopFilter {
     return out;
   }
   std::string finish() { return std::exchange(held_, {}); }
+  // The stop text that was completed; empty: none.
+  const std::string& found() const { return found_; }
 
  private:
   const std::vector<std::string> stops_;
   const bool include_;
-  std::string held_;
+  std::string held_, found_;
 };
 
 }  // namespace stoa::infer

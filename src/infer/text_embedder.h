@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "device/device_transfer.h"
 #include "infer/encoder_rank.h"
 #include "infer/sentence_files.h"
 
@@ -34,6 +35,8 @@ class TextEmbedder {
   std::vector<std::int32_t> ids_of(std::string_view text) const;
   // Emits the vectors of concatenated texts of such ids, at most pass_tokens() in all.
   void read(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths, const Emit& emit);
+  // A thread other than the one that made it calls it before read().
+  void use_in_this_thread() { stoa::use_in_this_thread(*rank_->chunk().machine().device); }
   std::int64_t pass_tokens() const { return rank_->options().pass_tokens; }
 
   std::int64_t shortened() const { return shortened_; }  // texts that were cut

@@ -36,6 +36,8 @@ class AnswerText {
   AnswerPiece push(const infer::ScoredToken& score, bool& stopped);
   AnswerPiece finish();  // the rest
   std::int64_t tokens() const { return tokens_; }
+  // The stop text that ended it; empty: none did.
+  const std::string& stop_text() const { return filter_.found(); }
 
  private:
   AnswerPiece piece(std::string text, bool last);

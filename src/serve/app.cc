@@ -70,6 +70,30 @@ void answer_errors(http::Answer& answer, Body body) {
   }
 }
 
+// A path without what clients put in by mistake: slashes that follow each other, or end it.
+std::string plain_path(std::string_view path) {
+  std::string out;
+  for (const char c : path)
+    if (c != '/' || !out.ends_with('/')) out += c;
+  if (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  return out;
+}
+
+// What a page may send: its client library has headers of its own.
+std::string allowed_headers(const http::Request& request) {
+  const std::string_view asked = request.header("access-control-request-headers");
+  return asked.empty() ? "Authorization, Content-Type, X-Api-Key, X-Request-Id" : std::string(asked);
+}
+
+void check_encoding(const http::Request& request) {
+  const std::string_view encoding = request.header("content-encoding");
+  if (!encoding.empty() && encoding != "identity")
+    throw ApiError(415,
+                   fmt::format("a body with Content-Encoding '{}' is not read: send it as it is",
+                               encoding.substr(0, 60)),
+                   {}, "unsupported_encoding");
+}
+
 http::Reply json_reply(const Json& value) { return {200, "application/json", json_text(value)}; }
 
 }  // namespace
@@ -92,15 +116,16 @@ void App::add_routes() {
   post("/v1/chat/completions", complete_chat, {"/chat/completions"});
   post("/v1/embeddings", embed, {"/embeddings"});
   post("/v1/messages", answer_message);
+  post("/v1/messages/count_tokens", count_message);
   post("/v1/responses", respond, {"/responses"});
   post("/infill", infill);
   post("/tokenize", tokenize, {"/v1/tokenize"});
   post("/detokenize", detokenize, {"/v1/detokenize"});
   post("/score", score_pairs, {"/v1/score"});
-  post("/rerank", rerank, {"/v1/rerank", "/v2/rerank"});
+  post("/rerank", rerank, {"/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"});
   post("/generate", generate_as_nemo, {}, "PUT");
   post("/api", generate_as_megatron, {}, "PUT");
-  get("/v1/models", [this] { return models(); });
+  for (const char* path : {"/v1/models", "/models"}) get(path, [this] { return models(); });
   get(
       "/health", [this] { return health(); }, true);
   get(
@@ -133,6 +158,7 @@ void App::post(const std::string& path, void (*handler)(const Call&), std::vecto
     routes_[name].push_back(
         {method,
          [this, path, handler](const http::Request& request, const std::shared_ptr<http::Answer>& answer) {
+           check_encoding(request);
            RequestBody body(request.body, fields_of(path), options_.lenient);
            const std::string model = body.text("model").value_or("");
            with_model(model, answer,
@@ -218,12 +244,13 @@ std::string App::owner_of(const http::Request& request) const {
 void App::route(const http::Request& request, const std::shared_ptr<http::Answer>& answer) const {
   check_host(request);
   check_origin(request, *answer);
-  const bool one_model = request.path.starts_with("/v1/models/") && request.path.size() > 11;
-  const auto found = routes_.find(one_model ? "/v1/models" : request.path);
+  const std::string path = plain_path(request.path);
+  const bool one_model = path.starts_with("/v1/models/");
+  const auto found = routes_.find(one_model ? "/v1/models" : path);
   if (found == routes_.end()) {
     std::vector<std::string> paths;
     for (const auto& [path, routes] : routes_) paths.push_back(path);
-    const std::string given = request.path.substr(0, 200);
+    const std::string given = path.substr(0, 200);
     throw ApiError(404, fmt::format("no route {}{}", given, did_you_mean(given, paths)), {}, "not_found");
   }
   std::string allowed;
@@ -234,21 +261,20 @@ void App::route(const http::Request& request, const std::shared_ptr<http::Answer
                   "",
                   {{"Allow", allowed + ", OPTIONS"},
                    {"Access-Control-Allow-Methods", allowed},
-                   {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, X-Request-Id"},
+                   {"Access-Control-Allow-Headers", allowed_headers(request)},
                    {"Access-Control-Max-Age", "600"}}});
     return;
   }
   const auto chosen = std::find_if(found->second.begin(), found->second.end(),
                                    [&](const Route& route) { return route.method == request.method; });
   if (chosen == found->second.end()) {
-    ApiError error(405,
-                   fmt::format("{} takes {}, not {}", request.path, allowed, request.method.substr(0, 40)));
+    ApiError error(405, fmt::format("{} takes {}, not {}", path, allowed, request.method.substr(0, 40)));
     error.headers = {{"Allow", allowed}};
     throw error;
   }
   if (!chosen->open) owner_of(request);
   if (draining_ && !chosen->open) throw ApiError(503, "the server is shutting down");
-  if (one_model) return answer->send(model(request.path.substr(11)));
+  if (one_model) return answer->send(model(path.substr(std::string_view("/v1/models/").size())));
   chosen->handler(request, answer);
 }
 

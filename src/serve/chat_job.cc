@@ -56,6 +56,15 @@ std::optional<std::string> forced_tool(const RequestBody& body, const Json& tool
   return name;
 }
 
+ServedModel::Next what_follows(const RequestBody& body) {
+  const bool continues = body.boolean("continue_final_message", false),
+             answers = body.boolean("add_generation_prompt", !continues);
+  check(!(continues && answers), "continue_final_message",
+        "'continue_final_message' and 'add_generation_prompt' exclude each other");
+  using Next = ServedModel::Next;
+  return continues ? Next::kRestOfLast : answers ? Next::kAnswer : Next::kNothing;
+}
+
 }  // namespace
 
 AnswerWithTools ChatTools::read(const std::string& text, bool cut_off) const {
@@ -77,45 +86,47 @@ std::string call_id(const std::string& answer, std::size_t choice, std::size_t i
   return fmt::format("c{:08x}", mixed);
 }
 
+std::vector<std::int32_t> render_chat(const RequestBody& body, const ServedModel& model, ChatTools& tools) {
+  const Json messages = read_messages(body, "messages");
+  tools.one_call = !body.boolean("parallel_tool_calls", true);
+  tools.tools = read_tools(body);
+  Json variables = Json::object();
+  if (const Json* more = body.find("chat_template_kwargs")) {
+    check(more->is_object(), "chat_template_kwargs", "'chat_template_kwargs' must be an object");
+    variables = *more;
+  }
+  if (!tools.tools.is_null()) {
+    tools.family = tool_family(model.template_text());
+    check(tools.family.has_value(), "tools", "the chat template of '{}' knows no tools", model.name());
+    variables["tools"] = tools.tools;
+  }
+  return model.render(messages, variables, what_follows(body));
+}
+
 ChatJob read_chat(const Call& call) {
   const RequestBody& body = call.body;
   ChatJob out;
   out.model = call.model;
   const ServedModel& model = *out.model;
   model.require_engine();
-  const Json messages = read_messages(body, "messages");
   out.stream = body.boolean("stream", false);
   out.usage = read_stream_options(body, out.stream);
   out.logprobs = body.boolean("logprobs", false);
   const auto top = body.integer("top_logprobs", 0, kMostCandidates);
   check(!top || out.logprobs, "top_logprobs", "'top_logprobs' is used only with \"logprobs\": true");
   out.top = static_cast<std::size_t>(top.value_or(0));
-  ChatTools& tools = out.tools;
-  tools.one_call = !body.boolean("parallel_tool_calls", true);
-
-  Json variables = Json::object();
-  if (const Json* more = body.find("chat_template_kwargs")) {
-    check(more->is_object(), "chat_template_kwargs", "'chat_template_kwargs' must be an object");
-    variables = *more;
-  }
   infer::Request& job = out.request = read_sampling(body, model);
   out.text = read_text_options(body);
-  tools.tools = read_tools(body);
+  ChatTools& tools = out.tools;
+  job.prompt = render_chat(body, model, tools);
+  if (tools.family) out.text.skip_special = false;  // some families mark calls by special tokens
   const auto forced = forced_tool(body, tools.tools);
-  if (!tools.tools.is_null()) {
-    tools.family = tool_family(model.template_text());
-    check(tools.family.has_value(), "tools", "the chat template of '{}' knows no tools", model.name());
-    variables["tools"] = tools.tools;
-    out.text.skip_special = false;  // some families mark calls by special tokens
-  }
   job.constraint =
       forced ? constraint_of({*tools.family, tools.tools, *forced, tools.one_call || !forced->empty()}, body,
                              model)
              : read_constraint(body, model);
-  job.prompt = model.render(messages, variables, body.boolean("add_generation_prompt", true));
   const char* field = body.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
-  job.max_tokens = answer_length(model, job.prompt.size(),
-                                 body.integer(field, 1, std::numeric_limits<std::int32_t>::max()), field);
+  job.max_tokens = answer_length(model, job.prompt.size(), read_length(body, field), field);
   job.tenant = call.owner;
   if (out.logprobs) job.logprobs = static_cast<int>(out.top);
   out.text.keep_scores = out.logprobs;

@@ -35,6 +35,8 @@ struct ChatJob {
   bool stream = false, logprobs = false;
   std::size_t top = 0;  // candidates per token
 };
+// The ids of the chat, and its tools. ApiError 400.
+std::vector<std::int32_t> render_chat(const RequestBody& body, const ServedModel& model, ChatTools& tools);
 // Reads the fields of a chat completion. ApiError 400, 404.
 ChatJob read_chat(const Call& call);
 

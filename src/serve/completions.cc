@@ -225,8 +225,9 @@ void complete_text(const Call& call) {
   job.tenant = call.owner;
   if (form.logprobs) job.logprobs = static_cast<int>(*form.logprobs);
   if (form.echo) job.prompt_logprobs = job.logprobs;
-  const auto wanted = body.integer("max_tokens", 0, std::numeric_limits<std::int32_t>::max());
-  check(wanted.value_or(1) > 0 || form.echo, "max_tokens",
+  const bool given = body.has("max_tokens");
+  const auto wanted = read_length(body, "max_tokens", 0);
+  check(wanted != 0 || form.echo, "max_tokens",
         "'max_tokens' must be at least 1: 0 is used only with \"echo\": true");
   check(form.prompts.size() * static_cast<std::size_t>(job.choices) <= kMostPrompts, "n",
         "{} prompts with n = {} are more than {} choices", form.prompts.size(), job.choices, kMostPrompts);
@@ -234,7 +235,7 @@ void complete_text(const Call& call) {
   for (const auto& prompt : form.prompts) {
     const std::int64_t room = std::max<std::int64_t>(1, model->room(std::ssize(prompt)));
     job.max_tokens =
-        answer_length(*model, prompt.size(), wanted.value_or(std::min<std::int64_t>(16, room)), "max_tokens");
+        answer_length(*model, prompt.size(), given ? wanted : std::min<std::int64_t>(16, room), "max_tokens");
     jobs.push_back(job);
     jobs.back().prompt = prompt;
   }

@@ -57,17 +57,19 @@ class EmbeddingTask : public std::enable_shared_from_this<EmbeddingTask> {
   // `body`: of the answer.
   using Body = std::function<Json(const Vectors& vectors, std::int64_t tokens)>;
   EmbeddingTask(const Call& call, Body body)
-      : model_(call.model), answer_(call.answer), body_(std::move(body)) {}
+      : model_(call.model), owner_(call.owner), answer_(call.answer), body_(std::move(body)) {}
 
   void run(const std::vector<std::string>& texts) {
     answer_->on_gone([weak = weak_from_this()] {
       if (const auto task = weak.lock()) task->cancel();
     });
+    const auto task = shared_from_this();
     const std::int64_t id = model_->encoder().submit(
-        texts, {.done = [task = shared_from_this()](Vectors vectors,
-                                                    std::int64_t tokens) { task->finish(vectors, tokens); },
-                .failed = [task = shared_from_this()](
-                              const ApiError& error) { task->answer_->send(error.reply()); }});
+        texts,
+        {.elsewhere = [task](std::function<void()> work) { task->answer_->elsewhere(std::move(work)); },
+         .done = [task](const Vectors& vectors, std::int64_t tokens) { task->finish(vectors, tokens); },
+         .failed = [task](const ApiError& error) { task->answer_->send(error.reply()); }},
+        owner_);
     const std::lock_guard lock(mutex_);
     id_ = id;
     if (cancelled_) model_->encoder().cancel(id);
@@ -88,6 +90,7 @@ class EmbeddingTask : public std::enable_shared_from_this<EmbeddingTask> {
   }
 
   const ModelSet::Model model_;
+  const std::string owner_;
   const std::shared_ptr<http::Answer> answer_;
   const Body body_;
   std::mutex mutex_;

@@ -33,7 +33,7 @@ void GenerationTask::run(std::vector<infer::Request> prompts, const AnswerText::
   stopped_.resize(choices);
   last_token_.resize(choices);
   try {
-    admitted_ = model_->admission().enter(usage_.prompt_tokens, answers);
+    admitted_ = model_->admission().enter(prompts.front().tenant, usage_.prompt_tokens, answers);
   } catch (const ApiError&) {
     metrics_.rejected();
     throw;

@@ -45,6 +45,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   const Usage& usage() const { return usage_; }
   std::size_t choices_per_prompt() const { return per_prompt_; }
   std::int64_t tokens_of(std::size_t choice) const { return texts_[choice].tokens(); }
+  const std::string& stop_text_of(std::size_t choice) const { return texts_[choice].stop_text(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -67,7 +68,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   std::vector<Clock::time_point> last_token_;
   std::size_t open_ = 0, per_prompt_ = 1;
   bool begun_ = false, over_ = false, cancelled_ = false;
-  double admitted_ = 0;
+  Admission::Ticket admitted_;
   Usage usage_;
   RequestTimes times_;
   Clock::time_point submitted_, first_token_{};

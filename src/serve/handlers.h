@@ -18,6 +18,7 @@ struct Call {
 void complete_text(const Call& call);   // /v1/completions
 void complete_chat(const Call& call);   // chat completions
 void answer_message(const Call& call);  // /v1/messages
+void count_message(const Call& call);   // /v1/messages/count_tokens
 void respond(const Call& call);         // /v1/responses
 void infill(const Call& call);
 void embed(const Call& call);

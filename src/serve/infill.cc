@@ -133,10 +133,7 @@ void infill(const Call& call) {
   infer::Request job = read_sampling(body, *model);
   job.prompt = infill_prompt(*model, text, "model");
   job.constraint = read_constraint(body, *model);
-  const auto wanted = body.integer("n_predict", -1, std::numeric_limits<std::int32_t>::max());
-  check(wanted.value_or(1) != 0, "n_predict", "'n_predict' must be at least 1, or -1");
-  job.max_tokens =
-      answer_length(*model, job.prompt.size(), wanted == -1 ? std::nullopt : wanted, "n_predict");
+  job.max_tokens = answer_length(*model, job.prompt.size(), read_length(body, "n_predict"), "n_predict");
   job.tenant = call.owner;
   AnswerText::Options how;
   how.stop = read_stops(body, "stop");

@@ -24,6 +24,8 @@ constexpr std::string_view kText = R"({"type": "string"})";
 constexpr std::string_view kFlag = R"({"type": "boolean"})";
 constexpr std::string_view kCount = R"({"type": "integer", "minimum": 1, "maximum": 2147483647})";
 constexpr std::string_view kCountOrNone = R"({"type": "integer", "minimum": 0, "maximum": 2147483647})";
+constexpr std::string_view kCountOrRest =
+    R"({"anyOf": [{"const": -1}, {"type": "integer", "minimum": 1, "maximum": 2147483647}]})";
 constexpr std::string_view kSeedRange =
     R"({"type": "integer", "minimum": -9223372036854774784, "maximum": 9223372036854774784})";
 constexpr std::string_view kIds =
@@ -44,20 +46,26 @@ constexpr std::string_view kChatMessages = R"({"type": "array", "minItems": 1, "
     "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
     "content": {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array", "items": {"type": "object",
       "required": ["type", "text"], "properties": {"type": {"const": "text"}, "text": {"type": "string"}}}}]}}}})";
+constexpr std::string_view kMessageBlocks = R"({"type": "array", "minItems": 1, "maxItems": 4096, "items": {
+  "type": "object", "required": ["role", "content"], "properties": {
+    "role": {"enum": ["system", "user", "assistant"]},
+    "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object",
+      "required": ["type"], "properties": {"type": {"type": "string"}}}}]}}}})";
+constexpr std::string_view kToolChoiceBlock = R"({"type": "object", "required": ["type"],
+  "properties": {"type": {"enum": ["auto", "any", "tool", "none"]}}})";
 
 constexpr FieldSchema kSchemas[] = {
     {"", "model", kText},
     {"", "prompt", kPrompts},
-    {"", "max_tokens", kCount},
-    {"/v1/completions", "max_tokens", kCountOrNone},
-    {"", "max_completion_tokens", kCount},
+    {"", "max_tokens", kCountOrRest},
+    {"/v1/completions", "max_tokens", R"({"type": "integer", "minimum": -1, "maximum": 2147483647})"},
+    {"/v1/messages", "max_tokens", kCount},
+    {"", "max_completion_tokens", kCountOrRest},
     {"", "max_output_tokens", kCount},
     {"", "temperature", R"({"type": "number", "minimum": 0, "maximum": 100})"},
     {"/generate", "temperature", R"({"type": "number", "minimum": 1e-6, "maximum": 100})"},
     {"/api", "temperature", R"({"type": "number", "minimum": 1e-6, "maximum": 100})"},
-    {"", "top_p", R"({"type": "number", "minimum": 1e-9, "maximum": 1})"},
-    {"/generate", "top_p", R"({"type": "number", "minimum": 0, "maximum": 1})"},
-    {"/api", "top_p", R"({"type": "number", "minimum": 0, "maximum": 1})"},
+    {"", "top_p", R"({"type": "number", "minimum": 0, "maximum": 1})"},
     {"", "top_k", R"({"type": "integer", "minimum": -1, "maximum": 2147483647})"},
     {"/generate", "top_k", kCountOrNone},
     {"/api", "top_k", kCountOrNone},
@@ -107,10 +115,15 @@ constexpr FieldSchema kSchemas[] = {
      R"({"type": "object", "additionalProperties": false, "properties": {"json": {}, "regex": {"type": ["string", "null"]},
          "choice": {"type": ["array", "null"]}, "grammar": {"type": ["string", "null"]}, "json_object": {"type": ["boolean", "null"]}}})"},
     {"", "messages", kChatMessages},
+    {"/v1/messages", "messages", kMessageBlocks},
+    {"/v1/messages/count_tokens", "messages", kMessageBlocks},
     {"", "tools", R"({"type": "array", "maxItems": 128, "items": {"type": "object"}})"},
     {"", "tool_choice", R"({"anyOf": [{"enum": ["auto", "none", "required"]}, {"type": "object"}]})"},
+    {"/v1/messages", "tool_choice", kToolChoiceBlock},
+    {"/v1/messages/count_tokens", "tool_choice", kToolChoiceBlock},
     {"", "parallel_tool_calls", kFlag},
     {"", "add_generation_prompt", kFlag},
+    {"", "continue_final_message", kFlag},
     {"", "chat_template_kwargs", R"({"type": "object"})"},
     {"", "input", kPrompts},
     {"/v1/responses", "input",
@@ -147,24 +160,19 @@ constexpr FieldSchema kSchemas[] = {
     {"", "input_extra",
      R"({"type": "array", "maxItems": 1024, "items": {"type": "object", "required": ["text"],
          "properties": {"text": {"type": "string"}, "filename": {"type": "string"}}}})"},
-    {"", "n_predict",
-     R"({"anyOf": [{"const": -1}, {"type": "integer", "minimum": 1, "maximum": 2147483647}]})"},
+    {"", "n_predict", kCountOrRest},
+    {"", "cache_salt", kText},
 };
 
 // Fields without which a request is refused.
-constexpr std::pair<std::string_view, std::string_view> kRequired[] = {{"/v1/completions", "prompt"},
-                                                                       {"/v1/chat/completions", "messages"},
-                                                                       {"/v1/embeddings", "input"},
-                                                                       {"/v1/messages", "messages"},
-                                                                       {"/v1/messages", "max_tokens"},
-                                                                       {"/v1/responses", "input"},
-                                                                       {"/detokenize", "tokens"},
-                                                                       {"/score", "text_1"},
-                                                                       {"/score", "text_2"},
-                                                                       {"/rerank", "query"},
-                                                                       {"/rerank", "documents"},
-                                                                       {"/generate", "sentences"},
-                                                                       {"/api", "prompts"}};
+constexpr std::pair<std::string_view, std::string_view> kRequired[] = {
+    {"/v1/completions", "prompt"},  {"/v1/chat/completions", "messages"},
+    {"/v1/embeddings", "input"},    {"/v1/messages", "messages"},
+    {"/v1/messages", "max_tokens"}, {"/v1/messages/count_tokens", "messages"},
+    {"/v1/responses", "input"},     {"/detokenize", "tokens"},
+    {"/score", "text_1"},           {"/score", "text_2"},
+    {"/rerank", "query"},           {"/rerank", "documents"},
+    {"/generate", "sentences"},     {"/api", "prompts"}};
 
 bool is_required(std::string_view path, std::string_view field) {
   return std::ranges::find(kRequired, std::pair{path, field}) != std::ranges::end(kRequired);

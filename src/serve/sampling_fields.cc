@@ -8,6 +8,7 @@
 namespace stoa::serve {
 namespace {
 
+constexpr double kLeastTopP = 1e-9;  // the most likely token alone
 constexpr std::size_t kMostStops = 64, kLongestStop = 1000, kMostBiases = 4096;
 
 std::vector<std::pair<std::int32_t, float>> read_bias(const RequestBody& body, std::int64_t vocabulary) {
@@ -45,7 +46,7 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
     return draws && value ? static_cast<decltype(otherwise)>(*value) : otherwise;
   };
   s.temperature = body.number("temperature", 0, 100).value_or(file_or(file.temperature, 1.0));
-  s.top_p = body.number("top_p", 1e-9, 1).value_or(file_or(file.top_p, 1.0));
+  s.top_p = std::max(kLeastTopP, body.number("top_p", 0, 1).value_or(file_or(file.top_p, 1.0)));
   s.top_k = std::max<std::int64_t>(0, body.integer("top_k", -1, std::numeric_limits<std::int32_t>::max())
                                           .value_or(file_or(file.top_k, std::int64_t{0})));
   s.min_p = body.number("min_p", 0, 1).value_or(file_or(file.min_p, 0.0));
@@ -73,6 +74,7 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
           !ids.empty())
         s.bad_words.push_back(std::move(ids));
   }
+  job.cache_salt = body.text("cache_salt").value_or("");
   const auto seed = body.integer("seed", std::numeric_limits<std::int64_t>::min(),
                                  std::numeric_limits<std::int64_t>::max());
   s.seed = seed ? static_cast<std::uint64_t>(*seed) : random_seed();
@@ -99,6 +101,14 @@ AnswerText::Options read_text_options(const RequestBody& body) {
   options.skip_special = body.boolean("skip_special_tokens", true);
   options.include_stop = body.boolean("include_stop_str_in_output", false);
   return options;
+}
+
+std::optional<std::int64_t> read_length(const RequestBody& body, const char* field, std::int64_t least) {
+  const auto given = body.integer(field, -1, std::numeric_limits<std::int32_t>::max());
+  if (given == -1) return std::nullopt;
+  check(given.value_or(least) >= least, field, "'{}' must be at least {}, or -1: what the context leaves",
+        field, least);
+  return given;
 }
 
 std::int64_t answer_length(const ServedModel& model, std::size_t prompt_tokens,

@@ -15,6 +15,8 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model);
 AnswerText::Options read_text_options(const RequestBody& body);
 // Stop texts of a field; 400 for more than 64, an empty one, or one of more than 1,000 bytes.
 std::vector<std::string> read_stops(const RequestBody& body, const char* name);
+// The length of an answer, at least `least`; none: the field is not given, or -1, as llama-server has it.
+std::optional<std::int64_t> read_length(const RequestBody& body, const char* field, std::int64_t least = 1);
 // ApiError 400, code context_length_exceeded: the prompt and `wanted` tokens do not fit. Without `wanted`:
 // the tokens that fit.
 std::int64_t answer_length(const ServedModel& model, std::size_t prompt_tokens,

@@ -34,14 +34,17 @@ ApiError api_error_of(const std::exception_ptr& error) {
 ServedEncoder::ServedEncoder(infer::OpenModel& model, const ModelOptions& options)
     : embedder_(model, {}, {}),
       admission_(options.queue_seconds, options.queue_requests, true),
-      loop_(embedder_.longest(), std::min(infer::EngineUse().pass_tokens, embedder_.pass_tokens()),
-            [this](auto tokens, auto lengths, const auto& emit) {
-              const auto begin = std::chrono::steady_clock::now();
-              embedder_.read(tokens, lengths, emit);
-              admission_.measured(seconds_since(begin), std::ssize(tokens));
-            }) {}
+      loop_(
+          embedder_.longest(), std::min(infer::EngineUse().pass_tokens, embedder_.pass_tokens()),
+          [this] { embedder_.use_in_this_thread(); },
+          [this](auto tokens, auto lengths, const auto& emit) {
+            const auto begin = std::chrono::steady_clock::now();
+            embedder_.read(tokens, lengths, emit);
+            admission_.measured(seconds_since(begin), std::ssize(tokens));
+          }) {}
 
-std::int64_t ServedEncoder::submit(const std::vector<std::string>& texts, EmbeddingListener listener) {
+std::int64_t ServedEncoder::submit(const std::vector<std::string>& texts, EmbeddingListener listener,
+                                   const std::string& owner) {
   if (stopped_) throw ApiError(503, "the server is shutting down");
   std::vector<std::vector<std::int32_t>> ids;
   std::int64_t tokens = 0;
@@ -53,17 +56,20 @@ std::int64_t ServedEncoder::submit(const std::vector<std::string>& texts, Embedd
   } catch (const DataError& error) {
     throw ApiError(400, error.what());
   }
-  const double admitted = admission_.enter(tokens, 0);
-  return loop_.submit(std::move(ids),
-                      [this, tokens, admitted, listener = std::move(listener)](
-                          const std::vector<std::vector<double>>& vectors, const std::exception_ptr& error) {
-                        admission_.leave(admitted, error ? 0 : tokens, 0);
-                        if (error) return listener.failed(api_error_of(error));
-                        std::vector<std::vector<float>> out;
-                        for (const std::vector<double>& vector : vectors)
-                          out.push_back(of_length_one(vector));
-                        listener.done(std::move(out), tokens);
-                      });
+  const Admission::Ticket admitted = admission_.enter(owner, tokens, 0);
+  return loop_.submit(
+      std::move(ids),
+      [this, tokens, admitted, listener = std::move(listener)](std::vector<std::vector<double>> vectors,
+                                                               const std::exception_ptr& error) {
+        admission_.leave(admitted, error ? 0 : tokens, 0);
+        if (error) return listener.failed(api_error_of(error));
+        listener.elsewhere([tokens, done = listener.done, vectors = std::move(vectors)] {
+          std::vector<std::vector<float>> out;
+          for (const std::vector<double>& vector : vectors) out.push_back(of_length_one(vector));
+          done(std::move(out), tokens);
+        });
+      },
+      owner);
 }
 
 void ServedEncoder::stop() {

@@ -89,6 +89,18 @@ std::vector<infer::AdapterFiles> open_adapters(const infer::OpenModel& model, co
   return files;
 }
 
+// Behind the content of the last message, where the text is cut off.
+constexpr const char* kEndMark = "<<the message continues here>>";
+
+Json with_end_mark(Json messages) {
+  Json& last = messages.back();
+  auto content = last.value("content", std::string());
+  check(last.value("role", "") == "assistant" && !content.empty(), "messages",
+        "what is continued must be a message of the assistant with a text, and the last one");
+  last["content"] = content + kEndMark;
+  return messages;
+}
+
 }  // namespace
 
 std::shared_ptr<infer::OpenModel> ServedModel::open(const ModelOptions& options,
@@ -196,21 +208,26 @@ ServedEncoder& ServedModel::encoder() const {
   return *encoder_;
 }
 
-std::vector<std::int32_t> ServedModel::render(const Json& messages, const Json& variables,
-                                              bool add_generation_prompt) const {
+std::vector<std::int32_t> ServedModel::render(const Json& messages, const Json& variables, Next next) const {
   check(template_.has_value(), "messages",
         "the model '{}' has no chat template: it was not tuned to answer; /v1/completions continues texts",
         name());
   chat::RenderOptions options;
-  options.add_generation_prompt = add_generation_prompt;
+  options.add_generation_prompt = next == Next::kAnswer;
   options.variables = variables_;
   options.variables.update(variables);
-  std::vector<std::int32_t> ids;
+  std::string text;
   try {
-    ids = tokenizer_->encode(template_->render(messages, options), {.plain = false, .add_special = false});
+    text = template_->render(next == Next::kRestOfLast ? with_end_mark(messages) : messages, options);
   } catch (const chat::TemplateError& error) {
     reject("messages", "the chat template of the model rejects the messages: {}", error.what());
   }
+  if (next == Next::kRestOfLast) {
+    const std::size_t end = text.rfind(kEndMark);
+    check(end != std::string::npos, "messages", "the chat template leaves out what is to be continued");
+    text.resize(end);
+  }
+  std::vector<std::int32_t> ids = tokenizer_->encode(text, {.plain = false, .add_special = false});
   check(!ids.empty(), "messages", "the chat template renders nothing");
   return ids;
 }

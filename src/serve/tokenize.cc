@@ -15,7 +15,8 @@ void tokenize(const Call& call) {
   const bool answers = body.boolean("add_generation_prompt", true);  // a wrong value is refused in any case
   std::vector<std::int32_t> ids;
   if (body.has("messages")) {
-    ids = model->render(read_messages(body, "messages"), Json::object(), answers);
+    ids = model->render(read_messages(body, "messages"), Json::object(),
+                        answers ? ServedModel::Next::kAnswer : ServedModel::Next::kNothing);
   } else {
     const auto text = body.text(body.has("prompt") ? "prompt" : "content");
     ids = model->ids_of(*text, special);

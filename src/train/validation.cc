@@ -100,6 +100,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   report.tokens = progress.tokens;
   report.loss = loss / tokens;
   report.valid_tokens = static_cast<std::int64_t>(tokens);
+  report.of_texts = task.one_label_per_row();
   if (objective_) {
     const LossPass::Measure measure = objective_->take();
     report.loss = measure.loss;

@@ -166,10 +166,10 @@ void ConsoleProgress::on_validation(const ValidationReport& validation) {
     scores += fmt::format("  {} bits per byte", decimal(validation.bits_per_byte, 3));
   for (const auto& [name, value] : validation.scores)
     scores += fmt::format("  {} {}", name, decimal(value, 4));
-  console_.line(fmt::format("{}  validation loss {}{}{}  {} tokens in {}", step_of_total(validation.step),
+  console_.line(fmt::format("{}  validation loss {}{}{}  {} {} in {}", step_of_total(validation.step),
                             decimal(validation.loss, 4), validation.best ? " (best)" : "", scores,
                             format_count(static_cast<double>(validation.valid_tokens)),
-                            format_duration(validation.seconds)));
+                            validation.of_texts ? "texts" : "tokens", format_duration(validation.seconds)));
 }
 
 void ConsoleProgress::on_tasks(const TaskReport& tasks) {

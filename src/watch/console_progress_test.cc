@@ -126,6 +126,15 @@ TEST(ConsoleProgress, SkippedStepIsToldEvenBetweenLoggedSteps) {
   EXPECT_EQ(f.text(), "step 412 skipped: gradients not finite, loss scale now 32768 (3 skipped so far)\n");
 }
 
+// Where each text has one label, or one vector.
+TEST(ConsoleProgress, ValidationOfTextsCountsThem) {
+  Fixture f;
+  f.progress.on_start(test::small_start());
+  f.text();
+  f.progress.on_validation({.step = 100, .loss = 0.25, .valid_tokens = 300, .of_texts = true, .seconds = 2});
+  EXPECT_EQ(f.text(), "step 100/5000  validation loss 0.2500  300 texts in 2s\n");
+}
+
 TEST(ConsoleProgress, ValidationSampleCheckpointFinish) {
   Fixture f;
   f.progress.on_start(test::small_start());

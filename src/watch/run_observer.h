@@ -85,6 +85,7 @@ struct ValidationReport {
   std::int64_t step = 0, samples = 0, tokens = 0;
   double loss = 0;  // per token
   std::int64_t valid_tokens = 0;
+  bool of_texts = false;  // those are labels, one of each text
   double seconds = 0;
   bool best = false;
   double bits_per_byte = 0;  // of the validation text; 0 if its length in bytes is not known

@@ -125,6 +125,113 @@ TEST_F(ServeForms, ResponsesCallTools) {
   EXPECT_EQ(ask("/v1/responses", next)["output"][0]["type"], "message");
 }
 
+TEST_F(ServeForms, MessagesCallTools) {
+  serve();
+  json question{{"max_tokens", 200},
+                {"temperature", 0},
+                {"system", json::array({{{"type", "text"}, {"text", "Be brief."}}})},
+                {"messages", json::array({{{"role", "user"}, {"content", "the stone"}}})},
+                {"tool_choice", {{"type", "any"}, {"disable_parallel_tool_use", true}}},
+                {"tools", json::array({{{"name", "find"},
+                                        {"description", "finds"},
+                                        {"input_schema",
+                                         {{"type", "object"},
+                                          {"properties", {{"what", {{"enum", {"sun", "moon"}}}}}},
+                                          {"required", {"what"}},
+                                          {"additionalProperties", false}}}}})}};
+  const json whole = ask("/v1/messages", question);
+  EXPECT_EQ(whole["stop_reason"], "tool_use");
+  ASSERT_EQ(whole["content"].size(), 1u) << whole;
+  const json call = whole["content"][0];
+  EXPECT_EQ(call["type"], "tool_use");
+  EXPECT_EQ(call["name"], "find");
+  EXPECT_TRUE(call["input"].contains("what")) << call;
+
+  question["stream"] = true;
+  std::string input, types;
+  const std::vector<json> events = post("/v1/messages", question).events();
+  for (const json& event : events) {
+    types += event["type"].get<std::string>() + " ";
+    if (event["type"] == "content_block_delta") input += event["delta"]["partial_json"].get<std::string>();
+    if (event["type"] == "message_delta") EXPECT_EQ(event["delta"]["stop_reason"], "tool_use");
+  }
+  EXPECT_EQ(json::parse(input), call["input"]);
+  EXPECT_TRUE(types.starts_with("message_start content_block_start content_block_delta ")) << types;
+  EXPECT_TRUE(types.ends_with("content_block_delta content_block_stop message_delta message_stop ")) << types;
+
+  // The conversation goes on, as it does in a chat.
+  question.erase("stream");
+  question["tool_choice"] = {{"type", "none"}};
+  question["max_tokens"] = 6;
+  question["messages"].push_back(
+      {{"role", "assistant"},
+       {"content", json::array({{{"type", "thinking"}, {"thinking", "hm"}, {"signature", "x"}}, call})}});
+  question["messages"].push_back(
+      {{"role", "user"},
+       {"content", json::array({{{"type", "tool_result"}, {"tool_use_id", call["id"]}, {"content", "here"}},
+                                {{"type", "text"}, {"text", "the moon"}}})}});
+  const json chat{
+      {"max_tokens", 6},
+      {"temperature", 0},
+      {"messages",
+       json::array(
+           {{{"role", "system"}, {"content", "Be brief."}},
+            {{"role", "user"}, {"content", "the stone"}},
+            {{"role", "assistant"},
+             {"content", nullptr},
+             {"tool_calls",
+              json::array({{{"id", call["id"]},
+                            {"type", "function"},
+                            {"function", {{"name", "find"}, {"arguments", call["input"].dump()}}}}})}},
+            {{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "here"}},
+            {{"role", "user"}, {"content", "the moon"}}})}};
+  EXPECT_EQ(ask("/v1/messages", question)["content"][0]["text"], chat_text(chat));
+
+  const auto refused = [&](const json& changes, const std::string& param, const std::string& words) {
+    json body = question;
+    body.update(changes);
+    const HttpAnswer answer = post("/v1/messages", body);
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_EQ(answer.json()["error"]["param"], param) << answer.body;
+    EXPECT_THAT(answer.json()["error"]["message"].get<std::string>(), HasSubstr(words));
+  };
+  refused({{"tools", json::array({{{"type", "web_search_20250305"}, {"name", "web_search"}}})}}, "tools",
+          "'web_search_20250305' runs on no server here");
+  refused({{"tool_choice", {{"type", "all"}}}}, "tool_choice", "auto, any, none");
+  refused({{"messages", json::array({{{"role", "user"}, {"content", json::array({{{"type", "image"}}})}}})}},
+          "messages", "'image' is not supported");
+}
+
+// As the beginning of the answer, which the client gives.
+TEST_F(ServeForms, TheLastMessageIsContinued) {
+  serve();
+  json messages = json::array({{{"role", "user"}, {"content", "the stone"}}});
+  const std::string begun = "walks by";
+  const json ids = ask("/tokenize", {{"messages", messages}});
+  const std::string asked = ask("/detokenize", {{"tokens", ids["tokens"]}})["prompt"];
+  const json whole =
+      ask("/v1/completions",
+          {{"prompt", asked + begun}, {"add_special_tokens", false}, {"max_tokens", 12}, {"temperature", 0}});
+  const std::string expected = whole["choices"][0]["text"];
+  EXPECT_EQ(ask("/v1/messages/count_tokens", {{"messages", messages}})["input_tokens"], ids["count"]);
+
+  messages.push_back({{"role", "assistant"}, {"content", begun}});
+  json body{{"messages", messages}, {"max_tokens", 12}, {"temperature", 0}, {"continue_final_message", true}};
+  EXPECT_EQ(chat_text(body), expected);
+  body["add_generation_prompt"] = false;
+  EXPECT_EQ(chat_text(body), expected);
+  body["add_generation_prompt"] = true;
+  EXPECT_EQ(post("/v1/chat/completions", body).json()["error"]["param"], "continue_final_message");
+  EXPECT_EQ(ask("/v1/messages",
+                {{"messages", messages}, {"max_tokens", 12}, {"temperature", 0}})["content"][0]["text"],
+            expected);
+  EXPECT_EQ(ask("/v1/messages/count_tokens", {{"messages", messages}})["input_tokens"],
+            whole["usage"]["prompt_tokens"]);
+  messages.push_back({{"role", "user"}, {"content", "on"}});
+  const json refused{{"messages", messages}, {"continue_final_message", true}};
+  EXPECT_THAT(post("/v1/chat/completions", refused).body, HasSubstr("a message of the assistant"));
+}
+
 TEST_F(ServeForms, TheMiddleIsFilledIn) {
   Arguments tokenizer{"tokenizer", "train", "text.jsonl", "--vocab-size", "300", "--output", "fim"};
   for (const char* token : {"<|endoftext|>", "<fim_prefix>", "<fim_suffix>", "<fim_middle>"})

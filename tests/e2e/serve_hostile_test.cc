@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "base/file.h"
 #include "base/philox.h"
@@ -202,6 +204,34 @@ std::vector<std::string> broken_chats() {
   return out;
 }
 
+std::vector<std::string> broken_messages() {
+  std::vector<std::string> out;
+  for (const char* content :
+       {"null", "5", "{}", "[]", "[5]", "[{}]", "[{\"type\":5}]", "[{\"type\":\"thinking\"}]",
+        "[{\"type\":\"tool_use\"}]", "[{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":[]}]",
+        "[{\"type\":\"tool_result\"}]", "[{\"type\":\"tool_result\",\"tool_use_id\":\"a\",\"content\":[5]}]",
+        "[{\"type\":\"image\",\"source\":{}}]", "\"\"", "\" \""})
+    for (const char* role : {"\"user\"", "\"assistant\"", "\"tool\"", "null"})
+      out.push_back(
+          fmt::format(R"({{"max_tokens":1,"messages":[{{"role":{},"content":{}}}]}})", role, content));
+  const std::string good = "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],";
+  for (const char* more :
+       {"\"tools\":5}", "\"tools\":[5]}", "\"tools\":[{}]}",
+        "\"tools\":[{\"name\":\"a\",\"input_schema\":5}]}", "\"tool_choice\":5}", "\"tool_choice\":{}}",
+        "\"tool_choice\":{\"type\":\"tool\"}}", "\"tool_choice\":{\"type\":\"any\"}}",
+        "\"stop_sequences\":5}", "\"system\":[5]}", "\"max_tokens\":-1}",
+        "\"tools\":[{\"name\":\"a\",\"input_schema\":{}}],\"tool_choice\":{\"type\":\"tool\",\"name\":\"b\"}"
+        "}"})
+    out.push_back(good + more);
+  return out;
+}
+
+// How many requests there are at least: the tests have time for few.
+std::size_t wanted_requests() {
+  const char* given = std::getenv("STOA_HOSTILE_REQUESTS");
+  return given ? std::stoul(given) : 900;
+}
+
 class ServeHostile : public Served {
  protected:
   std::size_t open_descriptors() {
@@ -217,7 +247,7 @@ TEST_F(ServeHostile, ChangesNothingForOthers) {
   const json question{{"prompt", "the stone"}, {"max_tokens", 8}, {"temperature", 0}, {"logprobs", 1}};
   const json good = ask("/v1/completions", question)["choices"];
   const std::size_t descriptors = open_descriptors();
-  int hostile = 0, asked = 0;
+  std::size_t hostile = 0, asked = 0;
   const auto look = [&] {
     if (++hostile % 10 != 0) return;
     ++asked;
@@ -241,17 +271,24 @@ TEST_F(ServeHostile, ChangesNothingForOthers) {
     EXPECT_TRUE(answer.status == 200 || answer.json()["error"]["message"].is_string()) << answer.body;
     look();
   }
-  for (const std::string& body : broken_chats()) {
-    const HttpAnswer answer = post_text("/v1/chat/completions", body);
-    EXPECT_TRUE(answer.status == 200 || (answer.status >= 400 && answer.status < 500))
-        << answer.status << " " << body << answer.body;
-    look();
-  }
-  // Bytes by chance in a good request.
+  std::vector<std::string> requests{with_length(question.dump())};
+  const auto post_each = [&](const std::string& route, const std::vector<std::string>& bodies) {
+    for (const std::string& body : bodies) {
+      const HttpAnswer answer = post_text(route, body);
+      EXPECT_TRUE(answer.status == 200 || (answer.status >= 400 && answer.status < 500))
+          << answer.status << " " << body << answer.body;
+      requests.push_back(http_request("POST", route, body));
+      look();
+    }
+  };
+  post_each("/v1/chat/completions", broken_chats());
+  post_each("/v1/messages", broken_messages());
+  post_each("/v1/messages/count_tokens", broken_messages());
+  // Bytes by chance in requests.
   const PhiloxKey key = philox_key(5, RandomPurpose::kTest, "hostile");
-  const std::string request = with_length(question.dump());
-  for (std::uint64_t i = 0; i < 200; ++i) {
-    std::string bytes = request;
+  const std::size_t wanted = std::max(wanted_requests(), hostile + std::size_t{200});
+  for (std::uint64_t i = 0; hostile < wanted; ++i) {
+    std::string bytes = requests[i % 2 == 0 ? 0 : i / 2 % requests.size()];
     for (std::uint64_t k = 0; k < 3; ++k)
       bytes[philox_word(key, 8 * i + 2 * k) % bytes.size()] =
           static_cast<char>(philox_word(key, 8 * i + 2 * k + 1));
@@ -262,8 +299,8 @@ TEST_F(ServeHostile, ChangesNothingForOthers) {
     look();
   }
   expect_idle();
-  EXPECT_GE(hostile, 900);
-  EXPECT_GE(asked, 90);
+  EXPECT_GE(hostile, wanted_requests());
+  EXPECT_GE(asked, wanted_requests() / 10);
   // Connections are closed a moment after their clients are, not when their idle time of 75 seconds is over.
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(server().wait_until([&] { return open_descriptors() <= descriptors + 1; }))

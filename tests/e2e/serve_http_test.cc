@@ -75,6 +75,17 @@ TEST_F(ServeHttp, RoutesAndErrors) {
   expect_error(post("/v1/embeddings", {{"input", "a"}}), 400, "invalid_request_error", "model", "no encoder");
   expect_error(post_text("/v1/completions", "{\"prompt\": "), 400, "invalid_request_error", nullptr,
                "not JSON");
+  // Slashes too many, and names of other servers.
+  for (const char* route : {"/v1/models/", "//v1/models", "/models", "/health/"})
+    EXPECT_EQ(get(route).status, 200) << route;
+  EXPECT_EQ(get("/v1/models/chat/").json()["id"], "chat");
+  // What other servers take without an effect.
+  const json of_others{{"prompt", "a"}, {"max_tokens", -1},     {"stop", {"e"}},
+                       {"top_p", 0},    {"cache_prompt", true}, {"mirostat", 0},
+                       {"n_probs", 0},  {"repeat_penalty", 1},  {"length_penalty", 1}};
+  EXPECT_EQ(post("/v1/completions", of_others).status, 200);
+  refused({{"prompt", "a"}, {"mirostat", 2}}, "mirostat", "not supported");
+  refused({{"prompt", "a"}, {"max_tokens", -2}}, "max_tokens", "between -1 and");
   // Values that mean the same as none.
   const json neutral{{"prompt", "a"}, {"suffix", ""},          {"best_of", 1},
                      {"user", "me"},  {"logit_bias", nullptr}, {"stop", json::array()}};
@@ -110,6 +121,13 @@ TEST_F(ServeHttp, ConnectionsAndLimits) {
   HttpConnection large(port());
   large.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n");
   expect_error(large.read(), 413, "invalid_request_error", nullptr, "1048576");
+  HttpConnection older(port());
+  older.send("GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_EQ(older.read().headers.at("connection"), "keep-alive");
+  older.send(http_request("POST", "/v1/completions", body, "Content-Encoding: gzip\r\n"));
+  expect_error(older.read(), 415, "invalid_request_error", nullptr, "'gzip' is not read");
+  older.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n");
+  expect_error(older.read(), 400, "invalid_request_error", nullptr, "chunked is read");
   HttpConnection headers(port());
   headers.send("GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(40000, 'x') + "\r\n\r\n");
   expect_error(headers.read(), 431, "invalid_request_error", nullptr, "32768");
@@ -145,8 +163,12 @@ TEST_F(ServeHttp, KeysHostsAndOrigins) {
   EXPECT_EQ(allowed.status, 200);
   EXPECT_EQ(allowed.headers.at("access-control-allow-origin"), "https://ui.example");
   HttpConnection preflight(port());
-  preflight.send("OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://ui.example\r\n\r\n");
-  EXPECT_EQ(preflight.read().status, 204);
+  preflight.send(
+      "OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://ui.example\r\n"
+      "Access-Control-Request-Headers: authorization, x-stainless-lang\r\n\r\n");
+  const HttpAnswer may = preflight.read();
+  EXPECT_EQ(may.status, 204);
+  EXPECT_EQ(may.headers.at("access-control-allow-headers"), "authorization, x-stainless-lang");
 }
 
 // Who leaves is no longer worked for.

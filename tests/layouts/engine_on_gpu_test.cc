@@ -12,7 +12,7 @@
 #include "device/native_stream.h"
 #include "emulated_gpu.h"
 #include "infer/cache_type.h"
-#include "infer/engine/engine.h"
+#include "infer/engine/engine_loop.h"
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/prompt_lookup.h"
 #include "infer/engine/recorded_model.h"
@@ -352,6 +352,30 @@ TEST(EmulatedGpu, EngineTakesTheTokensThatTheGpuFinds) {
     EXPECT_GT(counted.drawn, 20);
     EXPECT_GT(counted.read, 80);
   }
+}
+
+// The thread of a loop is another than the one that made the model.
+TEST(EmulatedGpu, EngineLoopChoosesTheGpu) {
+  infer::Machine machine = emulated_machine();
+  infer::PagedModel::Options options{
+      model::resolve_model(engine_config(kGroupedHeads)), {DType::kF32, DType::kF32}, {}};
+  options.limits = {.block_tokens = 16,
+                    .blocks = 100,
+                    .context = 320,
+                    .pass_tokens = 64,
+                    .sequences = 4,
+                    .scored = 8,
+                    .vocabulary = kEngineIds};
+  const auto decoder = infer::make_rank<infer::PagedDecoder>(machine, options);
+  infer::Engine engine(*decoder);
+  infer::EngineLoop loop(engine);
+  std::string end = "none";
+  loop.submit(engine_request(1), [&](const infer::Event& e) {
+    if (e.kind == infer::Event::Kind::kEnd) end = e.message;
+    return true;
+  });
+  ASSERT_TRUE(loop.wait_idle(std::chrono::seconds(60)));
+  EXPECT_EQ(end, "");
 }
 
 // Also where numbers are equal, infinite or none at all.

@@ -26,6 +26,7 @@ namespace hf = model::huggingface;
 class GuardedDevice final : public HiddenDevice {
  public:
   Buffer allocate(std::size_t bytes) override {
+    expect_chosen();
     if (bytes == 0) return {};
     void* data = ::mmap(nullptr, whole(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require<DeviceError>(data != MAP_FAILED, "no memory");
@@ -209,7 +210,8 @@ TEST(UseOnGpu, QuantisedFiles) {
 
 // Experts are held as numbers there, other matrices as they are stored.
 TEST(UseOnGpu, QuantisedExperts) {
-  const Files files(R"({"model_type": "mixtral", "vocab_size": 40, "hidden_size": 256, "num_attention_heads": 4,
+  const Files files(
+      R"({"model_type": "mixtral", "vocab_size": 40, "hidden_size": 256, "num_attention_heads": 4,
       "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 256, "num_local_experts": 4,
       "max_position_embeddings": 64})");
   const fs::path file = files.path() / "q8_0.gguf";

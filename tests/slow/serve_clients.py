@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Clients that people use against `stoa serve`: openai-python (streams, embeddings off, errors, retries, classes as schemas, tools), LangChain, litellm and
+"""Clients that people use against `stoa serve`: openai-python (streams, embeddings off, errors, retries, classes as schemas, tools), Anthropic's, LangChain, litellm and
 lm-eval's local-completions beside `stoa score`.  tests/slow/serve_clients.py STOA MODEL
-MODEL: a directory with a chat template. Needs the packages openai, langchain-openai and litellm; those that are missing are named.
+MODEL: a directory with a chat template. Needs the packages openai, anthropic, langchain-openai and litellm; those that are missing are named.
 LM_EVAL=path of lm-eval's program, where it lives in another environment."""
 import json
 import os
@@ -132,6 +132,42 @@ def openai_structured():
     expect("an answer after a call", after.finish_reason in ("stop", "length", "tool_calls"))
 
 
+def anthropic():
+    import anthropic as lib
+
+    client = lib.Anthropic(base_url=url, api_key="a-key-for-tests", max_retries=0)
+    asked = dict(model="served", max_tokens=16, temperature=0, system="Be brief.", messages=[{"role": "user", "content": "What barked?"}])
+    whole = client.messages.create(**asked)
+    expect("anthropic: messages", whole.content[0].type == "text" and whole.usage.output_tokens <= 16, repr(whole.content[0].text))
+    with client.messages.stream(**asked) as stream:
+        text = "".join(stream.text_stream)
+        expect("anthropic: a stream equals the whole", text == whole.content[0].text and stream.get_final_message().stop_reason == whole.stop_reason)
+    expect("anthropic: tokens", client.messages.count_tokens(**{k: asked[k] for k in ("model", "system", "messages")}).input_tokens == whole.usage.input_tokens)
+    begun = client.messages.create(**{**asked, "messages": [*asked["messages"], {"role": "assistant", "content": "The dog"}]})
+    expect("anthropic: an answer that is begun", begun.usage.input_tokens > whole.usage.input_tokens, repr(begun.content[0].text))
+    stop = whole.content[0].text.split()[1]
+    ended = client.messages.create(**asked, stop_sequences=[stop])
+    expect("anthropic: a stop sequence", ended.stop_reason == "stop_sequence" and ended.stop_sequence == stop)
+    try:
+        client.messages.create(**{**asked, "model": "nothing"})
+        expect("anthropic: unknown model", False, "no error")
+    except lib.NotFoundError as caught:
+        expect("anthropic: unknown model", "no model 'nothing'" in str(caught), str(caught)[:100])
+    if not knows_tools: return print("SKIPPED tools: the chat template knows none")
+    tools = [{"name": "remember", "description": "Remembers", "input_schema": classes().model_json_schema()}]
+    asked.update(max_tokens=600, temperature=1.0)
+    called = client.messages.create(**asked, tools=tools, tool_choice={"type": "any"})
+    use = called.content[-1]
+    expect("anthropic: a tool", called.stop_reason == "tool_use" and use.name == "remember" and classes().model_validate(use.input) is not None, repr(use.input))
+    with client.messages.stream(**asked, tools=tools, tool_choice={"type": "tool", "name": "remember"}) as stream:
+        final = stream.get_final_message()
+        expect("anthropic: a tool, streamed", final.content[-1].type == "tool_use" and classes().model_validate(final.content[-1].input) is not None)
+    turns = [*asked["messages"], {"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in called.content]},
+             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "done"}]}]
+    after = client.messages.create(**{**asked, "messages": turns, "max_tokens": 8}, tools=tools)
+    expect("anthropic: an answer after a call", after.stop_reason in ("end_turn", "max_tokens", "tool_use"))
+
+
 def langchain():
     from langchain_openai import ChatOpenAI
 
@@ -190,7 +226,7 @@ def lm_eval():
 
 
 try:
-    for test in (openai_python, openai_structured, langchain, litellm, *([lm_eval] if os.environ.get("LM_EVAL") else [])):
+    for test in (openai_python, openai_structured, anthropic, langchain, litellm, *([lm_eval] if os.environ.get("LM_EVAL") else [])):
         try:
             test()
         except ModuleNotFoundError as missing:

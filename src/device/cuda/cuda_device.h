@@ -18,11 +18,12 @@ struct DeviceInfo {
   int driver = 0, runtime = 0;  // CUDA versions, 1000 * major + 10 * minor
 };
 
-int device_count();  // that this process sees; DeviceError where there is no driver
+int device_count();  // that this process sees; NoDeviceError where there is none, or no driver
 
 class CudaDevice final : public SharableDevice {
  public:
-  // DeviceError where there is no driver, no such device, or one older than compute capability 8.0.
+  // NoDeviceError as of device_count(); DeviceError: no such device, or one older than compute capability
+  // 8.0.
   CudaDevice(int index, bool graphs, std::unique_ptr<DeviceTransfer> transfer);
   ~CudaDevice() override;
 

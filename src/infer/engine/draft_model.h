@@ -20,6 +20,7 @@ class DraftModel final : public Drafter {
 
   // Texts for which its own memory has no room get no guesses.
   void propose(std::span<DraftWish> wishes) override;
+  void use_in_this_thread() override { model_->use_in_this_thread(); }
   void forget(SequenceId sequence) override;
 
  private:

@@ -25,6 +25,8 @@ class Drafter {
  public:
   virtual ~Drafter() = default;
   virtual void propose(std::span<DraftWish> wishes) = 0;
+  // As of PassModel.
+  virtual void use_in_this_thread() {}
   // A sequence has ended.
   virtual void forget(SequenceId) {}
 };

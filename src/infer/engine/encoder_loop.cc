@@ -26,8 +26,12 @@ PassLimits limits_of_texts(std::int64_t longest, std::int64_t pass_tokens) {
 
 }  // namespace
 
-EncoderLoop::EncoderLoop(std::int64_t longest, std::int64_t pass_tokens, Read read)
-    : read_(std::move(read)), scheduler_(limits_of_texts(longest, pass_tokens)), thread_([this] { run(); }) {}
+EncoderLoop::EncoderLoop(std::int64_t longest, std::int64_t pass_tokens, std::function<void()> begin,
+                         Read read)
+    : begin_(std::move(begin)),
+      read_(std::move(read)),
+      scheduler_(limits_of_texts(longest, pass_tokens)),
+      thread_([this] { run(); }) {}
 
 EncoderLoop::~EncoderLoop() {
   {
@@ -38,7 +42,8 @@ EncoderLoop::~EncoderLoop() {
   thread_.join();
 }
 
-std::int64_t EncoderLoop::submit(std::vector<std::vector<std::int32_t>> texts, Done done) {
+std::int64_t EncoderLoop::submit(std::vector<std::vector<std::int32_t>> texts, Done done,
+                                 std::string tenant) {
   require<InternalError>(!texts.empty(), "a request without a text");
   std::int64_t id = 0;
   {
@@ -46,7 +51,7 @@ std::int64_t EncoderLoop::submit(std::vector<std::vector<std::int32_t>> texts, D
     id = next_id_++;
     ++counters_.requests;
     counters_.texts += std::ssize(texts);
-    orders_.push_back({id, std::move(texts), std::move(done)});
+    orders_.push_back({id, std::move(texts), std::move(done), std::move(tenant)});
   }
   wake_.notify_all();
   return id;
@@ -55,7 +60,7 @@ std::int64_t EncoderLoop::submit(std::vector<std::vector<std::int32_t>> texts, D
 void EncoderLoop::cancel(std::int64_t request) {
   {
     const std::lock_guard lock(mutex_);
-    orders_.push_back({request, {}, {}});
+    orders_.push_back({request, {}, {}, {}});
   }
   wake_.notify_all();
 }
@@ -88,7 +93,8 @@ void EncoderLoop::take(Order& order) {
     const SequenceId id = scheduler_.add({.tokens = {0},
                                           .source = std::move(order.texts[i]),
                                           .salt = fmt::format("{}", texts_++),
-                                          .tenant = fmt::format("{}", order.request),
+                                          .tenant = order.tenant,
+                                          .group = fmt::format("{}", order.request),
                                           .most = 1});
     places_[id] = {order.request, i};
   }
@@ -168,6 +174,7 @@ void EncoderLoop::run() {
     while (!open_.empty()) drop(open_.begin()->first)({}, error);
   };
   std::vector<Order> orders;
+  bool begun = false;
   for (bool stop = false; !stop;) {
     std::exception_ptr failure;
     {
@@ -183,6 +190,8 @@ void EncoderLoop::run() {
     if (failure) end_all(failure);
     if (open_.empty()) continue;
     try {
+      if (!begun) begin_();
+      begun = true;
       pass();
     } catch (...) {
       end_all(std::current_exception());

@@ -1,7 +1,7 @@
 // Texts of many requests, read by one encoder on a thread of its own. The engine's scheduler chooses the
 // texts of each pass within a budget of tokens: a text is what the source of an encoder-decoder is, whose
-// target is never written. Requests take turns by the tokens that were read for them, so that a short one
-// does not wait for a long one.
+// target is never written. Tenants take turns by the tokens that were read for them, and so do the requests
+// of each, so that a short one does not wait for a long one.
 #pragma once
 
 #include <condition_variable>
@@ -32,16 +32,17 @@ class EncoderLoop {
     std::int64_t requests = 0, texts = 0;  // that are open
   };
 
-  // `longest`: tokens of a text; `pass_tokens`: of a pass, which holds a longer text alone.
-  EncoderLoop(std::int64_t longest, std::int64_t pass_tokens, Read read);
+  // `longest`: tokens of a text; `pass_tokens`: of a pass, which holds a longer text alone. `begin` is called
+  // on the loop's thread before it reads.
+  EncoderLoop(std::int64_t longest, std::int64_t pass_tokens, std::function<void()> begin, Read read);
   // What is open fails (CommError).
   ~EncoderLoop();
   EncoderLoop(const EncoderLoop&) = delete;
   EncoderLoop& operator=(const EncoderLoop&) = delete;
 
   // `texts`: at least one, each of 1 to `longest` ids. `done` is called once, on the loop's thread; it must
-  // not wait for long, nor throw.
-  std::int64_t submit(std::vector<std::vector<std::int32_t>> texts, Done done);
+  // not take long, nor throw.
+  std::int64_t submit(std::vector<std::vector<std::int32_t>> texts, Done done, std::string tenant = {});
   // It fails (CommError), unless it has ended.
   void cancel(std::int64_t request);
   // What is open fails with this error.
@@ -58,6 +59,7 @@ class EncoderLoop {
     std::int64_t request;
     std::vector<std::vector<std::int32_t>> texts;  // none: cancel it
     Done done;
+    std::string tenant;
   };
   struct Place {
     std::int64_t request;
@@ -71,6 +73,7 @@ class EncoderLoop {
   // Removes its texts; returns what is to be called.
   Done drop(std::int64_t request);
 
+  const std::function<void()> begin_;
   const Read read_;
   Scheduler scheduler_;
   std::map<std::int64_t, Request> open_;

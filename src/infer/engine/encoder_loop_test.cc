@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <future>
 #include <numeric>
+#include <thread>
 
 #include "base/error.h"
 
@@ -17,27 +18,32 @@ constexpr std::int64_t kLongestText = 100, kTokensOfPass = 64;
 class SummingEncoder {
  public:
   SummingEncoder()
-      : loop_(kLongestText, kTokensOfPass, [this](auto tokens, auto lengths, const auto& emit) {
-          if (passes_.empty()) go_.get_future().wait();
-          std::size_t begin = 0;
-          for (const std::int64_t length : lengths) {
-            const auto text = tokens.subspan(begin, static_cast<std::size_t>(length));
-            begin += text.size();
-            if (std::ranges::find(text, -1) != text.end()) fail<NumericsError>("a state is not a number");
-            const std::vector<double> out{std::accumulate(text.begin(), text.end(), 0.0),
-                                          static_cast<double>(length)};
-            emit(out);
-          }
-          passes_.push_back({lengths.begin(), lengths.end()});
-        }) {}
+      : loop_(
+            kLongestText, kTokensOfPass, [this] { began_ = std::this_thread::get_id(); },
+            [this](auto tokens, auto lengths, const auto& emit) {
+              EXPECT_EQ(began_, std::this_thread::get_id());
+              if (passes_.empty()) go_.get_future().wait();
+              std::size_t begin = 0;
+              for (const std::int64_t length : lengths) {
+                const auto text = tokens.subspan(begin, static_cast<std::size_t>(length));
+                begin += text.size();
+                if (std::ranges::find(text, -1) != text.end()) fail<NumericsError>("a state is not a number");
+                const std::vector<double> out{std::accumulate(text.begin(), text.end(), 0.0),
+                                              static_cast<double>(length)};
+                emit(out);
+              }
+              passes_.push_back({lengths.begin(), lengths.end()});
+            }) {}
 
-  std::future<std::vector<std::vector<double>>> ask(std::vector<std::vector<std::int32_t>> texts) {
+  std::future<std::vector<std::vector<double>>> ask(std::vector<std::vector<std::int32_t>> texts,
+                                                    const std::string& tenant = {}) {
     const auto promise = std::make_shared<std::promise<std::vector<std::vector<double>>>>();
     const std::size_t number = ids_.size();
-    ids_.push_back(loop_.submit(std::move(texts), [=, this](auto vectors, const std::exception_ptr& error) {
+    const auto done = [=, this](auto vectors, const std::exception_ptr& error) {
       ended_.push_back(number);
       error ? promise->set_exception(error) : promise->set_value(std::move(vectors));
-    }));
+    };
+    ids_.push_back(loop_.submit(std::move(texts), done, tenant));
     return promise->get_future();
   }
   void go() { go_.set_value(); }
@@ -48,6 +54,7 @@ class SummingEncoder {
 
  private:
   std::promise<void> go_;
+  std::thread::id began_;
   std::vector<std::vector<std::int64_t>> passes_;  // lengths of their texts
   std::vector<std::int64_t> ids_;
   std::vector<std::size_t> ended_;
@@ -73,6 +80,20 @@ TEST(EncoderLoop, TextsOfManyRequestsShareThePassesAndShortOnesDoNotWait) {
     EXPECT_TRUE(tokens <= kTokensOfPass || lengths.size() == 1) << tokens;
   }
   EXPECT_LT(encoder.passes().size(), 90u);  // three texts of 20 tokens in most of them
+}
+
+// Tenants share the passes, however many requests each of them has.
+TEST(EncoderLoop, TenantsTakeTurnsWhateverTheyQueue) {
+  SummingEncoder encoder;
+  std::vector<std::future<std::vector<std::vector<double>>>> answers;
+  answers.push_back(encoder.ask(texts_of(1, 5, 1), "a"));
+  for (int i = 0; i < 9; ++i) answers.push_back(encoder.ask(texts_of(10, 60, 1), "a"));
+  answers.push_back(encoder.ask(texts_of(10, 60, 2), "b"));
+  encoder.go();
+  for (auto& answer : answers) answer.get();
+  // With turns of requests alone it would come after nine tenths of all.
+  const auto place = std::ranges::find(encoder.ended(), 10u) - encoder.ended().begin();
+  EXPECT_EQ(place, 1) << "only the first request of a single text ends before it";
 }
 
 TEST(EncoderLoop, AnErrorAndACancelledRequestEndAlone) {

@@ -434,6 +434,11 @@ void Engine::end_constrained(Choice& choice, std::string error) {
   end(choice, EndReason::kFailed, -1, error);
 }
 
+void Engine::use_in_this_thread() {
+  model_.use_in_this_thread();
+  if (drafter_) drafter_->use_in_this_thread();
+}
+
 bool Engine::step() {
   const PassPlan& plan = scheduler_.next();
   if (plan.segments.empty()) return !scheduler_.idle();

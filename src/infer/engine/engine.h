@@ -45,6 +45,8 @@ class Engine {
   void cancel(RequestId request);
   // Ends everything with this reason.
   void cancel_all(EndReason reason, const std::string& message);
+  // A thread other than the one that made the models calls it before step().
+  void use_in_this_thread();
   // Runs one pass; returns whether work remains. What a pass throws leaves all requests as they were.
   bool step();
 

@@ -58,7 +58,7 @@ void EngineLoop::take(std::vector<Order>& orders) {
 
 void EngineLoop::run() {
   std::vector<Order> orders;
-  bool more = false, stop = false;
+  bool more = false, stop = false, begun = false;
   while (!stop) {
     {
       std::unique_lock lock(mutex_);
@@ -73,6 +73,8 @@ void EngineLoop::run() {
     take(orders);
     if (stop) break;
     try {
+      if (!begun) engine_.use_in_this_thread();
+      begun = true;
       more = engine_.step();
     } catch (const std::exception& error) {
       engine_.cancel_all(EndReason::kFailed, error.what());

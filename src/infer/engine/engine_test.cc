@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "constraint/test_support.h"
+#include "infer/engine/draft_model.h"
 #include "infer/engine/engine_loop.h"
 #include "infer/engine/prompt_lookup.h"
 #include "infer/engine/simulated_model.h"
@@ -568,6 +569,34 @@ TEST(EngineLoop, EndsWhatIsLeftWhenItGoes) {
       });
   }
   EXPECT_EQ(ends, 10);
+}
+
+// A GPU must be chosen in every thread that uses it.
+TEST(EngineLoop, ItsThreadBeginsWithTheDevicesOfTheModels) {
+  struct Bound final : PassModel {
+    SimulatedModel good{kSmall};
+    std::thread::id chosen = std::this_thread::get_id();
+    const PassLimits& limits() const override { return good.limits(); }
+    void use_in_this_thread() override { chosen = std::this_thread::get_id(); }
+    std::span<const float> run(const PassPlan& plan) override {
+      EXPECT_EQ(chosen, std::this_thread::get_id());
+      return good.run(plan);
+    }
+    void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
+      good.share_out(n, body);
+    }
+  } model;
+  auto draft = std::make_unique<Bound>();
+  const Bound& guessing = *draft;
+  Engine engine(model, std::make_unique<DraftModel>(std::move(draft)));
+  EngineLoop loop(engine);
+  Collected answer;
+  answer.request = {.prompt = {1}, .sampling = {}, .max_tokens = 8};
+  loop.submit(answer.request, answer.listener());
+  ASSERT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
+  EXPECT_EQ(answer.choices[0].tokens.size(), 8u);
+  EXPECT_EQ(guessing.chosen, model.chosen);
+  EXPECT_NE(model.chosen, std::this_thread::get_id());
 }
 
 // A pass that throws ends its requests with a message, and the loop continues.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "device/device_transfer.h"
 #include "infer/engine/adapter_set.h"
 #include "infer/engine/paged_model.h"
 #include "infer/open_model.h"
@@ -20,6 +21,7 @@ class PagedDecoder final : public PassModel {
 
   const PassLimits& limits() const override { return model_.limits(); }
   PoolMemory pool() const override { return pool_; }
+  void use_in_this_thread() override { stoa::use_in_this_thread(*chunk_.machine().device); }
   std::span<const float> run(const PassPlan& plan) override { return model_.run(plan); }
   bool finds_tokens() const override { return model_.finds_tokens(); }
   std::span<const float> run_wishes(const PassPlan& plan, std::span<const RowWish> wishes,

@@ -103,6 +103,8 @@ class PassModel {
   virtual ~PassModel() = default;
   virtual const PassLimits& limits() const = 0;
   virtual PoolMemory pool() const { return {}; }
+  // A thread other than the one that made the model calls it before it runs passes.
+  virtual void use_in_this_thread() {}
   // Logits of the scored tokens of all segments in their order: [plan.scored, vocabulary], valid until the
   // next pass.
   virtual std::span<const float> run(const PassPlan& plan) = 0;

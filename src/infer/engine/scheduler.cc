@@ -12,7 +12,7 @@ namespace stoa::infer {
 struct Scheduler::Sequence {
   SequenceId id = 0;
   std::vector<std::int32_t> tokens;
-  std::string salt, tenant;
+  std::string salt, tenant, group;
   int priority = 0, adapter = 0;
   std::int64_t most = 0;      // tokens to which it may grow
   std::int64_t computed = 0;  // tokens whose keys and values are in the blocks
@@ -44,6 +44,16 @@ std::span<const std::int32_t> tokens_of_block(std::span<const std::int32_t> toke
   return tokens.subspan(begin, std::min(static_cast<std::size_t>(size), tokens.size() - begin));
 }
 
+// One sequence more of `mine` among `all`: who was away has saved nothing up.
+template <class All, class Mine>
+void join(const All& all, Mine& mine) {
+  if (mine.sequences++ > 0 || all.size() == 1) return;
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [name, other] : all)
+    if (&other != &mine) least = std::min(least, other.served);
+  mine.served = least;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const PassLimits& limits)
@@ -72,13 +82,10 @@ Scheduler::Sequence& Scheduler::insert(std::unique_ptr<Sequence> sequence) {
   Sequence& s = *sequence;
   s.id = next_id_++;
   Tenant& tenant = tenants_[s.tenant];
-  if (tenant.sequences++ == 0) {  // who was away has saved nothing up
-    double least = std::numeric_limits<double>::infinity();
-    for (const auto& [name, other] : tenants_)
-      if (&other != &tenant) least = std::min(least, other.served);
-    if (tenants_.size() > 1) tenant.served = least;
-  }
-  tenant.waiting.insert(&s);
+  Group& group = tenant.groups[s.group];
+  join(tenants_, tenant);
+  join(tenant.groups, group);
+  group.waiting.insert(&s);
   sequences_.emplace(s.id, std::move(sequence));
   return s;
 }
@@ -100,6 +107,7 @@ SequenceId Scheduler::add(NewSequence sequence) {
     s->salt.append(reinterpret_cast<const char*>(s->source.data()), s->source.size() * sizeof(std::int32_t));
   }
   s->tenant = std::move(sequence.tenant);
+  s->group = std::move(sequence.group);
   s->priority = sequence.priority;
   s->adapter = sequence.adapter;
   s->most = sequence.most == 0 ? longest : std::min(sequence.most, longest);
@@ -204,9 +212,11 @@ void Scheduler::remove(SequenceId id) {
   const auto it = sequences_.find(id);
   if (it == sequences_.end()) return;
   free_blocks(*it->second);
-  tenants_.at(it->second->tenant).waiting.erase(it->second.get());
   std::erase_if(plan_.segments, [&](const PassSegment& segment) { return segment.sequence == id; });
   const auto tenant = tenants_.find(it->second->tenant);
+  const auto group = tenant->second.groups.find(it->second->group);
+  group->second.waiting.erase(it->second.get());
+  if (--group->second.sequences == 0) tenant->second.groups.erase(group);
   if (--tenant->second.sequences == 0) tenants_.erase(tenant);
   sequences_.erase(it);
 }
@@ -220,24 +230,32 @@ bool Scheduler::WaitsBefore::operator()(const Sequence* a, const Sequence* b) co
   return a->gave_up != b->gave_up ? a->gave_up : a->id < b->id;
 }
 
-bool Scheduler::waits_before(const Sequence& a, const Sequence& b) const {
-  if (a.priority == b.priority && !a.gave_up && !b.gave_up) {
-    const double x = tenants_.at(a.tenant).served, y = tenants_.at(b.tenant).served;
-    if (x != y) return x < y;
-  }
-  return WaitsBefore{}(&a, &b);
-}
+Scheduler::Group& Scheduler::group_of(const Sequence& s) { return tenants_.at(s.tenant).groups.at(s.group); }
 
 Scheduler::Sequence* Scheduler::first_waiting() const {
-  Sequence* first = nullptr;
-  for (const auto& [name, tenant] : tenants_)
-    if (!tenant.waiting.empty() && (!first || waits_before(**tenant.waiting.begin(), *first)))
-      first = *tenant.waiting.begin();
-  return first;
+  struct Next {
+    Sequence* sequence;
+    double served;  // for whom it waits
+  };
+  const auto take = [](Next& first, const Next& other) {
+    if (!first.sequence) return first = other, void();
+    const Sequence &a = *other.sequence, &b = *first.sequence;
+    const bool by_turns = a.priority == b.priority && !a.gave_up && !b.gave_up;
+    if (by_turns && other.served != first.served ? other.served < first.served : WaitsBefore{}(&a, &b))
+      first = other;
+  };
+  Next first{};
+  for (const auto& [name, tenant] : tenants_) {
+    Next of_tenant{};
+    for (const auto& [group_name, group] : tenant.groups)
+      if (!group.waiting.empty()) take(of_tenant, {*group.waiting.begin(), group.served});
+    if (of_tenant.sequence) take(first, {of_tenant.sequence, tenant.served});
+  }
+  return first.sequence;
 }
 
 void Scheduler::start(Sequence& s) {
-  tenants_.at(s.tenant).waiting.erase(&s);
+  group_of(s).waiting.erase(&s);
   s.runs = true;
   s.gave_up = false;
   const auto place = std::find_if(running_.begin(), running_.end(),
@@ -249,7 +267,7 @@ void Scheduler::give_up(Sequence& s) {
   cut(s, s.certain());
   free_blocks(s);
   s.gave_up = true;
-  tenants_.at(s.tenant).waiting.insert(&s);
+  group_of(s).waiting.insert(&s);
   ++preemptions_;
 }
 
@@ -317,7 +335,9 @@ void Scheduler::plan(Sequence& s, std::int64_t count) {
   plan_.scored += segment.scored;
   plan_.segments.push_back(segment);
   s.planned = true;
-  tenants_.at(s.tenant).served += static_cast<double>(answers ? 2 : read);
+  const auto served = static_cast<double>(answers ? 2 : read);
+  tenants_.at(s.tenant).served += served;
+  group_of(s).served += served;
 }
 
 // How many tokens of a sequence are in memory because the last one began with them.

@@ -25,7 +25,9 @@ struct NewSequence {
   std::vector<std::int32_t> tokens;       // at least one, at most PassLimits::longest()
   std::vector<std::int32_t> source = {};  // of an encoder-decoder; `tokens` begin its target
   std::int64_t scored = 1;                // how many of the last tokens need logits, at least 1
-  std::string salt = {}, tenant = {};
+  // Whose turn it is follows from the tokens that were read and written for its tenant, and within a tenant
+  // for its group.
+  std::string salt = {}, tenant = {}, group = {};
   int priority = 0;
   int adapter = 0;        // the segments of a pass are ordered by it
   std::int64_t most = 0;  // tokens to which it may grow; 0: PassLimits::longest()
@@ -73,21 +75,26 @@ class Scheduler {
 
  private:
   struct Sequence;
-  // Among those of one tenant.
+  // Among those of one group.
   struct WaitsBefore {
     bool operator()(const Sequence* a, const Sequence* b) const;
   };
-  struct Tenant {
+  struct Turns {
     std::int64_t sequences = 0;
     double served = 0;  // tokens read, and twice those written (Sheng et al. 2024, virtual token counter)
+  };
+  struct Group : Turns {
     std::set<Sequence*, WaitsBefore> waiting = {};
+  };
+  struct Tenant : Turns {
+    std::map<std::string, Group> groups = {};
   };
 
   Sequence& get(SequenceId id) const;
   Sequence& insert(std::unique_ptr<Sequence> sequence);
   // Whether `a` ranks before `b` among those that run, and among the first that wait of each tenant.
   static bool ranks_before(const Sequence& a, const Sequence& b);
-  bool waits_before(const Sequence& a, const Sequence& b) const;
+  Group& group_of(const Sequence& sequence);
   Sequence* first_waiting() const;
   void start(Sequence& sequence);
   void give_up(Sequence& sequence);

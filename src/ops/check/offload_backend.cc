@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/device_transfer.h"
 #include "ops/check/extent.h"
 
 namespace stoa::ops {
@@ -33,6 +34,7 @@ void OffloadBackend::add(const TensorView& tensor, bool written) {
 }
 
 void OffloadBackend::upload(std::size_t workspace_bytes) {
+  use_in_this_thread(*device_);  // operations come from any thread, as of the host
   std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
   std::vector<Range> merged;
   for (const Range& range : ranges_) {

@@ -36,8 +36,8 @@ struct CudaMachine {
   double self_check_seconds = 0;  // that the check took
 };
 
-// DeviceError where there is no driver, no GPU or no cuBLASLt, or where kernels compute wrongly
-// (self_check.h).
+// NoDeviceError where there is no GPU or no driver; DeviceError where there is no cuBLASLt, or where kernels
+// compute wrongly (self_check.h).
 CudaMachine make_cuda_machine(const CudaOptions& options);
 
 }  // namespace stoa::ops::cuda

@@ -44,6 +44,8 @@ class Answer {
   // Called once, from any thread, if the client leaves before the end, does not read, or the server gives
   // up. At once if that has happened.
   virtual void on_gone(std::function<void()> gone) = 0;
+  // Runs `work` on one of the handler's threads; at once where the server has stopped.
+  virtual void elsewhere(std::function<void()> work) = 0;
   // A header for every answer of this request, before it begins.
   virtual void add_header(std::string name, std::string value) = 0;
 };

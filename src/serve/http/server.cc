@@ -14,14 +14,11 @@ namespace stoa::serve::http {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-namespace {
-constexpr int kIoThreads = 2, kHandlerThreads = 2;
-}  // namespace
-
 struct Server::State : std::enable_shared_from_this<Server::State> {
   State(const ServerOptions& options, Handler handler, std::function<void(const Served&)> served)
-      : acceptor(asio::make_strand(io)), pause(acceptor.get_executor()), workers(kHandlerThreads) {
-    context = std::make_shared<SessionContext>(options, std::move(handler), std::move(served), workers);
+      : context(std::make_shared<SessionContext>(options, std::move(handler), std::move(served))),
+        acceptor(asio::make_strand(io)),
+        pause(acceptor.get_executor()) {
     if (!options.certificate.empty()) context->tls.emplace(tls_context(options.certificate, options.key));
   }
 
@@ -72,12 +69,11 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
     for (const auto& session : all) body(*session);
   }
 
-  asio::io_context io{kIoThreads};
+  const std::shared_ptr<SessionContext> context;
+  asio::io_context& io = context->io;
   // On a strand: it is closed while connections come, maybe twice.
   tcp::acceptor acceptor;
   asio::steady_timer pause;
-  asio::thread_pool workers;
-  std::shared_ptr<SessionContext> context;
   std::vector<std::thread> threads;
 };
 
@@ -95,7 +91,7 @@ void Server::start() {
   for (int i = 0; i < kIoThreads; ++i) state_->threads.emplace_back([state = state_] { state->io.run(); });
 }
 
-void Server::post(std::function<void()> work) { asio::post(state_->workers, std::move(work)); }
+void Server::post(std::function<void()> work) { asio::post(state_->context->workers, std::move(work)); }
 
 void Server::drain() {
   state_->context->draining = true;
@@ -119,7 +115,8 @@ bool Server::wait_idle(std::chrono::duration<double> patience) {
 void Server::stop() {
   if (state_->threads.empty()) return;
   drain();
-  state_->workers.join();
+  state_->context->workers.join();
+  state_->context->stopped = true;
   state_->each_session([](Session& session) { session.close_now(); });
   for (auto& thread : state_->threads) thread.join();
   state_->threads.clear();

@@ -20,8 +20,9 @@ namespace beast = boost::beast;
 // The answer of a session's request. It may outlive the session.
 class SessionAnswer : public Answer {
  public:
-  SessionAnswer(std::weak_ptr<Session> session, Transport::executor_type executor)
-      : session_(std::move(session)), executor_(std::move(executor)) {}
+  SessionAnswer(std::weak_ptr<Session> session, Transport::executor_type executor,
+                std::shared_ptr<SessionContext> context)
+      : session_(std::move(session)), context_(std::move(context)), executor_(std::move(executor)) {}
 
   ~SessionAnswer() override {
     if (ended_) return;
@@ -58,6 +59,10 @@ class SessionAnswer : public Answer {
     }
     gone();
   }
+  void elsewhere(std::function<void()> work) override {
+    if (context_->stopped) return work();
+    asio::post(context_->workers, std::move(work));
+  }
   void add_header(std::string name, std::string value) override {
     headers_.emplace_back(std::move(name), std::move(value));
   }
@@ -81,7 +86,8 @@ class SessionAnswer : public Answer {
   }
 
   const std::weak_ptr<Session> session_;
-  const Transport::executor_type executor_;
+  const std::shared_ptr<SessionContext> context_;
+  const Transport::executor_type executor_;  // of the context
   bool begun_ = false, ended_ = false;
   Headers headers_;
   std::mutex mutex_;
@@ -140,8 +146,8 @@ std::string view(beast::string_view text) { return {text.data(), text.size()}; }
 }  // namespace
 
 Session::Session(asio::ip::tcp::socket socket, std::shared_ptr<SessionContext> context)
-    : stream_(std::move(socket), context->tls ? &*context->tls : nullptr),
-      context_(std::move(context)),
+    : context_(std::move(context)),
+      stream_(std::move(socket), context_->tls ? &*context_->tls : nullptr),
       buffer_(context_->options.header_bytes + kReadAhead) {
   const std::lock_guard lock(context_->mutex);
   context_->sessions.insert(this);
@@ -210,6 +216,9 @@ void Session::header_read(Error error) {
   if (message.count(beast::http::field::transfer_encoding) > 0 &&
       message.count(beast::http::field::content_length) > 0)
     return refuse(400, "a request has either Content-Length or Transfer-Encoding");
+  if (const auto coding = message[beast::http::field::transfer_encoding];
+      !coding.empty() && lower(view(coding)) != "chunked")
+    return refuse(400, "of transfer encodings, chunked is read");
   if (message.version() >= 11 && message.count(beast::http::field::host) != 1)
     return refuse(400, "a request of HTTP/1.1 has one Host header");
   if (lower(view(message[beast::http::field::expect])) == "100-continue") {
@@ -270,7 +279,7 @@ void Session::handle() {
   ++context_->busy;
   if (!read_target(view(message.target()), request_.path))
     return send(ApiError(400, "the target of the request is not a path").reply(), {});
-  auto answer = std::make_shared<SessionAnswer>(weak_from_this(), stream_.get_executor());
+  auto answer = std::make_shared<SessionAnswer>(weak_from_this(), stream_.get_executor(), context_);
   answer_ = answer;
   // The request is the session's, and stays as it is until the answer has been sent.
   asio::post(context_->workers, [self = shared_from_this(), answer = std::move(answer)]() mutable {
@@ -317,7 +326,10 @@ std::string Session::head(int status, std::string_view content_type, const Heade
   for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, value);
   if (!request_.id.empty()) out += fmt::format("X-Request-Id: {}\r\n", request_.id);
   out += "X-Content-Type-Options: nosniff\r\n";
-  if (!keep_alive_) out += "Connection: close\r\n";
+  if (!keep_alive_)
+    out += "Connection: close\r\n";
+  else if (!chunked_)
+    out += "Connection: keep-alive\r\n";  // HTTP/1.0
   return out;
 }
 

@@ -21,12 +21,16 @@ namespace stoa::serve::http {
 
 class Session;
 
-// What the sessions of a server share.
+constexpr int kIoThreads = 2, kHandlerThreads = 4;
+
+// What the sessions of a server share, and answers that outlive it.
 struct SessionContext {
   ServerOptions options;
   Handler handler;
   std::function<void(const Served&)> served;
-  boost::asio::thread_pool& workers;                  // runs the handler
+  boost::asio::io_context io{kIoThreads};
+  boost::asio::thread_pool workers{kHandlerThreads};  // run the handler
+  std::atomic<bool> stopped{false};                   // the workers
   std::optional<boost::asio::ssl::context> tls = {};  // none: connections are not encrypted
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> busy{0};                  // requests under way
@@ -75,8 +79,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void shut();
   void close();
 
-  Transport stream_;
   const std::shared_ptr<SessionContext> context_;
+  Transport stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   Request request_;
