@@ -1,55 +1,13 @@
 #include "infer/token_sampler.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
-#include "ops/most_likely.h"
 
 namespace stoa::infer {
 namespace {
-
-struct Likelier {
-  std::span<const float> scores;
-  bool operator()(std::int32_t a, std::int32_t b) const {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  }
-};
-
-// Ids by their scores, the highest first, sorted as far as they are asked for: of a vocabulary of tens of
-// thousands a draw mostly needs a few.
-class Ranking {
- public:
-  Ranking(std::vector<std::int32_t>& ids, std::span<const float> scores) : ids_(ids), likelier_{scores} {}
-
-  std::int32_t operator[](std::size_t place) {
-    if (place >= sorted_) sort_to(std::max<std::size_t>(place + 1, std::max<std::size_t>(64, 4 * sorted_)));
-    return ids_[place];
-  }
-  // Forgets all but the first `count`.
-  void keep(std::size_t count) {
-    if (count >= ids_.size()) return;
-    std::nth_element(ids_.begin(), at(count), ids_.end(), likelier_);
-    ids_.resize(count);
-  }
-
- private:
-  std::vector<std::int32_t>::iterator at(std::size_t place) {
-    return ids_.begin() + static_cast<std::ptrdiff_t>(place);
-  }
-  void sort_to(std::size_t end) {
-    end = std::min(end, ids_.size());
-    if (end < ids_.size()) std::nth_element(at(sorted_), at(end), ids_.end(), likelier_);
-    std::sort(at(sorted_), at(end), likelier_);
-    sorted_ = end;
-  }
-
-  std::vector<std::int32_t>& ids_;
-  const Likelier likelier_;
-  std::size_t sorted_ = 0;
-};
 
 constexpr std::size_t kLlamaCppWindow = 64;
 
@@ -81,28 +39,13 @@ TokenSampler::TokenSampler(const SamplingOptions& options, int choice)
       key_(philox_key(options.seed, RandomPurpose::kSampling,
                       choice == 0 ? "tokens" : fmt::format("tokens.{}", choice))) {
   validate(options);
-}
-
-std::int32_t likeliest(std::span<const float> logits) {
-  // Blocks whose lanes a compiler turns into vectors; then the first of the best in the first best block.
-  constexpr std::size_t kLanes = 16, kBlock = ops::kMostLikelyBlock;
-  const auto largest = [](std::span<const float> block) {
-    std::array<float, kLanes> lanes;
-    lanes.fill(block[0]);
-    std::size_t i = 0;
-    for (; i + kLanes <= block.size(); i += kLanes)
-      for (std::size_t l = 0; l < kLanes; ++l) lanes[l] = block[i + l] > lanes[l] ? block[i + l] : lanes[l];
-    for (; i < block.size(); ++i) lanes[0] = std::max(lanes[0], block[i]);
-    return *std::max_element(lanes.begin(), lanes.end());
-  };
-  std::size_t best = 0;
-  float highest = -std::numeric_limits<float>::infinity();
-  for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const float here = largest(logits.subspan(begin, std::min(kBlock, logits.size() - begin)));
-    if (here > highest) highest = here, best = begin;
-  }
-  while (best < logits.size() && logits[best] < highest) ++best;
-  return static_cast<std::int32_t>(best);
+  if (is_greedy()) return;
+  draw_ = ops::token_draw({.temperature = options.temperature,
+                           .top_k = options.top_k,
+                           .top_p = options.top_p,
+                           .min_p = options.min_p,
+                           .min_p_first = options.order == SamplerOrder::kVllm,
+                           .cuts_at_temperature = options.order != SamplerOrder::kLlamaCpp});
 }
 
 bool TokenSampler::too_early() const {
@@ -119,8 +62,21 @@ bool TokenSampler::changes_logits(bool counts) const {
          !o.suppressed_first.empty() || !o.bad_words.empty() || !o.logit_bias.empty();
 }
 
-bool TokenSampler::takes_most_likely() const {
-  return (options_.greedy || options_.temperature == 0) && !changes_logits(penalises_counts());
+ops::TokenDraw TokenSampler::next_draw() const {
+  ops::TokenDraw draw = draw_;
+  draw.word = philox_word(key_, draws_);
+  return draw;
+}
+
+RowWish TokenSampler::wish() const {
+  if (changes_logits(penalises_counts())) return {};
+  if (is_greedy()) return {.kind = RowWish::Kind::kMostLikely};
+  return {.kind = RowWish::Kind::kDrawn, .draw = next_draw()};
+}
+
+void TokenSampler::take(std::int32_t id) {
+  if (!is_greedy()) ++draws_;
+  drawn_.push_back(id);
 }
 
 std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
@@ -195,56 +151,10 @@ void TokenSampler::keep(const AllowedTokens& allowed) {
 std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen,
                                 const AllowedTokens* allowed) {
   const std::span<const float> scores = adjusted(logits, seen, allowed);
-  const std::int32_t id = draw(scores);
+  const std::int32_t id = is_greedy() ? likeliest(scores) : host_.draw(scores, next_draw());
   if (allowed != nullptr && scores[id] == -std::numeric_limits<float>::infinity()) return -1;
-  drawn_.push_back(id);
+  take(id);
   return id;
-}
-
-std::int32_t TokenSampler::draw(std::span<const float> scores) {
-  const std::int32_t best = likeliest(scores);
-  if (options_.greedy || options_.temperature == 0) return best;
-
-  const double highest = scores[best];
-  // What is cut off depends on probabilities at this temperature.
-  const bool llama = options_.order == SamplerOrder::kLlamaCpp;
-  const double cut = llama ? 1 : options_.temperature;
-  // Tokens less likely than e^-80 of the best cannot be drawn with 32 random bits.
-  const double floor = highest - 80.0 * std::max(cut, options_.temperature);
-  order_.clear();
-  for (std::size_t i = 0; i < scores.size(); ++i)
-    if (scores[i] >= floor) order_.push_back(static_cast<std::int32_t>(i));
-  if (order_.empty()) return best;  // not numbers
-  const auto weight = [&](std::int32_t id, double temperature) {
-    return static_cast<double>(std::exp(static_cast<float>((scores[id] - highest) / temperature)));
-  };
-  if (options_.order == SamplerOrder::kVllm && options_.min_p > 0)
-    std::erase_if(order_, [&](std::int32_t id) { return weight(id, cut) < options_.min_p; });
-  Ranking ranking(order_, scores);
-  if (options_.top_k > 0) ranking.keep(static_cast<std::size_t>(options_.top_k));
-  double sum = 0;  // of what may be drawn
-  for (const std::int32_t id : order_) sum += weight(id, cut);
-  std::size_t kept = order_.size();
-  if (options_.top_p < 1 || options_.min_p > 0) {
-    const double enough = options_.top_p < 1 ? options_.top_p * sum : std::numeric_limits<double>::infinity();
-    sum = 0;
-    for (kept = 0; kept < order_.size() && sum < enough; ++kept) {
-      const double next = weight(ranking[kept], cut);
-      if (kept > 0 && next < options_.min_p) break;  // the best one weighs 1
-      sum += next;
-    }
-  }
-  if (llama) {
-    sum = 0;
-    for (std::size_t i = 0; i < kept; ++i) sum += weight(ranking[i], options_.temperature);
-  }
-  const double draw = static_cast<double>(philox_word(key_, draws_++)) * 0x1p-32 * sum;
-  double reached = 0;
-  for (std::size_t i = 0; i < kept; ++i) {
-    reached += weight(ranking[i], options_.temperature);
-    if (draw < reached) return ranking[i];
-  }
-  return ranking[kept - 1];
 }
 
 }  // namespace stoa::infer

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "infer/row_wish.h"
+#include "ops/host_draw.h"
 
 namespace stoa::infer {
 
@@ -48,8 +50,7 @@ struct AllowedTokens {
 // ConfigError names the option, its value and its range.
 void validate(const SamplingOptions& options);
 
-// The id of the largest logit; of equal ones the lowest.
-std::int32_t likeliest(std::span<const float> logits);
+using ops::likeliest;
 
 class TokenSampler {
  public:
@@ -63,10 +64,11 @@ class TokenSampler {
   // tokens) no other token comes; -1: every one of them is forbidden by the options, and nothing was drawn.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen,
                     const AllowedTokens* allowed = nullptr);
-  // Whether next() returns the most likely token whatever was seen, where no constraint limits it; and what
-  // takes its place then.
-  bool takes_most_likely() const;
-  void take(std::int32_t id) { drawn_.push_back(id); }
+  // What next() returns where no constraint limits it, if that depends on the logits and their vocabulary
+  // alone: the most likely token or one that is drawn from them. Whoever finds it elsewhere calls take() in
+  // place of next(). Otherwise: the logits.
+  RowWish wish() const;
+  void take(std::int32_t id);
 
  private:
   // The logits, with what was seen made less likely and what must not come impossible; may be `logits`
@@ -79,10 +81,13 @@ class TokenSampler {
   void repeat_less(std::span<const std::int32_t> seen);      // the repetition penalty
   void count_against(std::span<const std::int32_t> tokens);  // presence and frequency penalties
   void keep(const AllowedTokens& allowed);                   // makes all other scores impossible
-  std::int32_t draw(std::span<const float> scores);
+  bool is_greedy() const { return options_.greedy || options_.temperature == 0; }
+  ops::TokenDraw next_draw() const;
 
   SamplingOptions options_;
   PhiloxKey key_;
+  ops::TokenDraw draw_;  // without its word
+  ops::HostDraw host_;
   std::uint64_t draws_ = 0;
   std::vector<std::int32_t> drawn_;
   std::vector<float> scores_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -70,6 +71,58 @@ TEST(TokenSampler, DrawsAreThoseOfASortedVocabulary) {
         SamplingOptions{.top_k = 1000, .top_p = 0.7, .min_p = 0.01, .seed = 7}}) {
     TokenSampler sampler(o);
     for (std::uint64_t n = 0; n < 200; ++n) EXPECT_EQ(sampler.next(logits, {}), next_of_sorted(o, logits, n));
+  }
+}
+
+// Draws that are made elsewhere, of rows of a table, are those of the host.
+TEST(TokenSampler, WishesAreWhatTheHostDraws) {
+  std::vector<float> logits(700);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = 3 * std::sin(static_cast<float>(i * i));
+  for (const SamplingOptions& o :
+       {SamplingOptions{.temperature = 2, .seed = 1}, SamplingOptions{.top_k = 30, .top_p = 0.9, .seed = 2},
+        SamplingOptions{.temperature = 3, .min_p = 0.1, .order = SamplerOrder::kLlamaCpp},
+        SamplingOptions{.temperature = 3, .top_p = 0.8, .min_p = 0.1, .order = SamplerOrder::kVllm}}) {
+    TokenSampler host(o, 1), other(o, 1);
+    ops::HostDraw elsewhere;
+    for (int n = 0; n < 50; ++n) {
+      const RowWish wish = other.wish();
+      ASSERT_EQ(wish.kind, RowWish::Kind::kDrawn);
+      const std::int32_t id = elsewhere.draw(logits, wish.draw);
+      EXPECT_EQ(host.next(logits, {}), id) << n;
+      other.take(id);
+    }
+  }
+}
+
+TEST(TokenSampler, WishesForLogitsWhereMoreThanThemCounts) {
+  using Kind = RowWish::Kind;
+  const auto kind = [](const SamplingOptions& o) { return TokenSampler(o).wish().kind; };
+  EXPECT_EQ(kind({}), Kind::kDrawn);
+  EXPECT_EQ(kind({.temperature = 0.5, .top_k = 3, .top_p = 0.9, .min_p = 0.1}), Kind::kDrawn);
+  EXPECT_EQ(kind({.greedy = true}), Kind::kMostLikely);
+  EXPECT_EQ(kind({.temperature = 0}), Kind::kMostLikely);
+  for (const SamplingOptions& o :
+       {SamplingOptions{.repetition_penalty = 1.1}, SamplingOptions{.suppressed = {1}},
+        SamplingOptions{.suppressed_first = {1}}, SamplingOptions{.bad_words = {{1, 2}}},
+        SamplingOptions{.presence_penalty = 0.1}, SamplingOptions{.frequency_penalty = 0.1},
+        SamplingOptions{.logit_bias = {{1, 2.0F}}}, SamplingOptions{.min_tokens = 2, .ends = {1}}})
+    EXPECT_EQ(kind(o), Kind::kLogits);
+  // The end is near enough after two tokens.
+  TokenSampler sampler({.min_tokens = 2, .ends = {1}});
+  for (int i = 0; i < 2; ++i) sampler.take(3);
+  EXPECT_EQ(sampler.wish().kind, Kind::kDrawn);
+}
+
+TEST(TokenSampler, LogitsThatAreNoNumbers) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const SamplingOptions options{.temperature = 2, .top_k = 3, .top_p = 0.9, .min_p = 0.01};
+  TokenSampler sampler(options);
+  EXPECT_EQ(sampler.next(std::vector<float>{1, INFINITY, 2, INFINITY}, {}), 1);
+  EXPECT_EQ(sampler.next(std::vector<float>{kNan, kNan}, {}), 0);
+  EXPECT_EQ(sampler.next(std::vector<float>{-INFINITY, -INFINITY}, {}), 0);
+  for (int i = 0; i < 200; ++i) {
+    const std::int32_t id = sampler.next(std::vector<float>{1, 2, -INFINITY, 1}, {});
+    EXPECT_NE(id, 2);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "ops/attention_sink.h"
 #include "ops/cache_rows.h"
 #include "ops/divergence.h"
+#include "ops/draw_tokens.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/expert_bias.h"
@@ -32,7 +33,7 @@ namespace stoa::ops {
 #define STOA_FOR_EACH_OP(use) \
   use(LinearForward) use(LinearBackwardInput) use(LinearBackwardWeight) use(PackedLinearForward) \
   use(PackedLinearBackwardInput) use(QuantisedLinear) use(GroupedQuantisedLinear) use(QuantisedRows) \
-  use(MostLikely) use(AbsoluteMax) use(Quantize) use(GroupedAbsoluteMax) use(GroupedQuantize) use(AmaxHistoryUpdate) use(ScaledProduct) \
+  use(MostLikely) use(DrawTokens) use(AbsoluteMax) use(Quantize) use(GroupedAbsoluteMax) use(GroupedQuantize) use(AmaxHistoryUpdate) use(ScaledProduct) \
   use(BiasBackward) use(NormForward) use(NormBackward) use(AttentionForward) use(AttentionBackward) \
   use(AttentionMerge) use(AttentionSink) use(AttentionSinkBackward) use(Rotary) use(LatentHeads) \
   use(LatentHeadsBackward) use(ShortConvForward) use(ShortConvBackward) use(GatedDeltaForward) \

@@ -1,6 +1,7 @@
 // Shape and type checks of the layers' operations; those of attention stand in check_attention.cc.
 #include "ops/all.h"
 #include "ops/checker.h"
+#include "ops/token_draw.h"
 
 namespace stoa::ops {
 
@@ -114,6 +115,14 @@ void check(const MostLikely& op) {
   c.tensor("logits", op.logits, DType::kF32, "[T, V]", {-1, -1}, kRowsApart);
   c.that(op.logits.shape[1] > 0, "logits are {}, expected at least one column", op.logits);
   c.tensor("found", op.found, DType::kI32, "[T, 2]", {op.logits.shape[0], 2});
+}
+
+void check(const DrawTokens& op) {
+  const Checker c(op);
+  c.tensor("logits", op.logits, DType::kF32, "[T, V]", {-1, -1}, kRowsApart);
+  c.that(op.logits.shape[1] > 0, "logits are {}, expected at least one column", op.logits);
+  c.tensor("draws", op.draws, DType::kI32, "[D, 8]", {-1, kTokenDrawWords});
+  c.tensor("found", op.found, DType::kI32, "[D, 2]", {op.draws.shape[0], 2});
 }
 
 void check(const QuantisedRows& op) {

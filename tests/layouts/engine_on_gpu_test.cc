@@ -257,7 +257,7 @@ class LogitsOnly final : public infer::PassModel {
   infer::PassModel& model_;
 };
 
-// Counts the rows whose tokens the model finds, and those whose logits are read.
+// Counts the rows whose tokens the model finds or draws, and those whose logits are read.
 class CountedRows final : public infer::PassModel {
  public:
   explicit CountedRows(infer::PassModel& model) : model_(model) {}
@@ -266,26 +266,28 @@ class CountedRows final : public infer::PassModel {
     read += plan.scored;
     return model_.run(plan);
   }
-  bool finds_most_likely() const override { return model_.finds_most_likely(); }
-  std::span<const float> run_greedy(const infer::PassPlan& plan, const std::vector<bool>& greedy,
-                                    std::span<infer::MostLikelyToken> tokens) override {
-    EXPECT_EQ(std::ssize(greedy), plan.scored);
-    for (const bool is : greedy) ++(is ? found : read);
-    return model_.run_greedy(plan, greedy, tokens);
+  bool finds_tokens() const override { return model_.finds_tokens(); }
+  std::span<const float> run_wishes(const infer::PassPlan& plan, std::span<const infer::RowWish> wishes,
+                                    std::span<infer::FoundToken> tokens) override {
+    using Kind = infer::RowWish::Kind;
+    EXPECT_EQ(std::ssize(wishes), plan.scored);
+    for (const infer::RowWish& wish : wishes)
+      ++(wish.kind == Kind::kMostLikely ? found : wish.kind == Kind::kDrawn ? drawn : read);
+    return model_.run_wishes(plan, wishes, tokens);
   }
   void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
     model_.share_out(n, body);
   }
-  std::int64_t found = 0, read = 0;
+  std::int64_t found = 0, drawn = 0, read = 0;
 
  private:
   infer::PassModel& model_;
 };
 
-// Greedy answers beside some that need logits, all at once.
+// Answers whose tokens the model finds or draws beside some that need logits, all at once.
 std::vector<infer::Request> mixed_requests() {
   std::vector<infer::Request> out;
-  for (std::size_t i = 0; i < 11; ++i) {
+  for (std::size_t i = 0; i < 15; ++i) {
     infer::Request r = engine_request(i % kEngineTexts + (i % kEngineTexts == 0 ? 6 : 0));
     infer::SamplingOptions& s = r.sampling;
     s.seed = i;
@@ -299,6 +301,10 @@ std::vector<infer::Request> mixed_requests() {
     if (i == 8) s.min_tokens = 4, r.end_ids = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     if (i == 9) s.frequency_penalty = 0.5;
     if (i == 10) r.prompt_logprobs = 0;
+    if (i == 11) s.greedy = false, s.temperature = 0.8, s.min_p = 0.05, s.order = infer::SamplerOrder::kVllm;
+    if (i == 12) s.greedy = false, s.temperature = 2, s.top_p = 0.9, s.order = infer::SamplerOrder::kLlamaCpp;
+    if (i == 13) s.greedy = false, r.choices = 3;
+    if (i == 14) s.greedy = false, r.logprobs = 1;
     out.push_back(std::move(r));
   }
   return out;
@@ -321,7 +327,7 @@ std::map<std::pair<infer::RequestId, int>, std::vector<std::int32_t>> mixed_answ
   return out;
 }
 
-TEST(EmulatedGpu, EngineTakesTheMostLikelyTokenThatTheGpuFinds) {
+TEST(EmulatedGpu, EngineTakesTheTokensThatTheGpuFinds) {
   infer::Machine machine = emulated_machine();
   infer::PagedModel::Options options{
       model::resolve_model(engine_config(kGroupedHeads)), {DType::kBF16, DType::kBF16}, {}};
@@ -343,6 +349,7 @@ TEST(EmulatedGpu, EngineTakesTheMostLikelyTokenThatTheGpuFinds) {
     CountedRows counted(*decoder);
     EXPECT_EQ(mixed_answers(counted, guesses), mixed_answers(host, guesses));
     EXPECT_GT(counted.found, 20);
+    EXPECT_GT(counted.drawn, 20);
     EXPECT_GT(counted.read, 80);
   }
 }

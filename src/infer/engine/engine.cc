@@ -79,7 +79,7 @@ struct Engine::Draw {
   std::string error = {};  // of the constraint
   // Logits behind guesses: each row counts if the guess before it comes true.
   std::span<const float> more = {};
-  std::optional<MostLikelyToken> likeliest = {};  // found by the model, in place of logits
+  std::optional<FoundToken> found = {};  // by the model, in place of logits
 };
 
 Engine::Engine(PassModel& model, std::unique_ptr<Drafter> drafter)
@@ -256,24 +256,30 @@ std::span<const std::int32_t> Engine::text_of(SequenceId sequence) const {
   return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(virtual_before(request)));
 }
 
-bool Engine::find_greedy(const PassPlan& plan) {
-  greedy_.clear();
-  if (!model_.finds_most_likely()) return false;
-  bool any = false;
-  for (const PassSegment& segment : plan.segments) {
-    const Choice& choice = *choices_.at(segment.sequence);
-    const Request& request = choice.state->request;
-    const bool greedy = segment.last && segment.scored == 1 && choice.sampler.takes_most_likely() &&
-                        !choice.text && !request.logprobs && !request.prompt_logprobs;
-    any |= greedy;
-    greedy_.insert(greedy_.end(), static_cast<std::size_t>(segment.scored), greedy);
-  }
-  most_likely_.resize(greedy_.size());
-  return any;
+// A token where nothing else of its row counts: which texts are drawn where the logits are is decided here.
+RowWish Engine::wish_of(const PassSegment& segment) const {
+  const Choice& choice = *choices_.at(segment.sequence);
+  const State& state = *choice.state;
+  const Request& request = state.request;
+  if (!segment.last || segment.scored != 1 || choice.text || request.logprobs || request.prompt_logprobs)
+    return {};
+  RowWish wish = choice.sampler.wish();
+  // The first tokens of several choices are drawn from one row.
+  if (wish.kind == RowWish::Kind::kDrawn && !state.forked && request.choices > 1) return {};
+  return wish;
+}
+
+bool Engine::find_wishes(const PassPlan& plan) {
+  wishes_.clear();
+  if (!model_.finds_tokens()) return false;
+  for (const PassSegment& segment : plan.segments)
+    wishes_.insert(wishes_.end(), static_cast<std::size_t>(segment.scored), wish_of(segment));
+  found_.resize(wishes_.size());
+  return std::ranges::any_of(wishes_, [](const RowWish& w) { return w.kind != RowWish::Kind::kLogits; });
 }
 
 void Engine::draw_from(const PassSegment& segment, std::span<const float> logits,
-                       std::optional<MostLikelyToken> found) {
+                       std::optional<FoundToken> found) {
   Choice& choice = *choices_.at(segment.sequence);
   State& state = *choice.state;
   const std::shared_ptr<State>& owner = requests_.at(state.id);
@@ -285,7 +291,7 @@ void Engine::draw_from(const PassSegment& segment, std::span<const float> logits
   const auto rows = logits.last(static_cast<std::size_t>(choice.guessed + 1) * vocabulary);
   draws_.push_back({owner, &choice, rows.first(vocabulary), {}, true});
   draws_.back().more = rows.subspan(vocabulary);
-  draws_.back().likeliest = found;
+  draws_.back().found = found;
   if (std::exchange(state.forked, true)) return;
   // The prompt was read: the other choices begin with the same logits.
   for (int i = 1; i < state.request.choices; ++i)
@@ -313,10 +319,10 @@ void Engine::find_masks(const PassPlan& plan) {
 void Engine::draw(Draw& d) const {
   const Request& request = d.choice->state->request;
   if (request.max_tokens == 0) return;
-  if (d.likeliest) {
-    d.choice->sampler.take(d.likeliest->id);
-    d.token.token.id = d.likeliest->id;
-    d.finite = std::isfinite(d.likeliest->logit);
+  if (d.found) {
+    d.choice->sampler.take(d.found->id);
+    d.token.token.id = d.found->id;
+    d.finite = std::isfinite(d.found->logit);
     return;
   }
   const std::span<const std::int32_t> seen = text_of(d.choice->sequence);
@@ -434,7 +440,7 @@ bool Engine::step() {
   find_masks(plan);
   const std::span<const float> logits = [&] {
     const MaskWaiter waiter{masks_};
-    return find_greedy(plan) ? model_.run_greedy(plan, greedy_, most_likely_) : model_.run(plan);
+    return find_wishes(plan) ? model_.run_wishes(plan, wishes_, found_) : model_.run(plan);
   }();
   scheduler_.complete();
   ++counters_.passes;
@@ -444,8 +450,8 @@ bool Engine::step() {
   for (const PassSegment& segment : plan.segments) {
     const auto rows = static_cast<std::size_t>(segment.scored);
     const auto scores = logits.subspan(row * vocabulary, rows * vocabulary);
-    const std::optional<MostLikelyToken> found =
-        rows == 1 && !greedy_.empty() && greedy_[row] ? std::optional(most_likely_[row]) : std::nullopt;
+    const bool is_found = rows == 1 && !wishes_.empty() && wishes_[row].kind != RowWish::Kind::kLogits;
+    const std::optional<FoundToken> found = is_found ? std::optional(found_[row]) : std::nullopt;
     row += rows;
     State& state = *choices_.at(segment.sequence)->state;
     if (!std::exchange(state.started, true)) {
@@ -465,7 +471,7 @@ bool Engine::step() {
     for (Draw& d : draws_) {
       d.logits = d.more.first(vocabulary);
       d.more = d.more.subspan(vocabulary);
-      d.token = {}, d.likeliest = {};
+      d.token = {}, d.found = {};
     }
   }
   guess();

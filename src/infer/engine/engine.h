@@ -69,11 +69,11 @@ class Engine {
   // The tokens of a sequence, without virtual ones.
   std::span<const std::int32_t> text_of(SequenceId sequence) const;
   // `found`: in place of the logits, where the model found the token.
-  void draw_from(const PassSegment& segment, std::span<const float> logits,
-                 std::optional<MostLikelyToken> found);
+  void draw_from(const PassSegment& segment, std::span<const float> logits, std::optional<FoundToken> found);
   void draw(Draw& draw) const;
-  // Rows of logits of which only the most likely token is asked for.
-  bool find_greedy(const PassPlan& plan);
+  // What is asked for in rows of logits; whether tokens are.
+  bool find_wishes(const PassPlan& plan);
+  RowWish wish_of(const PassSegment& segment) const;
   void find_masks(const PassPlan& plan);
   void deliver(Draw& draw);
   void end_constrained(Choice& choice, std::string error);
@@ -87,8 +87,8 @@ class Engine {
   RequestId next_id_ = 1;
   EngineCounters counters_;
   std::vector<Draw> draws_;
-  std::vector<bool> greedy_;  // rows of a pass, of the model's logits
-  std::vector<MostLikelyToken> most_likely_;
+  std::vector<RowWish> wishes_;  // rows of a pass, of the model's logits
+  std::vector<FoundToken> found_;
   MaskWorker masks_;
   const std::unique_ptr<Drafter> drafter_;
   std::vector<SequenceId> guessing_;  // sequences that drew a token in this pass

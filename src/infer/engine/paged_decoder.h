@@ -21,10 +21,10 @@ class PagedDecoder final : public PassModel {
   const PassLimits& limits() const override { return model_.limits(); }
   PoolMemory pool() const override { return pool_; }
   std::span<const float> run(const PassPlan& plan) override { return model_.run(plan); }
-  bool finds_most_likely() const override { return model_.finds_most_likely(); }
-  std::span<const float> run_greedy(const PassPlan& plan, const std::vector<bool>& greedy,
-                                    std::span<MostLikelyToken> found) override {
-    return model_.run_greedy(plan, greedy, found);
+  bool finds_tokens() const override { return model_.finds_tokens(); }
+  std::span<const float> run_wishes(const PassPlan& plan, std::span<const RowWish> wishes,
+                                    std::span<FoundToken> found) override {
+    return model_.run_wishes(plan, wishes, found);
   }
   std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override {
     return model_.losses(plan, labels);

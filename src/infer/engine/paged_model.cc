@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <initializer_list>
 #include <set>
@@ -15,6 +16,7 @@
 #include "infer/host_window.h"
 #include "nn/adapted_rows.h"
 #include "ops/cache_rows.h"
+#include "ops/draw_tokens.h"
 #include "ops/most_likely.h"
 
 namespace stoa::infer {
@@ -70,7 +72,8 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   const std::int64_t columns =
       nn::vocabulary_part(options.model.vocabulary, options.model.padded_vocabulary, place).rows;
   if (share.last_stage()) logits_ = declare("logits", options.precision.vectors(), {limits.scored, columns});
-  if (share.last_stage()) most_likely_ = declare("most likely", DType::kI32, {limits.scored, 2});
+  if (share.last_stage()) draws_ = declare("draws", DType::kI32, {limits.scored, ops::kTokenDrawWords});
+  if (share.last_stage()) found_ = declare("found tokens", DType::kI32, {limits.scored, 2});
   const std::int64_t others = share.rank == 0 ? std::ssize(share.holders()) - share.last_stage() : 0;
   if (others > 0)
     others_ = declare("logits of others", options.precision.vectors(), {others * limits.scored, columns});
@@ -243,21 +246,18 @@ bool PagedModel::pins_logits(const Machine& machine) const {
   return machine.device->kind() == DeviceKind::kCuda && arena_.view(logits_).dtype == DType::kF32;
 }
 
-bool PagedModel::finds_most_likely() const {
-  return options_.share.ranks() == 1 && pins_logits(parts_().machine);
-}
+bool PagedModel::finds_tokens() const { return options_.share.ranks() == 1 && pins_logits(parts_().machine); }
 
-std::span<const float> PagedModel::run_greedy(const PassPlan& plan, const std::vector<bool>& greedy,
-                                              std::span<MostLikelyToken> found) {
+std::span<const float> PagedModel::run_wishes(const PassPlan& plan, std::span<const RowWish> wishes,
+                                              std::span<FoundToken> found) {
   const PassParts parts = parts_();
   run_plan(parts, plan, {});
   if (plan.scored == 0) return {};
-  return read_pinned(parts.machine, arena_.view(logits_).slice(0, plan.scored), greedy, found);
+  return read_pinned(parts.machine, arena_.view(logits_).slice(0, plan.scored), wishes, found);
 }
 
 std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorView& logits,
-                                               const std::vector<bool>& greedy,
-                                               std::span<MostLikelyToken> found) {
+                                               std::span<const RowWish> wishes, std::span<FoundToken> found) {
   const auto pin = [&](Buffer& buffer, std::size_t bytes) {
     if (!buffer.data()) buffer = machine.device->host_memory().allocate(bytes);
     return static_cast<std::byte*>(buffer.data());
@@ -265,19 +265,36 @@ std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorVie
   const std::int64_t rows = logits.rows(), vocabulary = limits().vocabulary,
                      row_bytes = vocabulary * std::int64_t{sizeof(float)};
   std::byte* const to = pin(pinned_logits_, static_cast<std::size_t>(limits().scored * row_bytes));
-  const auto is_greedy = [&](std::int64_t row) {
-    return !greedy.empty() && greedy[static_cast<std::size_t>(row)];
+  const auto kind_of = [&](std::int64_t row) {
+    return wishes.empty() ? RowWish::Kind::kLogits : wishes[static_cast<std::size_t>(row)].kind;
   };
-  const TensorView chosen = arena_.view(most_likely_);
-  bool any = false;
+  const TensorView all = logits.columns(0, vocabulary), tokens = arena_.view(found_);
+  const auto find = [&](const auto& op) {
+    ops::check(op);
+    machine.backend->execute(op, ops::Resources{*machine.stream});
+  };
+  std::vector<std::int64_t> found_rows;  // of `tokens`
+  std::vector<std::int32_t> draws;       // of all rows whose tokens are drawn, in one operation
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (kind_of(row) != RowWish::Kind::kDrawn) continue;
+    ops::TokenDraw draw = wishes[static_cast<std::size_t>(row)].draw;
+    draw.row = static_cast<std::int32_t>(row);
+    const auto words = std::bit_cast<std::array<std::int32_t, ops::kTokenDrawWords>>(draw);
+    draws.insert(draws.end(), words.begin(), words.end());
+    found_rows.push_back(row);
+  }
+  if (const std::int64_t count = std::ssize(found_rows); count > 0) {
+    const TensorView table = arena_.view(draws_).slice(0, count);
+    stage(machine, table.reshape({table.elements()}), draws);
+    find(ops::DrawTokens{all, table, tokens.slice(0, count)});
+  }
   for (std::int64_t begin = 0, end = 0; begin < rows; begin = end) {
-    for (end = begin + 1; end < rows && is_greedy(end) == is_greedy(begin);) ++end;
-    const TensorView some = logits.slice(begin, end - begin).columns(0, vocabulary);
-    if (is_greedy(begin)) {
-      any = true;
-      const ops::MostLikely op{some, chosen.slice(begin, end - begin)};
-      ops::check(op);
-      machine.backend->execute(op, ops::Resources{*machine.stream});
+    for (end = begin + 1; end < rows && kind_of(end) == kind_of(begin);) ++end;
+    if (kind_of(begin) == RowWish::Kind::kDrawn) continue;
+    const TensorView some = all.slice(begin, end - begin);
+    if (kind_of(begin) == RowWish::Kind::kMostLikely) {
+      find(ops::MostLikely{some, tokens.slice(std::ssize(found_rows), end - begin)});
+      for (std::int64_t row = begin; row < end; ++row) found_rows.push_back(row);
       continue;
     }
     const std::int64_t once = some.contiguous() ? some.rows() : 1;
@@ -285,15 +302,14 @@ std::span<const float> PagedModel::read_pinned(Machine& machine, const TensorVie
       machine.device->copy(to + (begin + row) * row_bytes, some.slice(row, once).data,
                            static_cast<std::size_t>(once * row_bytes), *machine.stream);
   }
-  std::byte* const tokens = pin(pinned_most_likely_, chosen.bytes());
-  if (any) machine.device->copy(tokens, chosen.data, chosen.slice(0, rows).bytes(), *machine.stream);
+  std::byte* const read = pin(pinned_found_, tokens.bytes());
+  if (!found_rows.empty())
+    machine.device->copy(read, tokens.data, tokens.slice(0, std::ssize(found_rows)).bytes(), *machine.stream);
   machine.stream->synchronize();
-  for (std::int64_t row = 0; any && row < rows; ++row) {
-    if (!is_greedy(row)) continue;
-    static_assert(sizeof(MostLikelyToken) == 2 * sizeof(std::int32_t));
-    std::memcpy(&found[static_cast<std::size_t>(row)], tokens + row * std::int64_t{sizeof(MostLikelyToken)},
-                sizeof(MostLikelyToken));
-  }
+  static_assert(sizeof(FoundToken) == 2 * sizeof(std::int32_t));
+  for (std::size_t i = 0; i < found_rows.size(); ++i)
+    std::memcpy(&found[static_cast<std::size_t>(found_rows[i])], read + i * sizeof(FoundToken),
+                sizeof(FoundToken));
   return {reinterpret_cast<const float*>(to), static_cast<std::size_t>(rows * vocabulary)};
 }
 

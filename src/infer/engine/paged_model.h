@@ -35,9 +35,9 @@ class PagedModel final : public PassModel {
 
   const PassLimits& limits() const override { return options_.limits; }
   std::span<const float> run(const PassPlan& plan) override;
-  bool finds_most_likely() const override;
-  std::span<const float> run_greedy(const PassPlan& plan, const std::vector<bool>& greedy,
-                                    std::span<MostLikelyToken> found) override;
+  bool finds_tokens() const override;
+  std::span<const float> run_wishes(const PassPlan& plan, std::span<const RowWish> wishes,
+                                    std::span<FoundToken> found) override;
   std::span<const float> losses(const PassPlan& plan, std::span<const std::int32_t> labels) override;
   void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override;
 
@@ -46,10 +46,9 @@ class PagedModel final : public PassModel {
 
  private:
   void open_cache(const PassParts& parts);
-  // Rows of logits on a GPU, those of `greedy` left out, and what was found for these.
+  // Rows of logits on a GPU, of each what is wished for; without wishes, logits of all.
   std::span<const float> read_pinned(Machine& machine, const TensorView& logits,
-                                     const std::vector<bool>& greedy = {},
-                                     std::span<MostLikelyToken> found = {});
+                                     std::span<const RowWish> wishes = {}, std::span<FoundToken> found = {});
   bool pins_logits(const Machine& machine) const;
   // With several ranks: what the ranks with the head found, on rank 0.
   std::span<const float> gather_logits(const PassParts& parts, std::int64_t rows);
@@ -70,16 +69,16 @@ class PagedModel final : public PassModel {
   const LengthTables tables_;
   std::optional<SourceRows> sources_;  // of an encoder-decoder
   Arena::Id tables_of_pass_;  // its tokens, their positions and rows of the cache; segments and their blocks
-  Arena::Id logits_, most_likely_;
-  Arena::Id others_;                                        // logits of other ranks, on rank 0 of several
-  Arena::Id labels_, mask_, losses_;                        // where losses are asked for
-  std::vector<bool> linear_;                                // layers of linear attention
+  Arena::Id logits_, draws_, found_;  // what tokens are drawn, and tokens that were found
+  Arena::Id others_;                  // logits of other ranks, on rank 0 of several
+  Arena::Id labels_, mask_, losses_;  // where losses are asked for
+  std::vector<bool> linear_;          // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
   nn::KvCache cache_;
   std::vector<std::int32_t> history_;  // the tokens of the only sequence, where tables depend on its length
   std::int64_t reached_ = 0;           // longest text for which a key in the cache was made
   std::vector<float> host_logits_, host_losses_;
-  Buffer pinned_logits_, pinned_most_likely_;  // where a GPU writes logits, and most likely tokens, itself
+  Buffer pinned_logits_, pinned_found_;  // where a GPU writes logits, and tokens that it found, itself
 };
 
 }  // namespace stoa::infer

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "infer/row_wish.h"
 #include "tensor/dtype.h"
 
 namespace stoa::infer {
@@ -96,12 +97,6 @@ struct PoolMemory {
   std::size_t bytes = 0;
 };
 
-// The most likely token of a row of logits, as TokenSampler finds it, and its logit.
-struct MostLikelyToken {
-  std::int32_t id = 0;
-  float logit = 0;
-};
-
 // A model that runs passes.
 class PassModel {
  public:
@@ -111,13 +106,13 @@ class PassModel {
   // Logits of the scored tokens of all segments in their order: [plan.scored, vocabulary], valid until the
   // next pass.
   virtual std::span<const float> run(const PassPlan& plan) = 0;
-  // Whether the model finds most likely tokens itself, where its logits are.
-  virtual bool finds_most_likely() const { return false; }
-  // As run(), but where `greedy` is set for a row, its most likely token is found[row] in place of logits,
-  // which are left undefined. Only where finds_most_likely().
-  virtual std::span<const float> run_greedy(const PassPlan&, const std::vector<bool>&,
-                                            std::span<MostLikelyToken>) {
-    fail<InternalError>("the model finds no most likely tokens");
+  // Whether the model finds tokens itself, where its logits are.
+  virtual bool finds_tokens() const { return false; }
+  // As run(), but where the wish for a row is a token, found[row] is that in place of logits, which are left
+  // undefined. Only where finds_tokens().
+  virtual std::span<const float> run_wishes(const PassPlan&, std::span<const RowWish>,
+                                            std::span<FoundToken>) {
+    fail<InternalError>("the model finds no tokens");
   }
   // In place of logits the losses -ln p(labels[t]) of all tokens of all segments, valid likewise. Not of
   // every model: PagedModel::Options::losses.

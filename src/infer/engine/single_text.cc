@@ -32,14 +32,14 @@ std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens) {
 }
 
 std::int32_t SingleText::next(std::span<const std::int32_t> tokens) {
-  if (!model_.finds_most_likely()) return likeliest(feed(tokens));
-  MostLikelyToken found;
+  if (!model_.finds_tokens()) return likeliest(feed(tokens));
+  FoundToken found;
   feed(tokens, &found);
   return found.id;
 }
 
 // `found`: the most likely token is asked for in place of logits.
-std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens, MostLikelyToken* found) {
+std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens, FoundToken* found) {
   const PassLimits& limits = model_.limits();
   require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
   require<DataError>(fed() + std::ssize(tokens) + limits.virtual_tokens <= limits.longest(),
@@ -64,7 +64,8 @@ std::span<const float> SingleText::feed(std::span<const std::int32_t> tokens, Mo
     plan.segments = {segment};
     plan.tokens = count;
     plan.scored = segment.scored;
-    logits = found && segment.last ? model_.run_greedy(plan, {true}, {found, 1}) : model_.run(plan);
+    const RowWish wish{.kind = RowWish::Kind::kMostLikely};
+    logits = found && segment.last ? model_.run_wishes(plan, {&wish, 1}, {found, 1}) : model_.run(plan);
   }
   return logits;
 }

@@ -23,7 +23,7 @@ class SingleText {
   std::int64_t fed() const;
 
  private:
-  std::span<const float> feed(std::span<const std::int32_t> tokens, MostLikelyToken* found);
+  std::span<const float> feed(std::span<const std::int32_t> tokens, FoundToken* found);
 
   PassModel& model_;
   std::vector<BlockId> blocks_;

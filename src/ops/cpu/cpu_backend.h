@@ -38,6 +38,8 @@ class CpuBackend final : public ReferenceBackend {
   std::size_t workspace_bytes(const QuantisedLinear& op) const override;
   std::size_t workspace_bytes(const GroupedQuantisedLinear& op) const override;
   std::size_t workspace_bytes(const QuantisedRows& op) const override;
+  // draw_tokens.cc
+  void execute(const DrawTokens& op, Resources resources) override;
   // fp8.cc
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;

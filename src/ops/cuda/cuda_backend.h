@@ -97,8 +97,9 @@ class CudaBackend final : public Backend {
   void execute(const InverseRoot& op, Resources resources) override;
   // cache_rows.cc
   void execute(const ScatterRows& op, Resources resources) override;
-  // most_likely.cc
+  // most_likely.cc, draw_tokens.cc
   void execute(const MostLikely& op, Resources resources) override;
+  void execute(const DrawTokens& op, Resources resources) override;
   // linear_attention.cc
   void execute(const ShortConvForward& op, Resources resources) override;
   void execute(const ShortConvBackward& op, Resources resources) override;

@@ -34,6 +34,9 @@ double touched_bytes(const QuantisedRows& op, const char* name, const TensorView
   const double share = static_cast<double>(op.tokens.shape[0]) / static_cast<double>(op.shape.rows());
   return std::string_view(name) == "w" ? all * std::min(1.0, share) : all;
 }
+double touched_bytes(const DrawTokens& op, const char* name, const TensorView& tensor) {
+  return bytes_of_rows(tensor, std::string_view(name) == "logits" ? op.draws.shape[0] : tensor.rows());
+}
 double touched_bytes(const AttentionForward& op, const char* name, const TensorView& tensor) {
   // Keys and values may be in a cache that has more rows than the segments use.
   const std::string_view which = name;

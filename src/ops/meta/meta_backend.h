@@ -27,6 +27,7 @@ double touched_bytes(const Op&, const char*, const TensorView& tensor) {
 double touched_bytes(const EmbeddingForward& op, const char* name, const TensorView& tensor);
 double touched_bytes(const EmbeddingBackward& op, const char* name, const TensorView& tensor);
 double touched_bytes(const QuantisedRows& op, const char* name, const TensorView& tensor);
+double touched_bytes(const DrawTokens& op, const char* name, const TensorView& tensor);
 double touched_bytes(const AttentionForward& op, const char* name, const TensorView& tensor);
 double touched_bytes(const Rotary& op, const char* name, const TensorView& tensor);
 

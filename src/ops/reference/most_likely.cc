@@ -6,10 +6,10 @@
 #include <limits>
 #include <span>
 
+#include "ops/reference/most_likely.h"
 #include "ops/reference/reference_backend.h"
 
 namespace stoa::ops {
-namespace {
 
 std::int32_t most_likely_of(std::span<const float> row) {
   const auto block = static_cast<std::size_t>(kMostLikelyBlock);
@@ -23,8 +23,6 @@ std::int32_t most_likely_of(std::span<const float> row) {
   while (row[at] < highest) ++at;  // NaN ends it, too
   return static_cast<std::int32_t>(at);
 }
-
-}  // namespace
 
 void ReferenceBackend::execute(const MostLikely& op, Resources) {
   for (std::int64_t t = 0; t < op.logits.rows(); ++t) {

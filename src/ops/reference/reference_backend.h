@@ -22,6 +22,7 @@ class ReferenceBackend : public Backend {
   void execute(const GroupedQuantisedLinear& op, Resources resources) override;
   void execute(const QuantisedRows& op, Resources resources) override;
   void execute(const MostLikely& op, Resources resources) override;
+  void execute(const DrawTokens& op, Resources resources) override;
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
   void execute(const GroupedAbsoluteMax& op, Resources resources) override;

@@ -52,6 +52,11 @@ class Thread {
     return bits;
   }
   void count(std::int32_t& counter, std::int32_t by) const { counter += by; }
+  std::uint32_t add(std::uint32_t& counter, std::uint32_t by) const {
+    const std::uint32_t before = counter;
+    counter += by;
+    return before;
+  }
   template <bool kTransposed>
   void load_matrices(const void* row, std::uint32_t (&out)[4]) const {
     require<InternalError>(reinterpret_cast<std::uintptr_t>(row) % 16 == 0, "a row of a matrix at address {}",

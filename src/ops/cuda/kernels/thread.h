@@ -120,6 +120,10 @@ class Thread {
   }
   // Adds to a shared-memory counter that other threads update too: integers, so that the order is irrelevant.
   STOA_DEVICE void count(std::int32_t& counter, std::int32_t by) const { atomicAdd(&counter, by); }
+  // The same; returns what it was before.
+  STOA_DEVICE std::uint32_t add(std::uint32_t& counter, std::uint32_t by) const {
+    return atomicAdd(&counter, by);
+  }
 };
 
 STOA_DEVICE float widen(float x) { return x; }
