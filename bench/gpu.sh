@@ -67,7 +67,7 @@ part 13-t5-3b-b8 90 train t5-3b 8 5 "${plain[@]}"
 part 18-profile-gpt2-124m-b32 60 python3 "$root/bench/profile_step.py" --stoa "$stoa" --backend cuda --rows 32 gpt2-124m trainer.precision=bf16
 part 19-decode-gpt2-124m 60 "$stoa" bench decode gpt2-124m trainer.precision=bf16 --backend cuda --tokens 128 --rounds 3 --json
 part 20-decode-gpt2-124m-graphs 60 "$stoa" bench decode gpt2-124m trainer.precision=bf16 --backend cuda --cuda graphs --tokens 128 --rounds 3 --json
-part 21-decode-attention 30 "$stoa" bench device copy decode-attention few-tokens --backend cuda
+part 21-decode-attention 30 "$stoa" bench device copy decode-attention few-tokens tokens --backend cuda
 part 22-quantised 30 "$stoa" bench device quantised --backend cuda
 part 23-grouped 60 "$stoa" bench device grouped --backend cuda
 part 24-decode-gpt-5b-graphs 60 "$stoa" bench decode gpt-5b trainer.precision=bf16 --backend cuda --cuda graphs --tokens 64 --rounds 3 --json

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@
 #include "infer/cache_type.h"
 #include "infer/host_window.h"
 #include "ops/cache_rows.h"
+#include "ops/host_draw.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"
 #include "quant/matrix_layout.h"
@@ -122,6 +124,7 @@ class DeviceBench {
   void eight_bits();
   void quantised();
   void few_tokens();
+  void find_tokens();
   void attention();
   void decode_attention();
   void streaming();
@@ -486,6 +489,43 @@ void DeviceBench::loss_and_update() {
   release();
 }
 
+// The most likely tokens, and tokens that are drawn, of logits that have a few high ones, as a model's have.
+void DeviceBench::find_tokens() {
+  struct Way {
+    const char* name;
+    ops::DrawOptions options;
+  };
+  for (const std::int64_t vocabulary : {49152, 131072, 262144})
+    for (const std::int64_t texts : {1, 16, 64}) {
+      const TensorView logits = empty(DType::kF32, {texts, vocabulary}),
+                       found = empty(DType::kI32, {texts, 2});
+      infer::write_tensor(machine_, logits, [](TensorView host) {
+        write_noise(host);
+        for (std::int64_t i = 0; i < host.elements(); ++i)
+          host.as<float>()[i] *= 20 * std::abs(host.as<float>()[i]);
+      });
+      const auto show = [&](const char* name, double t) {
+        print_json_line(Json{{"op", name}, {"vocabulary", vocabulary}, {"texts", texts}, {"us", t * 1e6}});
+      };
+      show("most likely", seconds(ops::MostLikely{logits, found}));
+      for (const Way& way : {Way{"draw, temperature 1", {}}, Way{"draw, top-p 0.9", {.top_p = 0.9}},
+                             Way{"draw, top-k 40, top-p 0.95, min-p 0.05",
+                                 {.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05}}}) {
+        const TensorView draws = empty(DType::kI32, {texts, ops::kTokenDrawWords});
+        infer::write_tensor(machine_, draws, [&](TensorView host) {
+          ops::TokenDraw draw = ops::token_draw(way.options);
+          for (std::int64_t i = 0; i < texts; ++i) {
+            draw.row = static_cast<std::int32_t>(i);
+            draw.word = static_cast<std::uint32_t>(i) * 2654435761U;
+            std::memcpy(host.row<std::int32_t>(i), static_cast<const void*>(&draw), sizeof(draw));
+          }
+        });
+        show(way.name, seconds(ops::DrawTokens{logits, draws, found}));
+      }
+      release();
+    }
+}
+
 void DeviceBench::run() {
   print_json_line(Json{{"machine", machine_.description}, {"dtype", std::string(name_of(type_))}});
   for (const std::string& what : a_.what) {
@@ -495,6 +535,7 @@ void DeviceBench::run() {
     if (what == "fp8") eight_bits();
     if (what == "quantised") quantised();
     if (what == "few-tokens") few_tokens();
+    if (what == "tokens") find_tokens();
     if (what == "attention") attention();
     if (what == "decode-attention") decode_attention();
     if (what == "streaming") {
@@ -530,9 +571,9 @@ void add_bench_device(CLI::App& bench, Context&) {
           "what", arguments->what,
           "copy, gemm, attention, streaming (default: these), decode-attention: of single tokens, over keys "
           "in blocks, grouped: linear layers of experts, fp8: FP8 GEMMs, quantised: products with matrices "
-          "of GGUF files, few-tokens: linear layers of a few answers' tokens")
+          "of GGUF files, few-tokens: linear layers of a few answers' tokens, tokens: found in logits")
       ->check(CLI::IsMember({"copy", "gemm", "attention", "decode-attention", "streaming", "grouped", "fp8",
-                             "quantised", "few-tokens"}));
+                             "quantised", "few-tokens", "tokens"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")
