@@ -21,8 +21,7 @@ struct BackendCase {
   std::string name;
   std::function<std::shared_ptr<Backend>()> make;
   bool rounds_bias = false;  // a bias is rounded to the output's type before it is added
-  // FP8 products are added with about 14 bits, as tensor cores of Hopper do (DeepSeek-V3,
-  // arXiv:2412.19437, 3.3.2).
+  // FP8 products are added with about 14 bits, as tensor cores of Hopper do (DeepSeek-V3, arXiv:2412.19437, 3.3.2).
   bool short_fp8_sums = false;
 };
 inline void PrintTo(const BackendCase& backend, std::ostream* out) { *out << backend.name; }

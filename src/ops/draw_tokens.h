@@ -12,7 +12,7 @@ namespace stoa::ops {
 // Draw i takes a token from row draws[i].row; it depends on nothing else. A row whose largest logit is not a
 // number or infinite gives the token that MostLikely finds.
 struct DrawTokens {
-  static constexpr const char* kName = "draw tokens";
+  static constexpr const char* kName = "drawn tokens";
   TensorView logits;  // fp32 [T, V]; rows may be strided
   TensorView draws;   // int32 [D, 8]: a TokenDraw in each row
   TensorView found;   // int32 [D, 2]: the id, and the bits of its logit
