@@ -70,8 +70,8 @@ std::string Mismatch::text() const {
 
 std::optional<Mismatch> worst_mismatch(const TensorView& got, const TensorView& expected,
                                        const Tolerance& tolerance) {
-  require<InternalError>(got.shape == expected.shape && got.dtype == expected.dtype,
-                         "comparison of {} with {}", got.text(), expected.text());
+  if (got.shape != expected.shape || got.dtype != expected.dtype)
+    fail<InternalError>("comparison of {} with {}", got.text(), expected.text());
   if (!is_float(expected.dtype) && !is_fp8(expected.dtype)) return worst_integer(got, expected);
   const Values a = load(got), b = load(expected);
   const double rms = finite_rms(b);

@@ -22,8 +22,8 @@ AlignedBytes::AlignedBytes(std::size_t bytes) {
 
 void TensorCopies::add(const TensorView& tensor) {
   if (!tensor || extent(tensor) == 0) return;
-  require<InternalError>(tensor.device == DeviceKind::kHost, "only host tensors can be checked, got {}",
-                         tensor.text());
+  if (tensor.device != DeviceKind::kHost)
+    fail<InternalError>("only host tensors can be checked, got {}", tensor.text());
   regions_.push_back(Region{begin_of(tensor), begin_of(tensor) + extent(tensor)});
 }
 
@@ -53,7 +53,7 @@ void TensorCopies::redirect(TensorView& tensor) const {
   const auto after =
       std::upper_bound(regions_.begin(), regions_.end(), at,
                        [](std::uintptr_t address, const Region& region) { return address < region.begin; });
-  require<InternalError>(after != regions_.begin(), "{} was not copied", tensor.text());
+  if (after == regions_.begin()) fail<InternalError>("{} was not copied", tensor.text());
   const Region& region = *std::prev(after);
   tensor.data = static_cast<std::byte*>(region.copy.data()) + region.lead + (at - region.begin);
 }

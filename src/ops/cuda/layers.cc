@@ -12,9 +12,9 @@ namespace {
 void expect_types(const char* op, const TensorView& stream, const TensorView& layer) {
   fast_element_of(op, stream);
   fast_element_of(op, layer);
-  require<ConfigError>(stream.dtype == layer.dtype || stream.dtype == DType::kF32,
-                       "{}: a stream {} with layers {} on a GPU: expected one type, or an fp32 stream", op,
-                       stream.text(), layer.text());
+  if (stream.dtype != layer.dtype && stream.dtype != DType::kF32)
+    fail<ConfigError>("{}: a stream {} with layers {} on a GPU: expected one type, or an fp32 stream", op,
+                      stream.text(), layer.text());
 }
 
 MapArgs map_of(MapKind kind, const TensorView& x, const TensorView& y) {
@@ -39,10 +39,9 @@ void CudaBackend::execute(const NormForward& op, Resources resources) {
   // A branch of 16 bits that joins an fp32 stream may be normalised to either.
   if (op.branch) {
     expect_types(NormForward::kName, op.x, op.branch);
-    require<ConfigError>(
-        op.y.dtype == op.branch.dtype || op.y.dtype == op.x.dtype,
-        "norm forward: branch {} with y {} on a GPU: expected one type, or y of the stream's",
-        op.branch.text(), op.y.text());
+    if (op.y.dtype != op.branch.dtype && op.y.dtype != op.x.dtype)
+      fail<ConfigError>("norm forward: branch {} with y {} on a GPU: expected one type, or y of the stream's",
+                        op.branch.text(), op.y.text());
   }
   NormArgs args;
   args.centred = op.kind == NormKind::kLayerNorm;

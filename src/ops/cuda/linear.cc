@@ -81,7 +81,7 @@ void CudaBackend::execute(const LinearForward& op, Resources resources) {
   void* stream = native_stream(resources.stream);
   Matmul matmul = matmul_of(op);
   if (matmul.m == 0 || matmul.n == 0) return;
-  require<ShapeError>(matmul.k > 0, "linear forward: x {} has no columns", op.x.text());
+  if (matmul.k == 0) fail<ShapeError>("linear forward: x {} has no columns", op.x.text());
   if (kernels_.few_tokens && is_of_few_tokens(op)) return run_few_tokens(op, stream);
   WorkspaceParts parts(resources.workspace);
   void* workspace = parts.take(matmul_->workspace_bytes());
@@ -96,7 +96,7 @@ void CudaBackend::execute(const LinearForward& op, Resources resources) {
 void CudaBackend::execute(const LinearBackwardInput& op, Resources resources) {
   const Matmul matmul = matmul_of(op);
   if (matmul.m == 0 || matmul.n == 0) return;
-  require<ShapeError>(matmul.k > 0, "linear backward input: dy {} has no columns", op.dy.text());
+  if (matmul.k == 0) fail<ShapeError>("linear backward input: dy {} has no columns", op.dy.text());
   WorkspaceParts parts(resources.workspace);
   void *const stream = native_stream(resources.stream), *const workspace = parts.take(0);
   matmul_->run(LinearBackwardInput::kName, matmul, stream, workspace);

@@ -58,7 +58,7 @@ Values load(const TensorView& tensor) {
 
 std::vector<std::int64_t> load_integers(const TensorView& tensor) {
   if (!tensor) return {};
-  require<InternalError>(tensor.contiguous(), "integers {} are not contiguous", tensor.text());
+  if (!tensor.contiguous()) fail<InternalError>("integers {} are not contiguous", tensor.text());
   const auto n = tensor.elements();
   if (tensor.dtype == DType::kI64) return {tensor.as<std::int64_t>(), tensor.as<std::int64_t>() + n};
   return {tensor.as<std::int32_t>(), tensor.as<std::int32_t>() + n};
@@ -67,8 +67,8 @@ std::vector<std::int64_t> load_integers(const TensorView& tensor) {
 void store(const Values& values, const TensorView& tensor) {
   if (!tensor) return;
   const std::int64_t inner = tensor.shape.inner();
-  require<InternalError>(static_cast<std::int64_t>(values.size()) == tensor.elements(), "{} values for {}",
-                         values.size(), tensor.text());
+  if (static_cast<std::int64_t>(values.size()) != tensor.elements())
+    fail<InternalError>("{} values for {}", values.size(), tensor.text());
   dispatch(tensor.dtype, [&]<class T>() {
     for (std::int64_t r = 0; r < tensor.rows(); ++r) {
       T* row = tensor.row<T>(r);
