@@ -1,6 +1,7 @@
-// The standard library's templates that all code uses, optimised. Tests are not (cmake/StoaCompiler.cmake), and of equal
-// functions the linker keeps the first for everyone: without this object, which is the first of every test program, the
-// program's code would call the tests' own copies there, and takes up to twice the time.
+// The standard library's templates that all code uses, optimised. Tests are not (cmake/StoaCompiler.cmake),
+// and of equal functions the linker keeps the first for everyone: without this object, which is the first of
+// every test program, the program's code would call the tests' own copies there, and takes up to twice the
+// time.
 #include <cstddef>
 #include <cstdint>
 #include <map>

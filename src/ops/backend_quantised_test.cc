@@ -11,7 +11,8 @@ TEST_P(BackendTest, QuantisedLinear) {
     std::vector<std::int64_t> counts;
   };
   for (const BlockType type : kQuantisedTypes)
-    for (const auto& [blocks, counts] : {Tokens{3, {1, 2, 7, 8, 9, 40, 70}}, Tokens{5, {3}}, Tokens{1, {21}}}) {
+    for (const auto& [blocks, counts] :
+         {Tokens{3, {1, 2, 7, 8, 9, 40, 70}}, Tokens{5, {3}}, Tokens{1, {21}}}) {
       const std::int64_t columns = blocks * quant::format_of(type).numbers;
       const quant::MatrixShape shape{columns, 3, {{{type, 37}, {BlockType::kQ8_0, 16}, {type, 5}}}};
       Tensors weights;
@@ -20,8 +21,8 @@ TEST_P(BackendTest, QuantisedLinear) {
         for (const std::int64_t tokens : counts)
           for (const bool bias : {false, true}) {
             if (tokens == 70 && (bias || x == DType::kF16)) continue;
-            SCOPED_TRACE(fmt::format("{} {}: {} tokens, {} columns{}", quant::format_of(type).name, name_of(x),
-                                     tokens, columns, bias ? ", bias" : ""));
+            SCOPED_TRACE(fmt::format("{} {}: {} tokens, {} columns{}", quant::format_of(type).name,
+                                     name_of(x), tokens, columns, bias ? ", bias" : ""));
             Tensors t;
             QuantisedLinear op{t.random(x, {tokens, columns}, 1, 5), w, shape, {}, {}};
             if (bias) op.bias = t.random(DType::kF32, {shape.rows()});

@@ -29,7 +29,8 @@ OffloadBackend::OffloadBackend(std::unique_ptr<Device> device, std::unique_ptr<B
 void OffloadBackend::add(const TensorView& tensor, bool written) {
   const std::size_t bytes = extent(tensor);
   if (bytes == 0) return;
-  if (tensor.device != DeviceKind::kHost) fail<InternalError>("only host tensors are offloaded, got {}", tensor.text());
+  if (tensor.device != DeviceKind::kHost)
+    fail<InternalError>("only host tensors are offloaded, got {}", tensor.text());
   ranges_.push_back({begin_of(tensor), begin_of(tensor) + bytes, written});
 }
 

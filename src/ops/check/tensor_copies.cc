@@ -22,7 +22,8 @@ AlignedBytes::AlignedBytes(std::size_t bytes) {
 
 void TensorCopies::add(const TensorView& tensor) {
   if (!tensor || extent(tensor) == 0) return;
-  if (tensor.device != DeviceKind::kHost) fail<InternalError>("only host tensors can be checked, got {}", tensor.text());
+  if (tensor.device != DeviceKind::kHost)
+    fail<InternalError>("only host tensors can be checked, got {}", tensor.text());
   regions_.push_back(Region{begin_of(tensor), begin_of(tensor) + extent(tensor)});
 }
 

@@ -164,7 +164,8 @@ void check_case(const Case& c, const KernelSet& set, std::mt19937& random, Pools
   ASSERT_TRUE(out.margins_untouched());
   const std::int64_t reduction = c.r + c.r2;
   std::vector<double> ad(c.m * reduction), bd(reduction * c.n);  // [m, reduction] and [reduction, n]
-  const auto read = [&](const Matrix& first, const Matrix& second, bool transposed, std::int64_t i, std::int64_t k) {
+  const auto read = [&](const Matrix& first, const Matrix& second, bool transposed, std::int64_t i,
+                        std::int64_t k) {
     const Matrix& from = k < c.r ? first : second;
     const std::int64_t at = k < c.r ? k : k - c.r;
     return transposed ? from.get(at, i) : from.get(i, at);

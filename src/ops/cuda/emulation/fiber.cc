@@ -48,8 +48,8 @@ constexpr std::size_t kStack = 64 << 10;  // kernels keep little
 #endif
 using Stack = std::unique_ptr<std::byte[]>;
 
-// Of fibers that are gone. Every launch starts hundreds; from the heap of a thread that is not the first, their pages would
-// go back to the system each time, which takes as long as most kernels here.
+// Stacks of fibers that are gone. Every launch starts hundreds; from the heap of a thread that is not the
+// first, their pages would go back to the system each time, which takes as long as most kernels here.
 std::vector<Stack>& idle_stacks() {
   static thread_local std::vector<Stack> stacks;
   return stacks;
