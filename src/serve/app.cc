@@ -244,13 +244,13 @@ std::string App::owner_of(const http::Request& request) const {
 void App::route(const http::Request& request, const std::shared_ptr<http::Answer>& answer) const {
   check_host(request);
   check_origin(request, *answer);
-  const std::string path = plain_path(request.path);
-  const bool one_model = path.starts_with("/v1/models/");
-  const auto found = routes_.find(one_model ? "/v1/models" : path);
+  const std::string asked = plain_path(request.path);
+  const bool one_model = asked.starts_with("/v1/models/");
+  const auto found = routes_.find(one_model ? "/v1/models" : asked);
   if (found == routes_.end()) {
     std::vector<std::string> paths;
     for (const auto& [path, routes] : routes_) paths.push_back(path);
-    const std::string given = path.substr(0, 200);
+    const std::string given = asked.substr(0, 200);
     throw ApiError(404, fmt::format("no route {}{}", given, did_you_mean(given, paths)), {}, "not_found");
   }
   std::string allowed;
@@ -268,13 +268,13 @@ void App::route(const http::Request& request, const std::shared_ptr<http::Answer
   const auto chosen = std::find_if(found->second.begin(), found->second.end(),
                                    [&](const Route& route) { return route.method == request.method; });
   if (chosen == found->second.end()) {
-    ApiError error(405, fmt::format("{} takes {}, not {}", path, allowed, request.method.substr(0, 40)));
+    ApiError error(405, fmt::format("{} takes {}, not {}", asked, allowed, request.method.substr(0, 40)));
     error.headers = {{"Allow", allowed}};
     throw error;
   }
   if (!chosen->open) owner_of(request);
   if (draining_ && !chosen->open) throw ApiError(503, "the server is shutting down");
-  if (one_model) return answer->send(model(path.substr(std::string_view("/v1/models/").size())));
+  if (one_model) return answer->send(model(asked.substr(std::string_view("/v1/models/").size())));
   chosen->handler(request, answer);
 }
 
