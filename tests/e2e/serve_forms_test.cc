@@ -153,7 +153,9 @@ TEST_F(ServeForms, MessagesCallTools) {
   for (const json& event : events) {
     types += event["type"].get<std::string>() + " ";
     if (event["type"] == "content_block_delta") input += event["delta"]["partial_json"].get<std::string>();
-    if (event["type"] == "message_delta") EXPECT_EQ(event["delta"]["stop_reason"], "tool_use");
+    if (event["type"] == "message_delta") {
+      EXPECT_EQ(event["delta"]["stop_reason"], "tool_use");
+    }
   }
   EXPECT_EQ(json::parse(input), call["input"]);
   EXPECT_TRUE(types.starts_with("message_start content_block_start content_block_delta ")) << types;
