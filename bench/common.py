@@ -49,6 +49,25 @@ def json_lines(*command):
     return [json.loads(line) for line in output(*command).splitlines() if line.startswith("{")]
 
 
+# Each is one token of most vocabularies.
+WORDS = "the road stone river answer question number house walks counts every under between seven".split()
+
+
+def prompts_of_words(draw, count, words):
+    return [" ".join(draw.choice(WORDS) for _ in range(words)) for _ in range(count)]
+
+
+def answer_prompts(stoa, model, prompts, tokens, file, *options):
+    """Tokens per second of `stoa generate --prompts` with answers of so many tokens, without loading; the answers are in FILE.out."""
+    file = pathlib.Path(file)
+    file.write_text("".join(json.dumps({"prompt": prompt, "min_tokens": tokens, "max_tokens": tokens}) + "\n" for prompt in prompts))
+    done = subprocess.run([str(word) for word in (stoa, "generate", model, "--prompts", file, "--greedy", "--output", file.with_suffix(".out"), *options)],
+                          capture_output=True, text=True, check=True)
+    _, drawn, rate = re.search(r"(\d+) answers, (\d+) tokens, ([\d.]+) tokens/s", done.stderr + done.stdout).groups()
+    if int(drawn) != len(prompts) * tokens: sys.exit(f"{drawn} tokens instead of {len(prompts) * tokens}")
+    return float(rate)
+
+
 def write_tokenizer(folder):
     """A byte-level BPE of GPT-2's size (50,257 ids) made of no text: the 256 bytes and 50,000 pairs of them."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]

@@ -12,17 +12,13 @@ import json
 import os
 import pathlib
 import random
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import served  # noqa: E402
-
-WORDS = "the road stone river answer question number house walks counts every under between seven".split()
 
 
 def main():
@@ -40,7 +36,7 @@ def main():
     rates = {"server": [], "engine": []}
     with tempfile.TemporaryDirectory() as folder:
         def prompts():
-            return [" ".join(draw.choice(WORDS) for _ in range(30)) for _ in range(args.clients)]
+            return common.prompts_of_words(draw, args.clients, 30)
 
         def ask_server(number):
             file = pathlib.Path(folder) / f"server-{number}.txt"
@@ -51,13 +47,7 @@ def main():
             return load["tokens_per_second"]
 
         def ask_engine(number):
-            file = pathlib.Path(folder) / f"engine-{number}.jsonl"
-            file.write_text("".join(json.dumps({"prompt": prompt, "min_tokens": args.answer, "max_tokens": args.answer}) + "\n" for prompt in prompts()))
-            done = subprocess.run([args.stoa, "generate", args.model, "--prompts", file, "--greedy", "--output", file.with_suffix(".out"), "--threads",
-                                   str(args.threads)], capture_output=True, text=True, check=True)
-            answers, tokens, rate = re.search(r"(\d+) answers, (\d+) tokens, ([\d.]+) tokens/s", done.stderr + done.stdout).groups()
-            if int(tokens) != args.clients * args.answer: sys.exit(f"{tokens} tokens instead of {args.clients * args.answer}")
-            return float(rate)
+            return common.answer_prompts(args.stoa, args.model, prompts(), args.answer, pathlib.Path(folder) / f"engine-{number}.jsonl", "--threads", args.threads)
 
         ask_server("first"), ask_engine("first")
         for number in range(args.rounds):

@@ -10,16 +10,12 @@ import argparse
 import json
 import pathlib
 import random
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
-
-WORDS = "the road stone river answer question number house walks counts every under between seven".split()
 
 
 def main():
@@ -40,14 +36,9 @@ def main():
 
         def answer(batch, number):
             file = folder / f"{batch}-{number}.jsonl"
-            prompts = [" ".join(draw.choice(WORDS) for _ in range(args.input)) for _ in range(batch)]
-            file.write_text("".join(json.dumps({"prompt": prompt, "min_tokens": args.output, "max_tokens": args.output}) + "\n" for prompt in prompts))
-            out = file.with_suffix(".out")
-            done = subprocess.run([args.stoa, "generate", args.model, "--prompts", file, "--greedy", "--output", out], capture_output=True, text=True, check=True)
-            _, tokens, rate = re.search(r"(\d+) answers, (\d+) tokens, ([\d.]+) tokens/s", done.stderr + done.stdout).groups()
-            if int(tokens) != batch * args.output: sys.exit(f"{tokens} tokens instead of {batch * args.output}")
-            lengths = [len(json.loads(line)["prompt_ids"]) for line in out.read_text().splitlines()]
-            return float(rate), round(statistics.mean(lengths))
+            rate = common.answer_prompts(args.stoa, args.model, common.prompts_of_words(draw, batch, args.input), args.output, file)
+            lengths = [len(json.loads(line)["prompt_ids"]) for line in file.with_suffix(".out").read_text().splitlines()]
+            return rate, round(statistics.mean(lengths))
 
         def measure(file):
             (folder / file).write_text(common.output(args.stoa, "bench", "engine", args.model, "--max-context", args.max_context, "--rounds", 3, "--json"))

@@ -11,17 +11,13 @@ import json
 import os
 import pathlib
 import random
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
-
-WORDS = "the road stone river answer question number house walks counts every under between seven".split()
 
 
 def main():
@@ -57,16 +53,10 @@ def main():
             return args.texts * args.answer / (time.perf_counter() - begin)
 
         def ask_stoa(prompts, number):
-            file = folder / f"{number}.jsonl"
-            file.write_text("".join(json.dumps({"prompt": prompt, "min_tokens": args.answer, "max_tokens": args.answer}) + "\n" for prompt in prompts))
-            done = subprocess.run([args.stoa, "generate", folder / "model", "--prompts", file, "--greedy", "--output", file.with_suffix(".out"), "--threads", str(args.threads)],
-                                  capture_output=True, text=True, check=True)
-            _, tokens, rate = re.search(r"(\d+) answers, (\d+) tokens, ([\d.]+) tokens/s", done.stderr + done.stdout).groups()
-            if int(tokens) != args.texts * args.answer: sys.exit(f"{tokens} tokens instead of {args.texts * args.answer}")
-            return float(rate)
+            return common.answer_prompts(args.stoa, folder / "model", prompts, args.answer, folder / f"{number}.jsonl", "--threads", args.threads)
 
         for number in range(args.rounds + 1):  # the first one warms up
-            prompts = [" ".join(draw.choice(WORDS) for _ in range(args.prompt)) for _ in range(args.texts)]
+            prompts = common.prompts_of_words(draw, args.texts, args.prompt)
             for name, ask in (("stoa", ask_stoa), ("transformers", ask_transformers))[::-1 if number % 2 else 1]:
                 rate = ask(prompts, number)
                 if number > 0: rates[name].append(rate)

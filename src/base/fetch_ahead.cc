@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::int64_t kStep = 1024;         // bytes at a time, which take less than a tenth of a microsecond
 constexpr std::size_t kMostMatrices = 8192;  // that are remembered
+constexpr int kMostHops = 64;                // from one matrix to those that follow
 
 }  // namespace
 
@@ -14,10 +15,10 @@ FetchAhead::FetchAhead(int workers) : workers_(workers), cursors_(static_cast<st
 
 // Null: too many are known.
 FetchAhead::Matrix* FetchAhead::matrix_at(const std::byte* data, std::int64_t bytes) {
-  Matrix*& known = known_[data];
-  if (known != nullptr && known->bytes == bytes) return known;
+  const auto known = known_.find(data);
+  if (known != known_.end() && known->second->bytes == bytes) return known->second;
   if (matrices_.size() == kMostMatrices) return nullptr;
-  return known = &matrices_.emplace_back(data, bytes);
+  return known_[data] = &matrices_.emplace_back(data, bytes);
 }
 
 void FetchAhead::follow(Matrix& matrix) {
@@ -47,10 +48,12 @@ bool FetchAhead::step(int worker) {
   return true;
 }
 
-// `now` is read: what was fetched of those behind it remains.
+// `now` is read: what was fetched of those behind it remains. Other threads may change the order meanwhile, and
+// matrices that follow each other in a circle need not lead to `now`.
 void FetchAhead::catch_up(Cursor& cursor, const Matrix* now, int worker) {
   std::int64_t ahead = cursor.ahead;
-  for (const Matrix* m = cursor.current; m != nullptr && m != cursor.matrix;) {
+  const Matrix* m = cursor.current;
+  for (int hops = 0; hops < kMostHops && m != nullptr && m != cursor.matrix; ++hops) {
     m = m->next.load(std::memory_order_acquire);
     if (m == nullptr || m == cursor.matrix) break;
     ahead -= m->part(worker);

@@ -29,7 +29,7 @@ TEST_F(FetchAheadTest, WhatFollowedIsFetchedOnce) {
   EXPECT_EQ(fetched(1), 0);
   for (int pass = 0; pass < 2; ++pass)
     for (int m = 0; m < 3; ++m) read(m, (2 + 2 * m) * kKilobyte);
-  // Of 0 and 1, which follow 2: it is not fetched itself.
+  // The parts of 0 and 1, which follow 2; 2 itself is being read.
   EXPECT_EQ(fetched(1), 1 + 2);
   read(0, 2 * kKilobyte);
   EXPECT_EQ(fetched(1), 3);  // 2, as 1 was fetched
@@ -51,6 +51,16 @@ TEST_F(FetchAheadTest, AnotherOrderIsLearned) {
   EXPECT_EQ(fetched(0), 1);  // 2, which comes before 0
   read(1, 2 * kKilobyte);
   EXPECT_EQ(fetched(0), 1 + 0);  // 0, before 1
+}
+
+// 3 and 4 lead to each other, and 5, which is read, is not among them.
+TEST_F(FetchAheadTest, CirclesEnd) {
+  const std::int64_t bytes = 2 * kKilobyte;
+  for (const int m : {3, 4, 0, 3}) read(m, bytes);
+  EXPECT_EQ(fetched(1), 2);  // 4 and 0; 3 is read
+  for (const int m : {4, 3, 4, 5}) read(m, bytes);
+  for (const int m : {4, 3, 4, 3, 5}) read(m, bytes);
+  EXPECT_GE(fetched(1), 0);
 }
 
 }  // namespace

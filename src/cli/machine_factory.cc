@@ -114,12 +114,11 @@ bool on_gpu(const MachineOptions& options) {
 }  // namespace
 
 infer::Machine make_planning_machine(const MachineOptions& options) {
-  return make_planning_machine(options, [&] {
+  return make_planning_machine(options, [&]() -> infer::Machine {
 #ifdef STOA_HAS_CUDA
     return make_machine(options);
 #else
     throw NoDeviceError("this program was built without CUDA");
-    return infer::Machine();
 #endif
   });
 }
@@ -132,8 +131,8 @@ infer::Machine make_planning_machine(const MachineOptions& options, const infer:
       gpu = make_gpu();
     } catch (const NoDeviceError&) {
     } catch (const DeviceError& error) {
-      missing = fmt::format("the one here cannot be asked: {}", error.what());
-      Console().warn(missing);
+      missing = "the one here cannot be used";
+      Console().warn(fmt::format("the GPU of this machine cannot be used for the plan: {}", error.what()));
     }
   }
   // The CPU's kernels say how much scratch memory they need.

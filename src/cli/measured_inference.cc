@@ -12,11 +12,10 @@ plan::InferenceResult answers_of_measured(const EngineSpeed& speed, const plan::
                      speed.model);
   const infer::PassLimits& limits = speed.limits;
   const std::vector<serve::RequestLength> lengths{{request.input, request.output}};
-  const std::int64_t at_once =
-      std::min(limits.sequences,
-               limits.reads_sources()
-                   ? limits.blocks / (limits.blocks_of(request.input) + limits.blocks_of(request.output + 1))
-                   : limits.blocks / limits.blocks_of(request.input + request.output));
+  // The last token of an answer is drawn and not read.
+  const std::int64_t read = request.output - 1,
+                     at_once = limits.reads_sources() ? limits.texts_at_once(1 + read, request.input)
+                                                      : limits.texts_at_once(request.input + read);
   std::vector<plan::InferenceAnswer> grid;
   for (const std::int64_t batch : request.batches) {
     const auto texts = serve::simulate_load(limits, speed.times, lengths,

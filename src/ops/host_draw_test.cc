@@ -29,6 +29,10 @@ TEST(TokenWeight, FallsWithTheDistance) {
     EXPECT_LE(weight, last) << distance;
     last = weight;
   }
+  for (std::uint32_t octave = 1; octave < 40; ++octave) {
+    const std::uint32_t begin = octave << kOctaveBits;
+    EXPECT_LE(token_weight(begin, bits), token_weight(begin - 1, bits)) << octave;
+  }
   EXPECT_EQ(token_weight(kNoToken, bits), 0U);
   EXPECT_EQ(token_weight(kNoToken - 1, bits), 0U);
 }

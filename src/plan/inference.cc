@@ -392,13 +392,11 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
           grid.push_back(predict_inference(r.model, r.input, r.output,
                                            {tp, pp, batch, type, r.cache.value_or(cache_type_of(type))},
                                            cluster, r.memory));
-  require<ConfigError>(!grid.empty(), "the grid is empty: give batches, and degrees that divide {} heads",
-                       r.model.heads);
   return choose_inference(std::move(grid), r.most_latency);
 }
 
 InferenceResult choose_inference(std::vector<InferenceAnswer> grid, std::optional<double> most_latency) {
-  require<ConfigError>(!grid.empty(), "the grid is empty: give batches");
+  require<ConfigError>(!grid.empty(), "the grid is empty: give batches, and degrees of parallelism that fit");
   InferenceResult result;
   result.grid = std::move(grid);
   std::vector<InferenceAnswer> fitting;

@@ -55,7 +55,7 @@ constexpr Field kBeamSearch{"use_beam_search", kRefused, "", "false"};
 
 // Fields of vLLM and llama-server, which their clients often send with values that have no effect.
 constexpr std::array kOfOthers{
-    Field{"cache_salt", kHonoured, "requests with another share no computed beginnings"},
+    Field{"cache_salt", kHonoured, "requests with different salts do not share cached prefixes"},
     Field{"cache_prompt", kIgnored, "beginnings are always kept"},
     Field{"id_slot", kIgnored, "slots are not chosen"},
     Field{"request_id", kIgnored, "the header X-Request-Id names a request"},
@@ -193,7 +193,7 @@ constexpr std::array kChat = joined(
         kStopIds,
         kSkipSpecial,
         kIncludeStop,
-        Field{"add_generation_prompt", kHonoured, "default true, unless the next field is"},
+        Field{"add_generation_prompt", kHonoured, "default: true, or false with `continue_final_message`"},
         Field{"continue_final_message", kHonoured, "the answer continues the last message, of the assistant"},
         Field{"chat_template_kwargs", kHonoured, "variables for the template, such as enable_thinking"},
         Field{"chat_template", kRefused, "the model's own is used"},
@@ -232,7 +232,7 @@ constexpr std::array kDetokenize{kModel, Field{"tokens", kHonoured, "ids"}};
 
 constexpr Field kBlocks{
     "messages", kHonoured,
-    "roles user and assistant; a text or blocks: text, tool_use, tool_result; thinking is left out. An "
+    "roles user, assistant and system; a text or blocks: text, tool_use, tool_result; thinking is left out. An "
     "assistant's text at the end is continued"};
 constexpr Field kSystem{"system", kHonoured, "a text or blocks of type text"};
 constexpr Field kToolBlocks{"tools", kHonoured, "those with an `input_schema`, as of /v1/chat/completions"};

@@ -44,17 +44,24 @@ Json call_of_block(const Json& block, const std::string& place) {
 void add_message(const Json& message, const std::string& place, Json& out) {
   check(message.is_object() && message.contains("content"), "messages", "{} needs content", place);
   const Json& content = message["content"];
-  Json own = message, calls = Json::array(), texts = Json::array();
-  if (!content.is_array()) return out.push_back(std::move(own));
   const Json role = message.value("role", Json());
+  check(role == "user" || role == "assistant" || role == "system", "messages",
+        "{}.role must be 'user', 'assistant' or 'system'", place);
+  Json own = message, calls = Json::array(), texts = Json::array();
+  if (!content.is_array()) {
+    text_of_content(content, place + ".content");  // said with the place in the client's list
+    return out.push_back(std::move(own));
+  }
   for (std::size_t i = 0; i < content.size(); ++i) {
     const std::string at = fmt::format("{}.content[{}]", place, i), type = type_of(content[i]);
     if (type == "tool_result" && role == "user")
       out.push_back(tool_message(content[i], at));
     else if (type == "tool_use" && role == "assistant")
       calls.push_back(call_of_block(content[i], at));
-    else if (type != "thinking" && type != "redacted_thinking")
+    else if (type != "thinking" && type != "redacted_thinking") {
+      text_of_content(Json::array({content[i]}), at);
       texts.push_back(content[i]);
+    }
   }
   if (texts.empty() && calls.empty() && !content.empty()) return;
   own["content"] = std::move(texts);
@@ -99,8 +106,10 @@ void read_choice(const Json& choice, Json& chat) {
   else
     reject("tool_choice",
            R"('tool_choice' must be of type auto, any, none, or {{"type": "tool", "name": …}})");
-  if (choice.contains("disable_parallel_tool_use"))
-    chat["parallel_tool_calls"] = choice["disable_parallel_tool_use"] != true;
+  if (const Json alone = choice.value("disable_parallel_tool_use", Json()); !alone.is_null()) {
+    check(alone.is_boolean(), "tool_choice", "'tool_choice.disable_parallel_tool_use' must be true or false");
+    chat["parallel_tool_calls"] = !alone.get<bool>();
+  }
 }
 
 // The body of the chat completion that is asked for.
@@ -127,7 +136,10 @@ ChatJob read_messages_as_chat(const Call& call, Json chat) {
     return read_chat({call.model, std::move(body), call.owner, call.id, call.answer});
   } catch (const ApiError& error) {
     if (error.param() != "stop") throw;
-    throw ApiError(error.status(), error.what(), "stop_sequences", error.code());
+    std::string text = error.what();  // in the words of the chat
+    if (const std::size_t at = text.find("'stop'"); at != std::string::npos)
+      text.replace(at, 6, "'stop_sequences'");
+    throw ApiError(error.status(), text, "stop_sequences", error.code());
   }
 }
 
@@ -156,7 +168,7 @@ class MessageTask : public GenerationTask {
       sent_.send_rest(answer_, open(), more());
       if (sent_.called().empty() && sent_.given() < text_.size()) send_text(text_.substr(sent_.given()));
       answer_.calls = sent_.called();
-      if (blocks_ == 0) open_block({{"type", "text"}, {"text", ""}});
+      if (blocks_ == 0 && !open_) open_block({{"type", "text"}, {"text", ""}});
       close_block();
     }
     reason_ = full                                    ? "max_tokens"

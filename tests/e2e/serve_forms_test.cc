@@ -161,10 +161,19 @@ TEST_F(ServeForms, MessagesCallTools) {
   EXPECT_TRUE(types.starts_with("message_start content_block_start content_block_delta ")) << types;
   EXPECT_TRUE(types.ends_with("content_block_delta content_block_stop message_delta message_stop ")) << types;
 
-  // The conversation goes on, as it does in a chat.
-  question.erase("stream");
+  // A text is one block.
   question["tool_choice"] = {{"type", "none"}};
   question["max_tokens"] = 6;
+  std::size_t begun = 0, ended = 0;
+  for (const json& event : post("/v1/messages", question).events()) {
+    begun += event["type"] == "content_block_start";
+    ended += event["type"] == "content_block_stop";
+  }
+  EXPECT_EQ(begun, 1u);
+  EXPECT_EQ(ended, 1u);
+
+  // The conversation goes on, as it does in a chat.
+  question.erase("stream");
   question["messages"].push_back(
       {{"role", "assistant"},
        {"content", json::array({{{"type", "thinking"}, {"thinking", "hm"}, {"signature", "x"}}, call})}});

@@ -247,10 +247,9 @@ TEST_F(ServeHostile, ChangesNothingForOthers) {
   const json question{{"prompt", "the stone"}, {"max_tokens", 8}, {"temperature", 0}, {"logprobs", 1}};
   const json good = ask("/v1/completions", question)["choices"];
   const std::size_t descriptors = open_descriptors();
-  std::size_t hostile = 0, asked = 0;
+  std::size_t hostile = 0;
   const auto look = [&] {
     if (++hostile % 10 != 0) return;
-    ++asked;
     ASSERT_EQ(ask("/v1/completions", question)["choices"], good) << "after " << hostile;
   };
   for (const std::string& bytes : broken_requests()) {
@@ -284,6 +283,7 @@ TEST_F(ServeHostile, ChangesNothingForOthers) {
   post_each("/v1/chat/completions", broken_chats());
   post_each("/v1/messages", broken_messages());
   post_each("/v1/messages/count_tokens", broken_messages());
+  EXPECT_GE(hostile, 700U) << "requests of the lists";
   // Bytes by chance in requests.
   const PhiloxKey key = philox_key(5, RandomPurpose::kTest, "hostile");
   const std::size_t wanted = std::max(wanted_requests(), hostile + std::size_t{200});
@@ -299,8 +299,6 @@ TEST_F(ServeHostile, ChangesNothingForOthers) {
     look();
   }
   expect_idle();
-  EXPECT_GE(hostile, wanted_requests());
-  EXPECT_GE(asked, wanted_requests() / 10);
   // Connections are closed a moment after their clients are, not when their idle time of 75 seconds is over.
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(server().wait_until([&] { return open_descriptors() <= descriptors + 1; }))

@@ -256,7 +256,7 @@ std::span<const std::int32_t> Engine::text_of(SequenceId sequence) const {
   return scheduler_.tokens(sequence).subspan(static_cast<std::size_t>(virtual_before(request)));
 }
 
-// A token where nothing else of its row counts: which texts are drawn where the logits are is decided here.
+// What the model is asked for: the token alone where nothing else of its row is needed, else the logits.
 RowWish Engine::wish_of(const PassSegment& segment) const {
   const Choice& choice = *choices_.at(segment.sequence);
   const State& state = *choice.state;

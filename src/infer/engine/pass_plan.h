@@ -80,7 +80,9 @@ struct PassLimits {
   // How many texts of this many tokens, virtual ones among them, run at the same time until their ends; where
   // sources are read, each next to one of its own that is as long.
   std::int64_t texts_at_once(std::int64_t tokens) const {
-    const std::int64_t source = std::min(tokens, source_tokens);
+    return texts_at_once(tokens, std::min(tokens, source_tokens));
+  }
+  std::int64_t texts_at_once(std::int64_t tokens, std::int64_t source) const {
     if (tokens > longest(source)) return 0;
     return std::min(sequences, blocks / (blocks_of(std::max<std::int64_t>(1, tokens)) + blocks_of(source)));
   }

@@ -238,7 +238,10 @@ Scheduler::Sequence* Scheduler::first_waiting() const {
     double served;  // for whom it waits
   };
   const auto take = [](Next& first, const Next& other) {
-    if (!first.sequence) return first = other, void();
+    if (!first.sequence) {
+      first = other;
+      return;
+    }
     const Sequence &a = *other.sequence, &b = *first.sequence;
     const bool by_turns = a.priority == b.priority && !a.gave_up && !b.gave_up;
     if (by_turns && other.served != first.served ? other.served < first.served : WaitsBefore{}(&a, &b))

@@ -92,7 +92,7 @@ class Scheduler {
 
   Sequence& get(SequenceId id) const;
   Sequence& insert(std::unique_ptr<Sequence> sequence);
-  // Whether `a` ranks before `b` among those that run, and among the first that wait of each tenant.
+  // Whether `a` ranks before `b` among those that run.
   static bool ranks_before(const Sequence& a, const Sequence& b);
   Group& group_of(const Sequence& sequence);
   Sequence* first_waiting() const;

@@ -115,8 +115,11 @@ bool Server::wait_idle(std::chrono::duration<double> patience) {
 void Server::stop() {
   if (state_->threads.empty()) return;
   drain();
+  {
+    const std::lock_guard lock(state_->context->work_mutex);
+    state_->context->stopped = true;
+  }
   state_->context->workers.join();
-  state_->context->stopped = true;
   state_->each_session([](Session& session) { session.close_now(); });
   for (auto& thread : state_->threads) thread.join();
   state_->threads.clear();

@@ -60,8 +60,12 @@ class SessionAnswer : public Answer {
     gone();
   }
   void elsewhere(std::function<void()> work) override {
-    if (context_->stopped) return work();
-    asio::post(context_->workers, std::move(work));
+    {
+      // Work that is posted while the workers are joined would never be done.
+      const std::lock_guard lock(context_->work_mutex);
+      if (!context_->stopped) return asio::post(context_->workers, std::move(work));
+    }
+    work();
   }
   void add_header(std::string name, std::string value) override {
     headers_.emplace_back(std::move(name), std::move(value));

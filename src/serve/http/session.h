@@ -30,7 +30,8 @@ struct SessionContext {
   std::function<void(const Served&)> served;
   boost::asio::io_context io{kIoThreads};
   boost::asio::thread_pool workers{kHandlerThreads};  // run the handler
-  std::atomic<bool> stopped{false};                   // the workers
+  std::mutex work_mutex;
+  bool stopped = false;                               // the workers, which are joined then
   std::optional<boost::asio::ssl::context> tls = {};  // none: connections are not encrypted
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> busy{0};                  // requests under way
