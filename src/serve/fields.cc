@@ -243,7 +243,15 @@ constexpr std::array kMessages{
     kModel,       kBlocks,     kSystem,     Field{"max_tokens", kHonoured, "required"},
     kTemperature, kTopP,       kTopK,       Field{"stop_sequences", kHonoured},
     kStream,      kToolBlocks, kToolChoice, kThinking,
-    kMetadata,    kServiceTier};
+    Field{"output_config", kHonoured, "`format` of type json_schema; `effort` changes nothing"},
+    kMetadata,    kServiceTier,
+    Field{"cache_control", kIgnored, "beginnings are always kept"},
+    Field{"context_management", kIgnored},
+    Field{"diagnostics", kIgnored},
+    Field{"inference_geo", kIgnored},
+    Field{"speed", kIgnored},
+    Field{"user_profile_id", kIgnored},
+    Field{"workspace_id", kIgnored}};
 constexpr std::array kCountTokens{kModel, kBlocks, kSystem, kToolBlocks, kToolChoice, kThinking};
 
 constexpr std::array kResponses{

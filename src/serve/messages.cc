@@ -112,6 +112,18 @@ void read_choice(const Json& choice, Json& chat) {
   }
 }
 
+// {"format": {"type": "json_schema", "schema": …}}
+void read_output(const Json& config, Json& chat) {
+  check(config.is_object(), "output_config", "'output_config' must be an object");
+  const Json format = config.value("format", Json());
+  if (format.is_null()) return;
+  check(type_of(format) == "json_schema" && format.contains("schema"), "output_config",
+        R"('output_config.format' must be {{"type": "json_schema", "schema": …}})");
+  chat["response_format"] = {
+      {"type", "json_schema"},
+      {"json_schema", {{"name", "answer"}, {"strict", true}, {"schema", format["schema"]}}}};
+}
+
 // The body of the chat completion that is asked for.
 Json chat_of(const RequestBody& body) {
   Json out{{"messages", chat_of_messages(body)}};
@@ -123,6 +135,7 @@ Json chat_of(const RequestBody& body) {
     for (const Json& tool : *tools) out["tools"].push_back(chat_of_tool(tool));
   }
   if (const Json* choice = body.find("tool_choice")) read_choice(*choice, out);
+  if (const Json* config = body.find("output_config")) read_output(*config, out);
   // The beginning of the answer is given.
   const Json& last = out["messages"].back();
   if (last.value("role", Json()) == "assistant" && !last.contains("tool_calls"))

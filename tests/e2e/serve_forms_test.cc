@@ -172,8 +172,16 @@ TEST_F(ServeForms, MessagesCallTools) {
   EXPECT_EQ(begun, 1u);
   EXPECT_EQ(ended, 1u);
 
-  // The conversation goes on, as it does in a chat.
   question.erase("stream");
+  json formed = question;
+  formed.erase("tools");
+  formed.erase("tool_choice");
+  formed["max_tokens"] = 60;
+  formed["output_config"] = {{"format", {{"type", "json_schema"}, {"schema", {{"enum", {"sun", "moon"}}}}}}};
+  const std::string word = ask("/v1/messages", formed)["content"][0]["text"];
+  EXPECT_TRUE(word == "\"sun\"" || word == "\"moon\"") << word;
+
+  // The conversation goes on, as it does in a chat.
   question["messages"].push_back(
       {{"role", "assistant"},
        {"content", json::array({{{"type", "thinking"}, {"thinking", "hm"}, {"signature", "x"}}, call})}});

@@ -136,7 +136,7 @@ def anthropic():
     import anthropic as lib
 
     client = lib.Anthropic(base_url=url, api_key="a-key-for-tests", max_retries=0)
-    asked = dict(model="served", max_tokens=16, temperature=0, system="Be brief.", messages=[{"role": "user", "content": "What barked?"}])
+    asked = dict(model="served", max_tokens=16, extra_body={"temperature": 0}, system="Be brief.", messages=[{"role": "user", "content": "What barked?"}])
     whole = client.messages.create(**asked)
     expect("anthropic: messages", whole.content[0].type == "text" and whole.usage.output_tokens <= 16, repr(whole.content[0].text))
     with client.messages.stream(**asked) as stream:
@@ -155,7 +155,7 @@ def anthropic():
         expect("anthropic: unknown model", "no model 'nothing'" in str(caught), str(caught)[:100])
     if not knows_tools: return print("SKIPPED tools: the chat template knows none")
     tools = [{"name": "remember", "description": "Remembers", "input_schema": classes().model_json_schema()}]
-    asked.update(max_tokens=600, temperature=1.0)
+    asked.update(max_tokens=600, extra_body={"temperature": 1.0})
     called = client.messages.create(**asked, tools=tools, tool_choice={"type": "any"})
     use = called.content[-1]
     expect("anthropic: a tool", called.stop_reason == "tool_use" and use.name == "remember" and classes().model_validate(use.input) is not None, repr(use.input))
