@@ -243,7 +243,7 @@ constexpr std::array kMessages{
     kModel,       kBlocks,     kSystem,     Field{"max_tokens", kHonoured, "required"},
     kTemperature, kTopP,       kTopK,       Field{"stop_sequences", kHonoured},
     kStream,      kToolBlocks, kToolChoice, kThinking,
-    Field{"output_config", kHonoured, "`format` of type json_schema; `effort` changes nothing"},
+    Field{"output_config", kHonoured, "`format` of type json_schema; `effort` has no effect"},
     kMetadata,    kServiceTier,
     Field{"cache_control", kIgnored, "beginnings are always kept"},
     Field{"context_management", kIgnored},
