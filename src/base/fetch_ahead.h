@@ -34,6 +34,8 @@ class FetchAhead {
   bool step(int worker);
 
  private:
+  friend class FetchAheadTest;
+
   struct Matrix {
     Matrix(const std::byte* data_, std::int64_t bytes_) : data(data_), bytes(bytes_) {}
     const std::byte* data;

@@ -60,14 +60,12 @@ PlannedInference predicted_inference(const InferenceArguments& a, Context& conte
 
 // By the passes of the engine that were measured.
 PlannedInference measured_inference(const InferenceArguments& a) {
-  const EngineSpeed speed = read_engine_speed(a.measured);
+  const EngineSpeed speed = read_engine_speed(a.measured, a.config);
   return {answers_of_measured(speed, a.request),
           fmt::format("{}, measured with {}", speed.machine, speed.model)};
 }
 
 void inference(InferenceArguments a, Context& context) {
-  require<UsageError>(a.measured.empty() || !a.config.given(),
-                      "--measured {} names its model: give no other ('{}')", a.measured, a.config.source());
   require<UsageError>(!a.measured.empty() || !a.cluster.empty(),
                       "give --cluster, or --measured FILE that 'stoa bench engine MODEL --json' wrote");
   if (a.most_latency_ms) a.request.most_latency = *a.most_latency_ms / 1e3;

@@ -108,9 +108,7 @@ EngineSpeed measured_here(const PlanServeArguments& a, Context& context) {
 
 EngineSpeed speed_of(const PlanServeArguments& a, const std::vector<serve::RequestLength>& lengths,
                      Context& context) {
-  require<UsageError>(a.measured.empty() || !a.config.given(),
-                      "--measured {} names its model: give no other ('{}')", a.measured, a.config.source());
-  if (!a.measured.empty()) return read_engine_speed(a.measured);
+  if (!a.measured.empty()) return read_engine_speed(a.measured, a.config);
   require<UsageError>(a.config.given(), "give a MODEL, or --measured FILE");
   return a.cluster.empty() ? measured_here(a, context) : predicted_speed(a, lengths, context);
 }

@@ -83,7 +83,9 @@ Json speed_json(const EngineSpeed& speed) {
   return out;
 }
 
-EngineSpeed read_engine_speed(const std::filesystem::path& file) {
+EngineSpeed read_engine_speed(const std::filesystem::path& file, const ConfigArguments& config) {
+  require<UsageError>(!config.given(), "--measured {} names its model: give no other ('{}')", file.string(),
+                      config.source());
   const std::string text = read_text(file);
   EngineSpeed out;
   try {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/config_source.h"
 #include "cli/machine_factory.h"
 #include "cli/memory_share.h"
 #include "infer/engine/paged_decoder.h"
@@ -25,7 +26,7 @@ struct EngineSpeed {
   std::string model, machine;  // "SmolLM2-135M", "cpu, avx512-bf16, 2 threads"
   infer::PassLimits limits;
   serve::PassTimes times;
-  std::optional<EngineBytes> bytes = {};  // of every model that is measured; older files have none
+  std::optional<EngineBytes> bytes = {};   // of every model that is measured; older files have none
   std::optional<MemoryShare> memory = {};  // measured on a CPU, of decoders; not read from files
 };
 
@@ -36,7 +37,8 @@ EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
                            infer::EngineUse use, int rounds);
 
 nlohmann::ordered_json speed_json(const EngineSpeed& speed);
-// DataError: not what speed_json() writes.
-EngineSpeed read_engine_speed(const std::filesystem::path& file);
+// Of the option --measured of plans. DataError: not what speed_json() writes; UsageError: `config` names a
+// model, too.
+EngineSpeed read_engine_speed(const std::filesystem::path& file, const ConfigArguments& config);
 
 }  // namespace stoa::cli

@@ -24,7 +24,8 @@ TEST(TokenWeight, FallsWithTheDistance) {
   const int bits = weight_bits(50000);
   std::uint64_t last = std::uint64_t{1} << bits;
   EXPECT_EQ(token_weight(0, bits), last);
-  for (std::uint32_t distance = 0; distance < 3U << kOctaveBits; distance += distance % 4096 == 0 ? 1 : 4093) {
+  for (std::uint32_t distance = 0; distance < 3U << kOctaveBits;
+       distance += distance % 4096 == 0 ? 1 : 4093) {
     const std::uint64_t weight = token_weight(distance, bits);
     EXPECT_LE(weight, last) << distance;
     last = weight;

@@ -9,11 +9,11 @@
 
 namespace stoa::ops {
 
-// What is drawn. The tokens are in the order of their logits, of equal ones the lower id first; NaN and
-// -infinity are not among them, nor those above the most likely token as MostLikely finds it, which only NaN
-// can hide. Of them come first the `top_k`, then of these the fewest whose weights sum up to `top_p`, then of
-// these the ones that are not farther than `farthest`. `word` decides which of the rest, in their order, by
-// their weights.
+// What is drawn. Tokens are in the order of their logits, of equal ones the lower id first, without NaN and
+// -infinity, and without those whose logits are above that of the token of MostLikely, which it misses only
+// where NaN is near. The first `top_k` are kept, of these the fewest whose weights sum up to `top_p`, and of
+// these the ones that are not farther than `farthest`. `word` decides which of what is left is drawn, in
+// their order and by their weights.
 struct TokenDraw {
   std::int32_t row = 0;    // of the logits
   float cut_scale = 0;     // kOctave log2(e) / temperature of the weights that top_p and `farthest` are about

@@ -155,8 +155,8 @@ void check_split(const ModelShape& m, const InferencePoint& point) {
 std::string row(const InferenceAnswer& a) {
   return fmt::format(
       "{:>4}{:>4}{:>7}  {:<6}{:>12.1f}{:>12.1f}{:>12.2f}{:>12.2f}{:>12.1f}{:>10.1f}{:>10.1f}{}\n", a.point.tp,
-      a.point.pp, a.point.batch, a.type, a.latency * 1e3, a.first_token * 1e3,
-      a.per_token * 1e3, a.sequences_per_second, a.tokens_per_second, a.cache_bytes / 1e9, a.bytes() / 1e9,
+      a.point.pp, a.point.batch, a.type, a.latency * 1e3, a.first_token * 1e3, a.per_token * 1e3,
+      a.sequences_per_second, a.tokens_per_second, a.cache_bytes / 1e9, a.bytes() / 1e9,
       a.fits ? "" : "  does not fit");
 }
 
@@ -489,10 +489,10 @@ std::string to_csv(const InferenceResult& result) {
   for (const auto& a : result.grid)
     table.rows.push_back(
         {std::to_string(a.point.tp), std::to_string(a.point.pp), std::to_string(a.point.batch),
-         fmt::format("{:.3f}", a.latency * 1e3), fmt::format("{:.4f}", a.sequences_per_second),
-         a.type, fmt::format("{:.3f}", a.first_token * 1e3),
-         fmt::format("{:.3f}", a.per_token * 1e3), fmt::format("{:.3f}", a.cache_bytes / 1e9),
-         fmt::format("{:.3f}", a.bytes() / 1e9), a.fits ? "yes" : "no"});
+         fmt::format("{:.3f}", a.latency * 1e3), fmt::format("{:.4f}", a.sequences_per_second), a.type,
+         fmt::format("{:.3f}", a.first_token * 1e3), fmt::format("{:.3f}", a.per_token * 1e3),
+         fmt::format("{:.3f}", a.cache_bytes / 1e9), fmt::format("{:.3f}", a.bytes() / 1e9),
+         a.fits ? "yes" : "no"});
   return write_csv(table);
 }
 

@@ -230,21 +230,31 @@ constexpr std::array kTokenize{
     Field{"with_pieces", kHonoured, "each token with its text"}};
 constexpr std::array kDetokenize{kModel, Field{"tokens", kHonoured, "ids"}};
 
-constexpr Field kBlocks{
-    "messages", kHonoured,
-    "roles user, assistant and system; a text or blocks: text, tool_use, tool_result; thinking is left out. An "
-    "assistant's text at the end is continued"};
+constexpr Field kBlocks{"messages", kHonoured,
+                        "roles user, assistant and system; a text or blocks: text, tool_use, tool_result; "
+                        "thinking is left out. An "
+                        "assistant's text at the end is continued"};
 constexpr Field kSystem{"system", kHonoured, "a text or blocks of type text"};
 constexpr Field kToolBlocks{"tools", kHonoured, "those with an `input_schema`, as of /v1/chat/completions"};
 constexpr Field kToolChoice{"tool_choice", kHonoured,
                             "`auto`, `any`, `tool`, `none`; `disable_parallel_tool_use`"};
 constexpr Field kThinking{"thinking", kIgnored, "the chat template decides"};
 constexpr std::array kMessages{
-    kModel,       kBlocks,     kSystem,     Field{"max_tokens", kHonoured, "required"},
-    kTemperature, kTopP,       kTopK,       Field{"stop_sequences", kHonoured},
-    kStream,      kToolBlocks, kToolChoice, kThinking,
+    kModel,
+    kBlocks,
+    kSystem,
+    Field{"max_tokens", kHonoured, "required"},
+    kTemperature,
+    kTopP,
+    kTopK,
+    Field{"stop_sequences", kHonoured},
+    kStream,
+    kToolBlocks,
+    kToolChoice,
+    kThinking,
     Field{"output_config", kHonoured, "`format` of type json_schema; `effort` has no effect"},
-    kMetadata,    kServiceTier,
+    kMetadata,
+    kServiceTier,
     Field{"cache_control", kIgnored, "beginnings are always kept"},
     Field{"context_management", kIgnored},
     Field{"diagnostics", kIgnored},
@@ -252,7 +262,12 @@ constexpr std::array kMessages{
     Field{"speed", kIgnored},
     Field{"user_profile_id", kIgnored},
     Field{"workspace_id", kIgnored}};
-constexpr std::array kCountTokens{kModel, kBlocks, kSystem, kToolBlocks, kToolChoice, kThinking};
+constexpr std::array kCountTokens{kModel,
+                                  kBlocks,
+                                  kSystem,
+                                  kToolBlocks,
+                                  Field{"tool_choice", kHonoured, "checked; tools are counted in any case"},
+                                  kThinking};
 
 constexpr std::array kResponses{
     kModel,

@@ -148,11 +148,17 @@ ChatJob read_messages_as_chat(const Call& call, Json chat) {
   try {
     return read_chat({call.model, std::move(body), call.owner, call.id, call.answer});
   } catch (const ApiError& error) {
-    if (error.param() != "stop") throw;
-    std::string text = error.what();  // in the words of the chat
-    if (const std::size_t at = text.find("'stop'"); at != std::string::npos)
-      text.replace(at, 6, "'stop_sequences'");
-    throw ApiError(error.status(), text, "stop_sequences", error.code());
+    // In the words of the chat, whose fields have other names.
+    for (const auto& [of_chat, own] :
+         {std::pair{"stop", "stop_sequences"}, std::pair{"response_format", "output_config"}}) {
+      if (error.param() != of_chat) continue;
+      std::string text = error.what();
+      const std::string name = fmt::format("'{}'", of_chat);
+      if (const std::size_t at = text.find(name); at != std::string::npos)
+        text.replace(at, name.size(), fmt::format("'{}'", own));
+      throw ApiError(error.status(), text, own, error.code());
+    }
+    throw;
   }
 }
 

@@ -123,8 +123,8 @@ TEST_F(PlanServe, EncoderDecodersAreMeasuredAndPlanned) {
 
 TEST_F(PlanServe, BatchesArePlannedWithMeasuredPasses) {
   write_speed("fast.json", 1);
-  const json plan = json_of({"plan", "inference", "--measured", "fast.json", "--input", "100", "--output", "21",
-                             "--batch", "1,8,16", "--max-latency", "400", "--json"});
+  const json plan = json_of({"plan", "inference", "--measured", "fast.json", "--input", "100", "--output",
+                             "21", "--batch", "1,8,16", "--max-latency", "400", "--json"});
   const json& alone = plan["grid"][0];
   // A pass of 100 tokens, then 20 of one: lines between the given points.
   const double pass = 10 + 50 * 99 / 511.0;

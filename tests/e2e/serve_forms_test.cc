@@ -219,6 +219,11 @@ TEST_F(ServeForms, MessagesCallTools) {
   refused({{"tool_choice", {{"type", "all"}}}}, "tool_choice", "auto, any, none");
   refused({{"messages", json::array({{{"role", "user"}, {"content", json::array({{{"type", "image"}}})}}})}},
           "messages", "'image' is not supported");
+  refused({{"stop_sequences", {""}}}, "stop_sequences", "'stop_sequences'");
+  const json alike{{"type", "array"}, {"uniqueItems", true}};
+  refused({{"tools", json::array()},
+           {"output_config", {{"format", {{"type", "json_schema"}, {"schema", alike}}}}}},
+          "output_config", "'output_config'");
 }
 
 // As the beginning of the answer, which the client gives.

@@ -323,7 +323,7 @@ void stream_many(const StreamJob& job) {
   const std::int64_t tokens = fit < 3 * kManyTokens ? 3 * kManyTokens : fit,
                      rows = fit < 2 * kLanes ? 2 * kLanes : fit / kLanes * kLanes;
   const std::int64_t parts = (job.tokens + tokens - 1) / tokens;
-  // Nine tokens or more; of several parts each is longer, or a number of whole tiles.
+  // A part has nine tokens or more, or a whole number of tiles: none is too small for stream_tiles().
   const auto begin = [&](std::int64_t i) {
     return i == parts ? job.tokens : i * job.tokens / parts / kManyTokens * kManyTokens;
   };

@@ -403,7 +403,8 @@ TEST(RowsApart, AnyNumberOfRowsGivesTheSameBits) {
           run_in(gemm, kernels, pool);
         };
         product(0, kTokens, all, one);
-        for (const std::int64_t step : {1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14, 16, 17, 19, 25, 32, 33, 63, 64, 65, 150}) {
+        for (const std::int64_t step :
+             {1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14, 16, 17, 19, 25, 32, 33, 63, 64, 65, 150}) {
           Matrix pieces(DType::kF32, kTokens, kOutputs, false);
           for (std::int64_t begin = 0; begin < kTokens; begin += step)
             product(begin, std::min(step, kTokens - begin), pieces, three);
@@ -422,7 +423,8 @@ TEST(RowsApart, LongRows) {
     x.fill(random), w.fill(random);
     WorkerPool pool(2);
     const auto product = [&](std::int64_t begin, std::int64_t count, Matrix& out) {
-      run_in({{x.view().slice(begin, count)}, {w.view()}, {}, out.view().slice(begin, count)}, set.kernels, pool);
+      run_in({{x.view().slice(begin, count)}, {w.view()}, {}, out.view().slice(begin, count)}, set.kernels,
+             pool);
     };
     Matrix alone(DType::kF32, kTokens, kOutputs, false);
     for (std::int64_t i = 0; i < kTokens; ++i) product(i, 1, alone);
@@ -430,7 +432,8 @@ TEST(RowsApart, LongRows) {
       Matrix together(DType::kF32, kTokens, kOutputs, false);
       product(0, count, together);
       const std::size_t bytes = static_cast<std::size_t>(count * kOutputs) * 4;
-      EXPECT_EQ(std::memcmp(together.memory.data(), alone.memory.data(), bytes), 0) << set.name << " " << count;
+      EXPECT_EQ(std::memcmp(together.memory.data(), alone.memory.data(), bytes), 0)
+          << set.name << " " << count;
     }
   }
 }
