@@ -37,8 +37,8 @@ EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
                            infer::EngineUse use, int rounds);
 
 nlohmann::ordered_json speed_json(const EngineSpeed& speed);
-// Of the option --measured of plans. DataError: not what speed_json() writes; UsageError: `config` names a
-// model, too.
+// Reads the file of a plan's option --measured. DataError: not what speed_json() writes; UsageError: `config`
+// names a model, too.
 EngineSpeed read_engine_speed(const std::filesystem::path& file, const ConfigArguments& config);
 
 }  // namespace stoa::cli
