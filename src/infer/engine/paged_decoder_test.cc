@@ -132,6 +132,42 @@ TEST(PagedDecoder, AnswersAsOneTextAlone) {
   }
 }
 
+class NoObserver final : public ops::OpObserver {
+ public:
+  void before(const char*, double) override { ++operations; }
+  void after(const char*) override {}
+  std::int64_t operations = 0;
+};
+
+// Passes for one token run what the first of them did: the logits are those of passes whose operations are
+// chosen anew, as they are for an observer, also where a text needs another span of keys.
+TEST(PagedDecoder, PassesThatRunAgainGiveTheSameBits) {
+  constexpr std::int64_t kLong = 600;
+  Machine machine = cpu_machine();
+  model::ModelConfig config = tiny_llama();
+  config.max_position_embeddings = kLong;
+  const model::ModelSpec model = model::resolve_model(config);
+  const auto logits_of = [&](ops::OpObserver* observer) {
+    const PassLimits limits = pass_limits(model, DType::kF32, {.context = kLong, .sequences = 1, .scored = 1});
+    const auto rank =
+        make_rank<PagedDecoder>(machine, PagedModel::Options{model, {DType::kF32, DType::kF32}, limits});
+    fill_weights(rank->chunk().parameters());
+    rank->chunk().ops().observer = observer;
+    SingleText text(*rank);
+    std::vector<float> out;
+    for (std::int32_t t = 0; t < kLong; ++t) {
+      const std::int32_t token = t * t % static_cast<std::int32_t>(kTokens);
+      const auto logits = text.feed({&token, 1});
+      out.insert(out.end(), logits.begin(), logits.end());
+    }
+    return out;
+  };
+  NoObserver observer;
+  const std::vector<float> expected = logits_of(&observer);
+  EXPECT_GT(observer.operations, kLong);
+  EXPECT_EQ(logits_of(nullptr), expected);
+}
+
 // Where keys and values are kept in a narrower type, logits are off by what that type rounds away.
 TEST(PagedDecoder, NarrowKeysAndValuesGiveNearLogits) {
   Machine machine = cpu_machine();

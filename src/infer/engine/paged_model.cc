@@ -18,6 +18,7 @@
 #include "ops/cache_rows.h"
 #include "ops/draw_tokens.h"
 #include "ops/most_likely.h"
+#include "ops/op_recording.h"
 
 namespace stoa::infer {
 
@@ -368,13 +369,35 @@ namespace {
 // The attention of GPUs divides the keys of a text into spans of so many (ops/cuda/kernels/attention.h).
 constexpr std::int64_t kRepeatedKeys = 256;
 
+constexpr std::size_t kMostRecordings = 64;
+
 // A token each, without adapters: what an answer takes.
 bool are_single_tokens(std::span<const PassSegment> segments) {
   return std::ranges::all_of(
       segments, [](const PassSegment& s) { return s.tokens.size() == 1 && s.scored == 1 && s.adapter == 0; });
 }
 
+// Whether a pass is nothing but operations of the host's backend, chosen by shapes alone. With experts they are
+// chosen by numbers that a router computed; among ranks there is communication.
+bool keeps_operations(const PassParts& parts, const model::ModelConfig& config) {
+  return parts.machine.device->kind() == DeviceKind::kHost && parts.ops.observer == nullptr &&
+         parts.parallel.grid().size() == 1 && !config.moe.num_moe_experts;
+}
+
 }  // namespace
+
+void PagedModel::repeat(ops::OpContext& ops, const RecordingKey& key,
+                        const std::function<void(ops::OpContext&)>& body) {
+  const auto known = recordings_.find(key);
+  if (known != recordings_.end() && known->second.scratch == ops.scratch.used())
+    return known->second.operations.run(ops.stream);
+  ops::RecordingBackend recorder(ops.backend);
+  ops::OpContext recorded{recorder, ops.stream, ops.scratch, ops.observer, ops.device};
+  const std::size_t scratch = ops.scratch.used();
+  body(recorded);
+  if (recordings_.size() >= kMostRecordings) recordings_.clear();
+  recordings_.insert_or_assign(key, Recorded{scratch, recorder.take()});
+}
 
 std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments,
                                       std::int64_t row, std::span<const std::int32_t> labels) {
@@ -393,8 +416,10 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
   }
   const RankShare& share = options_.share;
   // Passes for the same number of texts then submit the same work until the longest text needs another span.
-  const bool repeats = records(*parts.machine.stream) && share.ranks() == 1 && !sources_ && labels.empty() &&
-                       row == 0 && are_single_tokens(segments);
+  const bool alike =
+      share.ranks() == 1 && !sources_ && labels.empty() && row == 0 && are_single_tokens(segments);
+  const bool keeps = alike && keeps_operations(parts, options_.model.config);
+  const bool repeats = keeps || (alike && records(*parts.machine.stream));
   if (repeats) {
     s.longest_k = std::min<std::int64_t>(round_up(s.longest_k, kRepeatedKeys), limits().longest());
     columns = static_cast<std::size_t>(limits().blocks_of(s.longest_k));
@@ -457,9 +482,9 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     outputs.rows = scored;
     outputs.logits = arena_.view(logits_).slice(row, std::ssize(scored));
   }
-  const auto infer = [&](const model::Chunk& chunk, nn::ParamAccess& parameters,
-                         std::span<const nn::AdapterRun> adapted = {}) {
-    nn::Pass pass{.ops = parts.ops,
+  const auto infer_with = [&](ops::OpContext& ops, const model::Chunk& chunk, nn::ParamAccess& parameters,
+                              std::span<const nn::AdapterRun> adapted) {
+    nn::Pass pass{.ops = ops,
                   .parallel = parts.parallel,
                   .params = parameters,
                   .batch = view,
@@ -467,8 +492,15 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
                   .adapted = adapted};
     chunk.infer(pass, from_stage, outputs);
   };
+  const auto infer = [&](const model::Chunk& chunk, nn::ParamAccess& parameters,
+                         std::span<const nn::AdapterRun> adapted = {}) {
+    infer_with(parts.ops, chunk, parameters, adapted);
+  };
   const int first = segments.front().adapter, last = segments.back().adapter;
-  if (repeats)
+  if (keeps)
+    repeat(parts.ops, {s.count, s.longest_k},
+           [&](ops::OpContext& ops) { infer_with(ops, parts.chunk, parts.parameters, {}); });
+  else if (repeats)
     repeat_on(
         *parts.machine.stream,
         std::array{static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(this)), s.count, s.longest_k},

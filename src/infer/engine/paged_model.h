@@ -5,12 +5,18 @@
 // else is in its pass, as long as the backend keeps rows apart (ops/cpu/gemm.h).
 #pragma once
 
+#include <array>
+#include <functional>
+#include <map>
+#include <vector>
+
 #include "device/arena.h"
 #include "infer/engine/pass_plan.h"
 #include "infer/engine/source_rows.h"
 #include "infer/length_tables.h"
 #include "infer/pass_parts.h"
 #include "infer/rank_share.h"
+#include "ops/op_recording.h"
 
 namespace stoa::infer {
 
@@ -62,6 +68,17 @@ class PagedModel final : public PassModel {
   // instead, from `row` on.
   std::int64_t run_segments(const PassParts& parts, std::span<const PassSegment> segments,
                             std::int64_t row = 0, std::span<const std::int32_t> labels = {});
+  // Numbers of texts and of keys.
+  using RecordingKey = std::array<std::int64_t, 2>;
+  // The operations of a pass on a host, and how much scratch memory was in use in front of theirs.
+  struct Recorded {
+    std::size_t scratch;
+    ops::OpRecording operations;
+  };
+  // Does what `body` did in the pass before it with this key, or calls it: what it does must be operations, the
+  // same every time.
+  void repeat(ops::OpContext& ops, const RecordingKey& key,
+              const std::function<void(ops::OpContext&)>& body);
 
   Arena& arena_;
   const Options options_;
@@ -75,6 +92,7 @@ class PagedModel final : public PassModel {
   std::vector<bool> linear_;          // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
   nn::KvCache cache_;
+  std::map<RecordingKey, Recorded> recordings_;
   std::vector<std::int32_t> history_;  // the tokens of the only sequence, where tables depend on its length
   std::int64_t reached_ = 0;           // longest text for which a key in the cache was made
   std::vector<float> host_logits_, host_losses_;
