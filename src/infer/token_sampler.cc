@@ -7,11 +7,6 @@
 #include "base/error.h"
 
 namespace stoa::infer {
-namespace {
-
-constexpr std::size_t kLlamaCppWindow = 64;
-
-}  // namespace
 
 SamplerOrder sampler_order_of(std::string_view name) {
   const auto* const found = std::find(std::begin(kSamplerOrderNames), std::end(kSamplerOrderNames), name);
@@ -28,6 +23,7 @@ void validate(const SamplingOptions& o) {
   require<ConfigError>(o.min_p >= 0 && o.min_p <= 1, "min-p must be between 0 and 1, got {}", o.min_p);
   require<ConfigError>(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
                        "repetition-penalty must be above 0 (1: none), got {}", o.repetition_penalty);
+  require<ConfigError>(o.penalty_window >= 0, "penalty_window must be at least 0, got {}", o.penalty_window);
   for (const double penalty : {o.presence_penalty, o.frequency_penalty})
     require<ConfigError>(std::isfinite(penalty), "a penalty is not a number");
   for (const auto& word : o.bad_words)
@@ -89,7 +85,8 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
   scores_.assign(logits.begin(), logits.end());
   for (const auto& [id, bias] : o.logit_bias)
     if (static_cast<std::size_t>(id) < scores_.size()) scores_[id] += bias;
-  const auto recent = llama ? seen.last(std::min(seen.size(), kLlamaCppWindow)) : seen;
+  const auto recent =
+      llama ? seen.last(std::min(seen.size(), static_cast<std::size_t>(o.penalty_window))) : seen;
   if (o.repetition_penalty != 1.0) repeat_less(recent);
   if (counts) count_against(llama ? recent : std::span<const std::int32_t>(drawn_));
   const auto forbid = [&](std::int32_t id) {

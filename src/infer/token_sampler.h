@@ -14,8 +14,8 @@
 namespace stoa::infer {
 
 // Whose order of steps. kHuggingFace: penalties, temperature, top-k, top-p, min-p. kVllm: min-p comes before
-// top-k and top-p. kLlamaCpp: penalties count the last 64 tokens of prompt and answer; top-k, top-p and min-p
-// cut at temperature 1, and the temperature divides what is left.
+// top-k and top-p. kLlamaCpp: penalties count the last `penalty_window` tokens of prompt and answer; top-k,
+// top-p and min-p cut at temperature 1, and the temperature divides what is left.
 enum class SamplerOrder : std::uint8_t { kHuggingFace, kVllm, kLlamaCpp };
 inline constexpr const char* kSamplerOrderNames[] = {"hf", "vllm", "llama.cpp"};
 // ConfigError: not one of the names.
@@ -38,6 +38,7 @@ struct SamplingOptions {
   std::int64_t min_tokens = 0;                                  // none of `ends` is drawn before these many
   std::vector<std::int32_t> ends = {};
   SamplerOrder order = SamplerOrder::kHuggingFace;
+  std::int64_t penalty_window = 64;  // of kLlamaCpp
 };
 
 // What a constraint allows next. An id of `ends` is allowed where the text may end, and only there.

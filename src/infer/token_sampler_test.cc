@@ -177,6 +177,12 @@ TEST(TokenSampler, OrdersOfOtherPrograms) {
   EXPECT_EQ(TokenSampler({.greedy = true, .repetition_penalty = 1.2, .order = SamplerOrder::kLlamaCpp})
                 .next(std::vector<float>{1.0f, 0.5f, 0.9f}, long_ago),
             0);
+  EXPECT_EQ(TokenSampler({.greedy = true,
+                          .repetition_penalty = 1.2,
+                          .order = SamplerOrder::kLlamaCpp,
+                          .penalty_window = 65})
+                .next(std::vector<float>{1.0f, 0.5f, 0.9f}, long_ago),
+            2);
   EXPECT_EQ(sampler_order_of("llama.cpp"), SamplerOrder::kLlamaCpp);
   EXPECT_THROW(sampler_order_of("ggml"), ConfigError);
 }

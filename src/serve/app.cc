@@ -118,6 +118,7 @@ void App::add_routes() {
   post("/v1/messages", answer_message);
   post("/v1/messages/count_tokens", count_message);
   post("/v1/responses", respond, {"/responses"});
+  post("/completion", complete_as_llama);
   post("/infill", infill);
   post("/tokenize", tokenize, {"/v1/tokenize"});
   post("/detokenize", detokenize, {"/v1/detokenize"});

@@ -41,8 +41,6 @@ std::vector<std::vector<std::int32_t>> read_prompts(const RequestBody& body, con
 
 namespace {
 
-constexpr std::size_t kMostPrompts = 1024;
-
 struct CompletionForm {
   std::string id;
   bool echo = false, usage_chunk = false, usage_always = false;

@@ -23,7 +23,7 @@ constexpr Field kStreamOptions{"stream_options", kHonoured, "`include_usage`, `c
 constexpr Field kPresence{"presence_penalty", kHonoured, "-2 to 2"};
 constexpr Field kFrequency{"frequency_penalty", kHonoured, "-2 to 2"};
 constexpr Field kRepetition{"repetition_penalty", kHonoured, "above 0; 1: none"};
-constexpr Field kBias{"logit_bias", kHonoured, "id: -100 to 100"};
+constexpr Field kBias{"logit_bias", kHonoured, "id: -100 to 100, or pairs as llama-server takes them"};
 constexpr Field kMinTokens{"min_tokens", kHonoured, "no end token before"};
 constexpr Field kIgnoreEos{"ignore_eos", kHonoured, "end tokens do not end the answer"};
 constexpr Field kStopIds{"stop_token_ids", kHonoured, "more end tokens"};
@@ -51,45 +51,9 @@ constexpr Field kStructured{"structured_outputs", kHonoured,
                             "one of `json`, `regex`, `choice`, `grammar`, `json_object`"};
 constexpr Field kGrammar{"grammar", kHonoured, "GBNF, as llama-server takes it"};
 constexpr Field kJsonSchema{"json_schema", kHonoured, "a schema, as llama-server takes it"};
+constexpr Field kCachePrompt{"cache_prompt", kIgnored, "beginnings are always kept"};
+constexpr Field kSlot{"id_slot", kIgnored, "slots are not chosen"};
 constexpr Field kBeamSearch{"use_beam_search", kRefused, "", "false"};
-
-// Fields of vLLM and llama-server, which their clients often send with values that have no effect.
-constexpr std::array kOfOthers{
-    Field{"cache_salt", kHonoured, "requests with different salts do not share cached prefixes"},
-    Field{"cache_prompt", kIgnored, "beginnings are always kept"},
-    Field{"id_slot", kIgnored, "slots are not chosen"},
-    Field{"request_id", kIgnored, "the header X-Request-Id names a request"},
-    Field{"guided_decoding_backend", kIgnored, "there is one"},
-    Field{"repeat_penalty", kRefused, "over the last tokens alone: repetition_penalty is over all", "1.0"},
-    Field{"repeat_last_n", kIgnored, "of `repeat_penalty`"},
-    Field{"typical_p", kRefused, "", "1.0"},
-    Field{"mirostat", kRefused, "", "0"},
-    Field{"mirostat_tau", kIgnored, "of `mirostat`"},
-    Field{"mirostat_eta", kIgnored, "of `mirostat`"},
-    Field{"dynatemp_range", kRefused, "", "0.0"},
-    Field{"dynatemp_exponent", kIgnored, "of `dynatemp_range`"},
-    Field{"xtc_probability", kRefused, "", "0.0"},
-    Field{"xtc_threshold", kIgnored, "of `xtc_probability`"},
-    Field{"dry_multiplier", kRefused, "", "0.0"},
-    Field{"dry_base", kIgnored, "of `dry_multiplier`"},
-    Field{"dry_allowed_length", kIgnored, "of `dry_multiplier`"},
-    Field{"dry_penalty_last_n", kIgnored, "of `dry_multiplier`"},
-    Field{"dry_sequence_breakers", kIgnored, "of `dry_multiplier`"},
-    Field{"samplers", kRefused, "`sampler_order` chooses their order"},
-    Field{"min_keep", kRefused, "", "0"},
-    Field{"n_keep", kRefused, "a text is never shifted", "0"},
-    Field{"n_probs", kRefused, "`logprobs` gives them", "0"},
-    Field{"timings_per_token", kRefused, "times stand in /metrics", "false"},
-    Field{"return_progress", kRefused, "", "false"},
-    Field{"reasoning_format", kRefused, "thoughts stay in the text", "\"none\""},
-    Field{"length_penalty", kRefused, "of beam search", "1.0"},
-    Field{"priority", kRefused, "", "0"},
-    Field{"allowed_token_ids", kRefused, "a grammar says what is allowed"},
-    Field{"prompt_logprobs", kRefused, "`echo` of /v1/completions gives them"},
-    Field{"spaces_between_special_tokens", kRefused, "", "true"},
-    Field{"return_tokens_as_token_ids", kRefused, "", "false"},
-    Field{"return_token_ids", kRefused, "/tokenize gives them", "false"},
-    kBeamSearch};
 
 template <std::size_t A, std::size_t B>
 constexpr std::array<Field, A + B> joined(const std::array<Field, A>& a, const std::array<Field, B>& b) {
@@ -98,6 +62,44 @@ constexpr std::array<Field, A + B> joined(const std::array<Field, A>& a, const s
   std::copy(b.begin(), b.end(), out.begin() + A);
   return out;
 }
+
+// Fields of vLLM and llama-server, which their clients often send with values that have no effect. Samplers
+// of llama-server:
+constexpr std::array kLlamaSamplers{Field{"typical_p", kRefused, "", "1.0"},
+                                    Field{"mirostat", kRefused, "", "0"},
+                                    Field{"mirostat_tau", kIgnored, "of `mirostat`"},
+                                    Field{"mirostat_eta", kIgnored, "of `mirostat`"},
+                                    Field{"dynatemp_range", kRefused, "", "0.0"},
+                                    Field{"dynatemp_exponent", kIgnored, "of `dynatemp_range`"},
+                                    Field{"xtc_probability", kRefused, "", "0.0"},
+                                    Field{"xtc_threshold", kIgnored, "of `xtc_probability`"},
+                                    Field{"dry_multiplier", kRefused, "", "0.0"},
+                                    Field{"dry_base", kIgnored, "of `dry_multiplier`"},
+                                    Field{"dry_allowed_length", kIgnored, "of `dry_multiplier`"},
+                                    Field{"dry_penalty_last_n", kIgnored, "of `dry_multiplier`"},
+                                    Field{"dry_sequence_breakers", kIgnored, "of `dry_multiplier`"},
+                                    Field{"samplers", kRefused, "`sampler_order` chooses their order"},
+                                    Field{"min_keep", kRefused, "", "0"},
+                                    Field{"n_keep", kRefused, "a text is never shifted", "0"},
+                                    Field{"timings_per_token", kRefused, "times stand in /metrics", "false"},
+                                    Field{"return_progress", kRefused, "", "false"}};
+constexpr std::array kOfOthers = joined(
+    std::array{Field{"cache_salt", kHonoured, "requests with different salts do not share cached prefixes"},
+               kCachePrompt, kSlot, Field{"request_id", kIgnored, "the header X-Request-Id names a request"},
+               Field{"guided_decoding_backend", kIgnored, "there is one"},
+               Field{"repeat_penalty", kRefused, "over the last tokens alone: repetition_penalty is over all",
+                     "1.0"},
+               Field{"repeat_last_n", kIgnored, "of `repeat_penalty`"},
+               Field{"n_probs", kRefused, "`logprobs` gives them", "0"},
+               Field{"reasoning_format", kRefused, "thoughts stay in the text", "\"none\""},
+               Field{"length_penalty", kRefused, "of beam search", "1.0"},
+               Field{"priority", kRefused, "", "0"},
+               Field{"allowed_token_ids", kRefused, "a grammar says what is allowed"},
+               Field{"prompt_logprobs", kRefused, "`echo` of /v1/completions gives them"},
+               Field{"spaces_between_special_tokens", kRefused, "", "true"},
+               Field{"return_tokens_as_token_ids", kRefused, "", "false"},
+               Field{"return_token_ids", kRefused, "/tokenize gives them", "false"}, kBeamSearch},
+    kLlamaSamplers);
 
 constexpr std::array kCompletions = joined(
     std::array{kModel,
@@ -302,30 +304,52 @@ constexpr std::array kResponses{
     kCacheRetention,
     kSafety};
 
-constexpr std::array kInfill{
-    kModel,
-    Field{"input_prefix", kHonoured, "the text before"},
-    Field{"input_suffix", kHonoured, "the text behind"},
-    Field{"prompt", kHonoured, "more of the text before: of the line that is written"},
-    Field{"input_extra", kHonoured,
-          "other files, `filename` and `text`, where the model has a token for them"},
-    Field{"n_predict", kHonoured, "tokens; default, and -1: what the context leaves"},
-    kTemperature,
-    kTopP,
-    kTopK,
-    kMinP,
-    kSeed,
-    kStop,
-    kStream,
-    kPresence,
-    kFrequency,
-    kRepetition,
-    kBias,
-    kSamplerOrder,
-    kGrammar,
-    kJsonSchema,
-    Field{"cache_prompt", kIgnored, "beginnings are always kept"},
-    Field{"id_slot", kIgnored, "slots are not chosen"}};
+// What /completion and /infill have in common.
+constexpr std::array kLlama = joined(
+    std::array{Field{"n_predict", kHonoured, "tokens; default, and -1: what the context leaves; 0: none"},
+               kTemperature,
+               kTopP,
+               kTopK,
+               kMinP,
+               Field{"seed", kHonoured, "-1, or without it: one by chance"},
+               kStop,
+               kStream,
+               Field{"repeat_penalty", kHonoured, "above 0; 1: none"},
+               Field{"repeat_last_n", kHonoured, "of the penalties; default 64; -1: all tokens, 0: none"},
+               kRepetition,
+               kPresence,
+               kFrequency,
+               kBias,
+               kIgnoreEos,
+               Field{"sampler_order", kHonoured,
+                     "`llama.cpp` (default), `hf`, `vllm`: order of penalties, temperature and cuts"},
+               kGrammar,
+               kJsonSchema,
+               Field{"n_probs", kHonoured, "0 to 1000 candidates per token, in `completion_probabilities`"},
+               Field{"return_tokens", kHonoured, "ids of the answer, which streams always have"},
+               kCachePrompt,
+               kSlot,
+               Field{"n_cache_reuse", kIgnored, "of texts that are shifted"},
+               Field{"sse_ping_interval", kIgnored},
+               Field{"n_cmpl", kRefused, "`n` of /v1/completions", "1"},
+               Field{"n_indent", kRefused, "", "0"},
+               Field{"t_max_predict_ms", kRefused, "", "0"},
+               Field{"post_sampling_probs", kRefused, "probabilities are the model's own", "false"},
+               Field{"response_fields", kRefused, "the whole answer is sent", "[]"},
+               Field{"image_data", kRefused, "text alone", "[]"},
+               Field{"lora", kRefused, "`model` names an adapter", "[]"}},
+    kLlamaSamplers);
+constexpr std::array kLlamaCompletion =
+    joined(std::array{kModel, Field{"prompt", kHonoured,
+                                    "a text, ids, texts and ids mixed, or a list of prompts, 1024 at most"}},
+           kLlama);
+constexpr std::array kInfill =
+    joined(std::array{kModel, Field{"input_prefix", kHonoured, "the text before"},
+                      Field{"input_suffix", kHonoured, "the text behind"},
+                      Field{"prompt", kHonoured, "more of the text before: of the line that is written"},
+                      Field{"input_extra", kHonoured,
+                            "other files, `filename` and `text`, where the model has a token for them"}},
+           kLlama);
 
 constexpr std::array kScore{kModel, Field{"text_1", kHonoured, "a text, or a list"},
                             Field{"text_2", kHonoured, "a text, or a list; of one with many, or pairs"},
@@ -369,6 +393,7 @@ constexpr std::array kEndpoints{Endpoint{"/v1/completions", kCompletions},
                                 Endpoint{"/v1/messages", kMessages},
                                 Endpoint{"/v1/messages/count_tokens", kCountTokens},
                                 Endpoint{"/v1/responses", kResponses},
+                                Endpoint{"/completion", kLlamaCompletion},
                                 Endpoint{"/infill", kInfill},
                                 Endpoint{"/tokenize", kTokenize},
                                 Endpoint{"/detokenize", kDetokenize},

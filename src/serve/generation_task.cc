@@ -31,7 +31,9 @@ void GenerationTask::run(std::vector<infer::Request> prompts, const AnswerText::
   }
   for (std::size_t i = 0; i < choices; ++i) texts_.emplace_back(model_->tokenizer(), text);
   stopped_.resize(choices);
-  last_token_.resize(choices);
+  first_tokens_.resize(choices);
+  last_tokens_.resize(choices);
+  cached_.resize(choices);
   try {
     admitted_ = model_->admission().enter(prompts.front().tenant, usage_.prompt_tokens, answers);
   } catch (const ApiError&) {
@@ -98,8 +100,10 @@ bool GenerationTask::token(std::size_t choice, const infer::ScoredToken& score) 
     metrics_.first_token(seconds_since(submitted_));
   }
   if (texts_[choice].tokens() > 0)
-    metrics_.token_interval(std::chrono::duration<double>(now - last_token_[choice]).count());
-  last_token_[choice] = now;
+    metrics_.token_interval(std::chrono::duration<double>(now - last_tokens_[choice]).count());
+  else
+    first_tokens_[choice] = now;
+  last_tokens_[choice] = now;
   bool stopped = false;
   AnswerPiece piece = texts_[choice].push(score, stopped);
   stopped_[choice] = stopped;
@@ -126,11 +130,18 @@ void GenerationTask::choice_ended(std::size_t choice, const infer::Event& event)
   if (reason != EndReason::kStopText)
     if (AnswerPiece rest = texts_[choice].finish(); !rest.empty()) on_piece(choice, std::move(rest));
   usage_.completion_tokens += texts_[choice].tokens();
+  cached_[choice] = event.cached_tokens;
   if (event.choice == 0) usage_.cached_tokens += event.cached_tokens;
   const bool full = reason == EndReason::kLength || reason == EndReason::kContext;
   metrics_.ended(full ? "length" : "stop");
   on_choice_end(choice, reason);
   if (--open_ == 0) finish();
+}
+
+GenerationTask::ChoiceSeconds GenerationTask::seconds_of(std::size_t choice) const {
+  if (tokens_of(choice) == 0) return {};
+  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  return {seconds(first_tokens_[choice] - submitted_), seconds(last_tokens_[choice] - first_tokens_[choice])};
 }
 
 void GenerationTask::finish() {

@@ -46,6 +46,13 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   std::size_t choices_per_prompt() const { return per_prompt_; }
   std::int64_t tokens_of(std::size_t choice) const { return texts_[choice].tokens(); }
   const std::string& stop_text_of(std::size_t choice) const { return texts_[choice].stop_text(); }
+  // Tokens of its prompt that were not computed; known when it has ended.
+  std::int64_t cached_of(std::size_t choice) const { return cached_[choice]; }
+  // Seconds until its first token, and from then to its last one.
+  struct ChoiceSeconds {
+    double prompt = 0, answer = 0;
+  };
+  ChoiceSeconds seconds_of(std::size_t choice) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -64,8 +71,9 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   std::mutex mutex_;
   std::vector<infer::RequestId> requests_;
   std::vector<AnswerText> texts_;
-  std::vector<bool> stopped_;  // by a stop text
-  std::vector<Clock::time_point> last_token_;
+  std::vector<bool> stopped_;                                  // by a stop text
+  std::vector<Clock::time_point> first_tokens_, last_tokens_;  // of each choice
+  std::vector<std::int64_t> cached_;
   std::size_t open_ = 0, per_prompt_ = 1;
   bool begun_ = false, over_ = false, cancelled_ = false;
   Admission::Ticket admitted_;

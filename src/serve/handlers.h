@@ -15,11 +15,12 @@ struct Call {
   std::shared_ptr<http::Answer> answer;
 };
 
-void complete_text(const Call& call);   // /v1/completions
-void complete_chat(const Call& call);   // chat completions
-void answer_message(const Call& call);  // /v1/messages
-void count_message(const Call& call);   // /v1/messages/count_tokens
-void respond(const Call& call);         // /v1/responses
+void complete_text(const Call& call);      // /v1/completions
+void complete_chat(const Call& call);      // chat completions
+void answer_message(const Call& call);     // /v1/messages
+void count_message(const Call& call);      // /v1/messages/count_tokens
+void respond(const Call& call);            // /v1/responses
+void complete_as_llama(const Call& call);  // /completion
 void infill(const Call& call);
 void embed(const Call& call);
 void tokenize(const Call& call);
@@ -29,6 +30,7 @@ void rerank(const Call& call);
 void generate_as_nemo(const Call& call);      // /generate
 void generate_as_megatron(const Call& call);  // /api
 
+constexpr std::size_t kMostPrompts = 1024;  // of a request that continues texts
 // The ids of a prompt field: a text, ids, or a list of either.
 std::vector<std::vector<std::int32_t>> read_prompts(const RequestBody& body, const char* name,
                                                     const ServedModel& model, bool add_special,

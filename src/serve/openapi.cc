@@ -87,8 +87,10 @@ constexpr FieldSchema kSchemas[] = {
     {"", "repetition_penalty", R"({"type": "number", "minimum": 1e-3, "maximum": 1000})"},
     {"/generate", "repetition_penalty", R"({"type": "number", "minimum": 1, "maximum": 1000})"},
     {"", "logit_bias",
-     R"({"type": "object", "maxProperties": 4096, "propertyNames": {"pattern": "^(0|[1-9][0-9]{0,8})$"},
-         "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}})"},
+     R"({"anyOf": [{"type": "object", "maxProperties": 4096, "propertyNames": {"pattern": "^(0|[1-9][0-9]{0,8})$"},
+         "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
+       {"type": "array", "maxItems": 4096, "items": {"type": "array", "minItems": 2, "maxItems": 2, "prefixItems": [
+         {"type": ["integer", "string"]}, {"anyOf": [{"const": false}, {"type": "number", "minimum": -100, "maximum": 100}]}]}}]})"},
     {"", "bad_words", kStops},
     {"", "sampler_order", R"({"enum": ["hf", "vllm", "llama.cpp"]})"},
     {"", "stream", kFlag},
@@ -136,6 +138,8 @@ constexpr FieldSchema kSchemas[] = {
     {"", "encoding_format", R"({"enum": ["float", "base64"]})"},
     {"", "system", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})"},
     {"/tokenize", "prompt", kText},
+    {"/completion", "prompt",
+     R"({"anyOf": [{"type": "string"}, {"type": "object", "required": ["prompt_string"]}, {"type": "array", "minItems": 1}]})"},
     {"/infill", "prompt", kText},
     {"", "content", kText},
     {"", "return_token_strs", kFlag},
@@ -163,19 +167,31 @@ constexpr FieldSchema kSchemas[] = {
     {"", "input_extra",
      R"({"type": "array", "maxItems": 1024, "items": {"type": "object", "required": ["text"],
          "properties": {"text": {"type": "string"}, "filename": {"type": "string"}}}})"},
-    {"", "n_predict", kCountOrRest},
+    {"", "n_predict", R"({"type": "integer", "minimum": -1, "maximum": 2147483647})"},
+    {"", "repeat_penalty", R"({"type": "number", "minimum": 1e-3, "maximum": 1000})"},
+    {"", "repeat_last_n", R"({"type": "integer", "minimum": -1, "maximum": 2147483647})"},
+    {"", "n_probs", R"({"type": "integer", "minimum": 0, "maximum": 1000})"},
+    {"", "return_tokens", kFlag},
     {"", "cache_salt", kText},
 };
 
 // Fields without which a request is refused.
 constexpr std::pair<std::string_view, std::string_view> kRequired[] = {
-    {"/v1/completions", "prompt"},  {"/v1/chat/completions", "messages"},
-    {"/v1/embeddings", "input"},    {"/v1/messages", "messages"},
-    {"/v1/messages", "max_tokens"}, {"/v1/messages/count_tokens", "messages"},
-    {"/v1/responses", "input"},     {"/detokenize", "tokens"},
-    {"/score", "text_1"},           {"/score", "text_2"},
-    {"/rerank", "query"},           {"/rerank", "documents"},
-    {"/generate", "sentences"},     {"/api", "prompts"}};
+    {"/v1/completions", "prompt"},
+    {"/completion", "prompt"},
+    {"/v1/chat/completions", "messages"},
+    {"/v1/embeddings", "input"},
+    {"/v1/messages", "messages"},
+    {"/v1/messages", "max_tokens"},
+    {"/v1/messages/count_tokens", "messages"},
+    {"/v1/responses", "input"},
+    {"/detokenize", "tokens"},
+    {"/score", "text_1"},
+    {"/score", "text_2"},
+    {"/rerank", "query"},
+    {"/rerank", "documents"},
+    {"/generate", "sentences"},
+    {"/api", "prompts"}};
 
 bool is_required(std::string_view path, std::string_view field) {
   return std::ranges::find(kRequired, std::pair{path, field}) != std::ranges::end(kRequired);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -11,23 +12,47 @@ namespace {
 constexpr double kLeastTopP = 1e-9;  // the most likely token alone
 constexpr std::size_t kMostStops = 64, kLongestStop = 1000, kMostBiases = 4096;
 
-std::vector<std::pair<std::int32_t, float>> read_bias(const RequestBody& body, std::int64_t vocabulary) {
-  std::vector<std::pair<std::int32_t, float>> out;
+constexpr double kMostBias = 100;
+
+// logit_bias: OpenAI's object of ids, or llama-server's list of pairs, whose tokens may be texts, and whose
+// bias may be false: never.
+void read_bias(const RequestBody& body, const ServedModel& model, infer::SamplingOptions& out) {
   const Json* bias = body.find("logit_bias");
-  if (bias == nullptr) return out;
-  check(bias->is_object(), "logit_bias", "'logit_bias' must be an object of token ids");
+  if (bias == nullptr) return;
+  check(bias->is_object() || bias->is_array(), "logit_bias",
+        "'logit_bias' must be an object of token ids, or a list of pairs");
   check(bias->size() <= kMostBiases, "logit_bias", "'logit_bias' has {} entries, at most {} are taken",
         bias->size(), kMostBiases);
-  for (const auto& [key, value] : bias->items()) {
-    std::int32_t id = -1;
-    const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
-    check(read.ec == std::errc() && read.ptr == key.data() + key.size() && id >= 0 && id < vocabulary,
-          "logit_bias", "'logit_bias': '{}' is no token id below {}", key.substr(0, 40), vocabulary);
-    check(value.is_number() && value.get<double>() >= -100 && value.get<double>() <= 100, "logit_bias",
+  const auto add = [&](std::int64_t id, const Json& value) {
+    check(id >= 0 && id < model.vocabulary(), "logit_bias", "'logit_bias': '{}' is no token id below {}", id,
+          model.vocabulary());
+    const auto token = static_cast<std::int32_t>(id);
+    if (bias->is_array() && value == false) return out.suppressed.push_back(token);
+    check(value.is_number() && std::abs(value.get<double>()) <= kMostBias, "logit_bias",
           "'logit_bias': the bias of {} must be between -100 and 100", id);
-    out.emplace_back(id, value.get<float>());
+    out.logit_bias.emplace_back(token, value.get<float>());
+  };
+  if (bias->is_object()) {
+    for (const auto& [key, value] : bias->items()) {
+      std::int32_t id = -1;
+      const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
+      check(read.ec == std::errc() && read.ptr == key.data() + key.size(), "logit_bias",
+            "'logit_bias': '{}' is no token id below {}", key.substr(0, 40), model.vocabulary());
+      add(id, value);
+    }
+    return;
   }
-  return out;
+  for (const Json& pair : *bias) {
+    check(pair.is_array() && pair.size() == 2 && (pair[0].is_number_integer() || pair[0].is_string()),
+          "logit_bias", "'logit_bias': each entry must be a pair [id or text, bias or false]");
+    if (pair[0].is_string()) {
+      const auto& text = pair[0].get_ref<const std::string&>();
+      for (const auto id : model.tokenizer().encode(text, {.plain = true, .add_special = false}))
+        add(id, pair[1]);
+    } else {
+      add(pair[0].get<std::int64_t>(), pair[1]);
+    }
+  }
 }
 
 }  // namespace
@@ -61,8 +86,8 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
       reject("sampler_order", "'sampler_order': {}", error.what());
     }
   }
-  s.logit_bias = read_bias(body, model.vocabulary());
   s.suppressed = file.suppressed;
+  read_bias(body, model, s);
   s.suppressed_first = file.suppressed_first;
   s.bad_words = file.bad_words;
   for (const std::string& word : body.texts("bad_words", kMostStops)) {

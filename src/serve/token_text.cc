@@ -49,12 +49,15 @@ Json CompletionScores::json() const {
           {"text_offset", offsets_}};
 }
 
-Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top) {
+Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top,
+                bool ids) {
   const auto entry = [&](std::int32_t id, float log_probability) {
     std::string storage;
-    return Json{{"token", token::valid_utf8(tokenizer.token_bytes(id), storage)},
-                {"logprob", log_probability},
-                {"bytes", bytes_of(tokenizer, id)}};
+    Json out{{"token", token::valid_utf8(tokenizer.token_bytes(id), storage)},
+             {"logprob", log_probability},
+             {"bytes", bytes_of(tokenizer, id)}};
+    if (ids) out["id"] = id;
+    return out;
   };
   Json out = entry(score.token.id, score.token.logprob);
   Json candidates = Json::array();

@@ -1,4 +1,4 @@
-// Log-probabilities as OpenAI's two interfaces write them.
+// Log-probabilities as OpenAI's two interfaces and llama-server write them.
 #pragma once
 
 #include "serve/answer_text.h"
@@ -25,7 +25,9 @@ class CompletionScores {
        offsets_ = Json::array();
 };
 
-// Of chat completions: {token, logprob, bytes, top_logprobs}.
-Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top);
+// Of chat completions: {token, logprob, bytes, top_logprobs}; with `ids`, as llama-server writes it: each has
+// its id.
+Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top,
+                bool ids = false);
 
 }  // namespace stoa::serve

@@ -299,6 +299,129 @@ TEST_F(ServeForms, TheMiddleIsFilledIn) {
   EXPECT_EQ(post("/infill", request).json()["error"]["param"], "input_extra");
 }
 
+// llama-server's own form.
+TEST_F(ServeForms, PromptsAreContinuedAsByLlamaServer) {
+  serve();
+  const json plain = ask("/v1/completions",
+                         {{"prompt", "the stone"}, {"max_tokens", 8}, {"temperature", 0}, {"logprobs", 2}});
+  const std::string expected = plain["choices"][0]["text"];
+  json request{{"prompt", "the stone"}, {"n_predict", 8},        {"temperature", 0}, {"cache_prompt", true},
+               {"n_probs", 2},          {"return_tokens", true}, {"seed", -1}};
+  const json whole = ask("/completion", request);
+  EXPECT_EQ(whole["content"], expected);
+  EXPECT_EQ(whole["stop"], true);
+  EXPECT_EQ(whole["stop_type"], "limit");
+  EXPECT_EQ(whole["stopping_word"], "");
+  EXPECT_EQ(whole["tokens_predicted"], 8);
+  EXPECT_EQ(whole["tokens_evaluated"], plain["usage"]["prompt_tokens"]);
+  EXPECT_EQ(ask("/detokenize", {{"tokens", whole["tokens"]}})["content"], expected);
+  EXPECT_EQ(whole["generation_settings"]["n_predict"], 8);
+  EXPECT_EQ(whole["generation_settings"]["temperature"], 0);
+  EXPECT_EQ(whole["timings"]["predicted_n"], 8);
+  EXPECT_GT(whole["timings"]["prompt_ms"], 0);
+  const json& scores = whole["completion_probabilities"];
+  ASSERT_EQ(scores.size(), 8u);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    EXPECT_EQ(scores[i]["logprob"], plain["choices"][0]["logprobs"]["token_logprobs"][i]);
+    EXPECT_EQ(scores[i]["id"], whole["tokens"][i]);
+    EXPECT_EQ(scores[i]["top_logprobs"].size(), 2u);
+    EXPECT_EQ(scores[i]["top_logprobs"][0]["id"], whole["tokens"][i]);
+  }
+
+  // Ids, ids and texts mixed, an object, and several prompts, whose answers are a list.
+  const json ids = ask("/tokenize", {{"prompt", "the stone"}})["tokens"];
+  json mixed = ids;
+  mixed.erase(0);
+  mixed.insert(mixed.begin(), ask("/detokenize", {{"tokens", {ids[0]}}})["content"]);
+  for (const json& prompt : {ids, mixed, json{{"prompt_string", "the stone"}}}) {
+    request["prompt"] = prompt;
+    const json again = ask("/completion", request);
+    EXPECT_EQ(again["content"], expected) << prompt;
+    EXPECT_EQ(again["prompt"], whole["prompt"]) << prompt;
+  }
+  request["prompt"] = {"the stone", ids, "a door"};
+  const json several = ask("/completion", request);
+  ASSERT_EQ(several.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(several[i]["index"], i);
+  EXPECT_EQ(several[0]["content"], expected);
+  EXPECT_EQ(several[1]["content"], expected);
+  EXPECT_GT(several[1]["tokens_evaluated"], 0);
+
+  // A stream has the same text, ids and probabilities, and ends with what the whole says.
+  request["prompt"] = "the stone";
+  request["stream"] = true;
+  std::string text;
+  json tokens = json::array(), streamed = json::array();
+  const std::vector<json> events = post("/completion", request).events();
+  for (const json& event : events) {
+    EXPECT_EQ(event["stop"], &event == &events.back());
+    text += event["content"].get<std::string>();
+    for (const json& id : event["tokens"]) tokens.push_back(id);
+    for (const json& score : event.value("completion_probabilities", json::array()))
+      streamed.push_back(score);
+  }
+  EXPECT_EQ(text, expected);
+  EXPECT_EQ(tokens, whole["tokens"]);
+  EXPECT_EQ(streamed, scores);
+  EXPECT_EQ(events.back()["stop_type"], "limit");
+  EXPECT_EQ(events.back()["generation_settings"]["stream"], true);
+
+  // What ends it, and what it must be.
+  const std::string word = expected.substr(expected.size() / 2, 3);
+  const json stopped =
+      ask("/completion", {{"prompt", "the stone"}, {"n_predict", 8}, {"temperature", 0}, {"stop", {word}}});
+  EXPECT_EQ(stopped["content"], expected.substr(0, expected.find(word)));
+  EXPECT_EQ(stopped["stop_type"], "word");
+  EXPECT_EQ(stopped["stopping_word"], word);
+  const json formed =
+      ask("/completion", {{"prompt", "the stone"}, {"grammar", "root ::= \"sun\" | \"moon\""}});
+  EXPECT_TRUE(formed["content"] == "sun" || formed["content"] == "moon") << formed;
+  EXPECT_EQ(formed["stop_type"], "eos");
+  const json none = ask("/completion", {{"prompt", "the stone"}, {"n_predict", 0}});
+  EXPECT_EQ(none["content"], "");
+  EXPECT_EQ(none["tokens_predicted"], 0);
+
+  // A token that must not come, a seed, and penalties over the last tokens.
+  const json first = whole["tokens"][0];
+  const auto start = [&](const json& more) {
+    json body{{"prompt", "the stone"}, {"n_predict", 1}, {"temperature", 0}, {"return_tokens", true}};
+    body.update(more);
+    return ask("/completion", body)["tokens"][0];
+  };
+  EXPECT_EQ(start(json::object()), first);
+  EXPECT_NE(start({{"logit_bias", json::array({json::array({first, false})})}}), first);
+  EXPECT_EQ(start({{"logit_bias", json::array({json::array({ids[0], 100})})}}), ids[0]);
+  const json drawn{{"prompt", "the stone"}, {"n_predict", 8}, {"seed", 5}};
+  EXPECT_EQ(ask("/completion", drawn)["content"], ask("/completion", drawn)["content"]);
+  json punished{{"prompt", ids},
+                {"n_predict", 1},
+                {"temperature", 0},
+                {"return_tokens", true},
+                {"repeat_penalty", 1000}};
+  punished["logit_bias"] = json::array({json::array({ids[0], 100})});
+  EXPECT_NE(start(punished), ids[0]);
+  punished["repeat_last_n"] = 0;
+  EXPECT_EQ(start(punished), ids[0]);
+
+  const auto refused = [&](const json& body, const std::string& param, const std::string& words) {
+    const HttpAnswer answer = post("/completion", body);
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_EQ(answer.json()["error"]["param"], param) << answer.body;
+    EXPECT_THAT(answer.body, HasSubstr(words));
+  };
+  refused({{"n_predict", 3}}, "prompt", "prompt");
+  refused({{"prompt", json::array()}}, "prompt", "a list of 1 to 1024");
+  refused({{"prompt", {1, true}}}, "prompt", "prompt");
+  refused({{"prompt", {{"prompt_string", "a"}, {"multimodal_data", {"AA"}}}}}, "prompt",
+          "'multimodal_data' is not supported");
+  refused({{"prompt", "a"}, {"n_predict", 100000}}, "n_predict", "8192");
+  refused({{"prompt", "a"}, {"mirostat", 2}}, "mirostat", "mirostat");
+  refused({{"prompt", "a"}, {"repeat_penalty", 1.1}, {"repetition_penalty", 1.1}}, "repeat_penalty",
+          "names of the same");
+  refused({{"prompt", "a"}, {"repeat_last_n", 8}, {"sampler_order", "hf"}}, "repeat_last_n", "llama.cpp");
+  refused({{"prompt", "a"}, {"logit_bias", json::array({json::array({1})})}}, "logit_bias", "a pair");
+}
+
 TEST_F(ServeForms, SlotsSayWhoIsAtWork) {
   serve();
   const json slots = get("/slots").json();
@@ -356,8 +479,8 @@ TEST_F(ServeForms, TheInterfaceIsDescribed) {
   serve();
   const json document = get("/openapi.json").json();
   EXPECT_EQ(document["openapi"], "3.1.0");
-  for (const char* route :
-       {"/v1/responses", "/v1/chat/completions", "/infill", "/generate", "/slots", "/v1/models/{model}"})
+  for (const char* route : {"/v1/responses", "/v1/chat/completions", "/completion", "/infill", "/generate",
+                            "/slots", "/v1/models/{model}"})
     EXPECT_TRUE(document["paths"].contains(route)) << route;
   EXPECT_TRUE(document["paths"]["/generate"].contains("put"));
   // A field that is not used is checked all the same.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Clients that people use against `stoa serve`: openai-python (streams, embeddings off, errors, retries, classes as schemas, tools), Anthropic's, LangChain, litellm and
-lm-eval's local-completions beside `stoa score`.  tests/slow/serve_clients.py STOA MODEL
+lm-eval's local-completions and local-chat-completions beside `stoa eval run` and transformers.  tests/slow/serve_clients.py STOA MODEL
 MODEL: a directory with a chat template. Needs the packages openai, anthropic, langchain-openai and litellm; those that are missing are named.
 LM_EVAL=path of lm-eval's program, where it lives in another environment."""
 import json
@@ -27,7 +27,7 @@ server = subprocess.Popen([program, "serve", f"served={model}", "--port", "0", "
 url = server.stdout.readline().split()[-1]
 knows_tools = "tools" in "".join(f.read_text() for f in pathlib.Path(model).glob("*") if f.name in ("chat_template.jinja", "tokenizer_config.json"))
 print("server", url)
-os.environ["OPENAI_API_KEY"] = "a-key-for-tests"
+os.environ |= {"OPENAI_API_KEY": "a-key-for-tests", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def openai_python():
@@ -190,7 +190,8 @@ def litellm():
 
 
 def lm_eval():
-    """Tasks of all kinds of requests through the server and by transformers: log-likelihoods equal to 1e-5, greedy flags and answers equal."""
+    """Tasks of all kinds of requests: lm-eval through the server, as texts and as chats, has every digit of `stoa eval run` on the model's files; beside transformers, answers and
+    greedy flags are equal and log-likelihoods as near to those of transformers in fp64 as those of transformers in fp32 are."""
     lm = os.environ["LM_EVAL"]
     (work / "task.jsonl").write_text("".join(json.dumps({"q": q, "choices": c, "gold": 0}) + "\n" for q, c in [
         ("The sun rose over the", ["sea", "hill"]), ("A dog", ["barked", "rose"]), ("The night was", ["long", "calm"]), ("The wind was", ["calm", "sea"])]))
@@ -202,27 +203,36 @@ def lm_eval():
         (work / f"{name}.yaml").write_text(f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {work}/task.jsonl}}}}\ntest_split: test\n{keys}")
     config, rules = (json.loads((pathlib.Path(model) / f"{name}.json").read_text()) for name in ("tokenizer_config", "tokenizer"))
     adds_bos = config.get("add_bos_token", "TemplateProcessing" in json.dumps(rules.get("post_processor")))
-    results = {}
-    for name, arguments in [("local-completions", f"model=served,base_url={url}/v1/completions,tokenizer={model},tokenizer_backend=huggingface,"
-                             f"max_length=128,num_concurrent=4,max_retries=1,add_bos_token={adds_bos}"),
-                            ("hf", f"pretrained={model},dtype=float32,max_length=126")]:
+
+    def answers(name, tasks, command):
+        """Of each task, in order; none if the program failed."""
         out = work / name
-        run = subprocess.run([lm, "run", "--model", name, "--model_args", arguments, "--tasks", ",".join(kinds), "--include_path", str(work), "--batch_size", "2",
-                              "--log_samples", "--output_path", str(out), *(["--device", "cpu"] if name == "hf" else [])],
-                             capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
-        samples = {kind: sorted(out.rglob(f"samples_{kind}_*.jsonl")) for kind in kinds}
-        expect(f"lm-eval {name} runs without a retry", run.returncode == 0 and all(samples.values()), run.stderr[-500:] if run.returncode else "")
-        if not all(samples.values()):
-            return
-        results[name] = {kind: [answer for line in files[0].read_text().splitlines() for answer in json.loads(line)["resps"]] for kind, files in samples.items()}
-    far = 0.0
-    for kind in ("pick", "read"):
-        for x, y in zip(results["hf"][kind], results["local-completions"][kind]):
-            one, two = (r[0] if isinstance(r[0], list) else [r[0], "same"] for r in (x, y))
-            far = max(far, abs(float(one[0]) - float(two[0])))
-            expect(f"lm-eval {kind}: greedy", one[1] == two[1])
-    expect("lm-eval: log-likelihoods equal those of transformers to 1e-5", far < 1e-5, f"largest difference {far:.2e}")
-    expect("lm-eval: answers equal those of transformers", results["hf"]["tell"] == results["local-completions"]["tell"], results["local-completions"]["tell"])
+        run = subprocess.run([*command, "--tasks", ",".join(tasks), "--include_path", str(work), "--log_samples", "--output_path", str(out)], capture_output=True, text=True,
+                             env={**os.environ, "HF_HUB_OFFLINE": "1"})
+        samples = {kind: sorted(out.rglob(f"samples_{kind}_*.jsonl")) for kind in tasks}
+        good = run.returncode == 0 and all(samples.values())
+        expect(f"{name} runs", good, "" if good else run.stderr[-500:])
+        return {kind: [answer for line in files[0].read_text().splitlines() for answer in json.loads(line)["resps"]] for kind, files in samples.items()} if good else None
+
+    def harness(kind, arguments, *more):
+        return [lm, "run", "--model", kind, "--model_args", arguments, "--batch_size", "2", *more]
+
+    files = [program, "eval", "run", model, "--dtype", "fp32"]
+    reached = f"model=served,num_concurrent=4,max_retries=1,base_url={url}/v1"  # without a retry
+    served = answers("lm-eval local-completions", kinds, harness(
+        "local-completions", f"{reached}/completions,tokenizer={model},tokenizer_backend=huggingface,max_length=128,add_bos_token={adds_bos}"))
+    in_files = answers("stoa eval run", kinds, files)
+    expect("lm-eval: every digit of the model in files", served is not None and served == in_files, "" if served == in_files else f"{served}\n{in_files}")
+    chats = answers("lm-eval local-chat-completions", ["tell"], harness("local-chat-completions", f"{reached}/chat/completions", "--apply_chat_template"))
+    chats_in_files = answers("stoa eval run with chats", ["tell"], [*files, "--apply_chat_template"])
+    expect("lm-eval: chats of the model in files", chats is not None and chats == chats_in_files, repr(chats))
+    fp32, fp64 = (answers(f"lm-eval hf {dtype}", kinds, harness("hf", f"pretrained={model},dtype={dtype},max_length=126", "--device", "cpu")) for dtype in ("float32", "float64"))
+    if None in (served, fp32, fp64): return
+    expect("lm-eval: answers equal those of transformers", fp32["tell"] == served["tell"], served["tell"])
+    pairs = {name: [r[0] if isinstance(r[0], list) else [r[0], ""] for kind in ("pick", "read") for r in of[kind]] for name, of in [("served", served), ("fp32", fp32), ("fp64", fp64)]}
+    expect("lm-eval: greedy flags equal those of transformers", [p[1] for p in pairs["served"]] == [p[1] for p in pairs["fp32"]])
+    far = {name: max(abs(float(a[0]) - float(b[0])) for a, b in zip(pairs[name], pairs["fp64"])) for name in ("served", "fp32")}
+    expect("lm-eval: log-likelihoods within rounding of transformers' in fp64", far["served"] <= max(2 * far["fp32"], 1e-5), f"{far['served']:.2e}, transformers' own in fp32 {far['fp32']:.2e}")
 
 
 try:

@@ -1,24 +1,16 @@
 #include "eval/requests/shared_reading.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "infer/engine/scheduler.h"
 #include "infer/engine/virtual_tokens.h"
-#include "infer/token_sampler.h"
+#include "infer/log_probabilities.h"
 
 namespace stoa::eval {
 namespace {
 
 constexpr std::int64_t kWorth = 8;  // tokens for which a beginning is kept as a sequence of its own
-
-// log of the sum of exponentials.
-double log_norm(std::span<const float> logits, float highest) {
-  double sum = 0;
-  for (const float x : logits) sum += static_cast<double>(std::exp(x - highest));
-  return static_cast<double>(highest) + std::log(sum);
-}
 
 // Reads a tree of texts: a node's children branch off when it has been read.
 class SharedReader {
@@ -71,7 +63,7 @@ class SharedReader {
   struct Wanted {
     std::size_t text, row;
     std::int32_t label;
-    double log_probability = 0;
+    float log_probability = 0;
     bool greedy = false;
   };
 
@@ -118,16 +110,14 @@ class SharedReader {
     model_.share_out(std::ssize(rows), [&](std::int64_t r) {
       std::size_t i = rows[static_cast<std::size_t>(r)];
       const auto row = logits.subspan(wanted_[i].row * width, width);
-      const std::int32_t best = infer::likeliest(row);
-      const double norm = log_norm(row, row[static_cast<std::size_t>(best)]);
+      const infer::LogProbabilities probabilities(row);
       for (const std::size_t of = wanted_[i].row; i < wanted_.size() && wanted_[i].row == of; ++i) {
-        wanted_[i].log_probability =
-            static_cast<double>(row[static_cast<std::size_t>(wanted_[i].label)]) - norm;
-        wanted_[i].greedy = wanted_[i].label == best;
+        wanted_[i].log_probability = probabilities.of(wanted_[i].label);
+        wanted_[i].greedy = wanted_[i].label == probabilities.likeliest();
       }
     });
     for (const Wanted& w : wanted_) {
-      scores_[w.text].log_likelihood += w.log_probability;
+      scores_[w.text].log_likelihood += static_cast<double>(w.log_probability);
       scores_[w.text].greedy &= w.greedy;
     }
   }

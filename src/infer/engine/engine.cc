@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "infer/engine/virtual_tokens.h"
+#include "infer/log_probabilities.h"
 
 namespace stoa::infer {
 namespace {
@@ -17,14 +18,8 @@ constexpr std::int64_t kFreeTokens = 32;
 
 // Log-probabilities of the vocabulary's tokens; `keep`: of how many of the most likely.
 ScoredToken score_token(std::span<const float> logits, std::int32_t id, int keep) {
-  const float highest = logits[static_cast<std::size_t>(likeliest(logits))];
-  double sum = 0;
-  for (const float x : logits) sum += static_cast<double>(std::exp(x - highest));
-  const double norm = static_cast<double>(highest) + std::log(sum);
-  const auto score = [&](std::int32_t token) {
-    return TokenScore{
-        token, static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(token)]) - norm)};
-  };
+  const LogProbabilities probabilities(logits);
+  const auto score = [&](std::int32_t token) { return TokenScore{token, probabilities.of(token)}; };
   ScoredToken out{score(id), {}};
   if (keep == 0) return out;
   std::vector<std::int32_t> order(logits.size());

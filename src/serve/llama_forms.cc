@@ -1,0 +1,261 @@
+// /completion and /infill, the forms of llama-server: the text that follows a prompt, or that stands between
+// two.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "serve/constraint_fields.h"
+#include "serve/handlers.h"
+#include "serve/infill.h"
+#include "serve/sampling_fields.h"
+#include "serve/token_text.h"
+#include "token/stream_decoder.h"
+
+namespace stoa::serve {
+namespace {
+
+constexpr std::size_t kMostFiles = 1024;
+constexpr std::int64_t kMostProbabilities = 1000;
+
+struct LlamaForm {
+  std::vector<std::vector<std::int32_t>> prompts;
+  bool several = false;  // the answer is a list
+  bool tokens = false;   // ids of the answer
+  std::int64_t probabilities = 0;
+  Json settings = {};  // what the answer repeats of the request
+};
+
+class LlamaTask : public GenerationTask {
+ public:
+  LlamaTask(std::shared_ptr<ServedModel> model, const Call& call, bool stream, LlamaForm form)
+      : GenerationTask(std::move(model), call.answer, stream),
+        form_(std::move(form)),
+        parts_(form_.prompts.size()) {}
+
+ protected:
+  void on_piece(std::size_t index, AnswerPiece piece) override {
+    Json tokens = Json::array(), scores = Json::array();
+    for (const auto& [score, offset] : piece.tokens) {
+      tokens.push_back(score.token.id);
+      if (form_.probabilities > 0)
+        scores.push_back(
+            chat_score(model().tokenizer(), score, static_cast<std::size_t>(form_.probabilities), true));
+    }
+    if (stream()) {
+      Json out{{"index", index},
+               {"content", piece.text},
+               {"tokens", std::move(tokens)},
+               {"stop", false},
+               {"tokens_predicted", tokens_of(index)},
+               {"tokens_evaluated", form_.prompts[index].size()}};
+      if (form_.probabilities > 0) out["completion_probabilities"] = std::move(scores);
+      return event(out);
+    }
+    Part& part = parts_[index];
+    part.text += piece.text;
+    if (form_.tokens) part.tokens.insert(part.tokens.end(), tokens.begin(), tokens.end());
+    part.scores.insert(part.scores.end(), scores.begin(), scores.end());
+  }
+
+  void on_choice_end(std::size_t index, infer::EndReason reason) override {
+    parts_[index].stop_type = reason == infer::EndReason::kEndToken   ? "eos"
+                              : reason == infer::EndReason::kStopText ? "word"
+                                                                      : "limit";
+    if (stream()) event(last(index));
+  }
+
+  void on_finish() override {
+    if (stream()) return;
+    Json out = Json::array();
+    for (std::size_t i = 0; i < parts_.size(); ++i) out.push_back(last(i));
+    answer().send({200, "application/json", json_text(form_.several ? out : out[0])});
+  }
+
+ private:
+  struct Part {
+    std::string text, stop_type;
+    Json tokens = Json::array(), scores = Json::array();
+  };
+
+  // The answer, or the end of a stream.
+  Json last(std::size_t index) const {
+    const Part& part = parts_[index];
+    const std::vector<std::int32_t>& prompt = form_.prompts[index];
+    Json out{
+        {"index", index},
+        {"content", part.text},
+        {"tokens", part.tokens},
+        {"stop", true},
+        {"model", model().name()},
+        {"tokens_predicted", tokens_of(index)},
+        {"tokens_evaluated", prompt.size()},
+        {"generation_settings", form_.settings},
+        {"prompt", token::replace_invalid_utf8(model().tokenizer().decode(prompt, {.skip_special = false}))},
+        {"truncated", false},
+        {"stop_type", part.stop_type},
+        {"stopping_word", stop_text_of(index)},
+        {"tokens_cached", cached_of(index)},
+        {"timings", timings(index)}};
+    if (form_.probabilities > 0 && !stream()) out["completion_probabilities"] = part.scores;
+    return out;
+  }
+
+  // The first token comes with the prompt: its time is the prompt's.
+  Json timings(std::size_t index) const {
+    const auto [prompt, answer] = seconds_of(index);
+    const std::int64_t cached = cached_of(index), computed = std::ssize(form_.prompts[index]) - cached,
+                       drawn = tokens_of(index);
+    Json out{{"cache_n", cached}};
+    const auto add = [&](const std::string& name, std::int64_t tokens, double seconds) {
+      out[name + "_n"] = tokens;
+      out[name + "_ms"] = seconds * 1e3;
+      out[name + "_per_token_ms"] = tokens > 0 ? seconds * 1e3 / static_cast<double>(tokens) : 0.0;
+      out[name + "_per_second"] = seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+    };
+    add("prompt", computed, prompt);
+    add("predicted", drawn, answer);
+    return out;
+  }
+
+  const LlamaForm form_;
+  std::vector<Part> parts_;
+};
+
+// A text, ids, both mixed, or {"prompt_string": …}. What the tokenizer adds comes before texts that begin it.
+std::vector<std::int32_t> read_prompt(const Json& value, const std::string& place, const ServedModel& model) {
+  if (value.is_string()) return model.encode(value.get_ref<const std::string&>(), true);
+  if (value.is_object()) {
+    for (const auto& [key, unused] : value.items())
+      check(key == "prompt_string", "prompt", "'{}': '{}' is not supported: text alone", place,
+            key.substr(0, 100));
+    check(value.contains("prompt_string") && value["prompt_string"].is_string(), "prompt",
+          R"('{}' must be {{"prompt_string": …}})", place);
+    return model.encode(value["prompt_string"].get_ref<const std::string&>(), true);
+  }
+  check(value.is_array() && !value.empty(), "prompt",
+        "'{}' must be a text, token ids, or texts and ids mixed, and not empty", place);
+  const bool begins = !model.reads_sources();  // an encoder-decoder's tokenizer ends texts instead
+  std::vector<std::int32_t> out;
+  for (const Json& part : value) {
+    const std::vector<std::int32_t> ids =
+        part.is_string() ? model.ids_of(part.get_ref<const std::string&>(), begins && &part == &value.front())
+                         : ids_of(Json::array({part}), place, model.vocabulary());
+    out.insert(out.end(), ids.begin(), ids.end());
+  }
+  check(!out.empty(), "prompt", "'{}' is empty", place);
+  return out;
+}
+
+// Sampling under the names of llama-server, in its order.
+infer::Request read_llama_sampling(const RequestBody& body, const ServedModel& model) {
+  infer::Request job = read_sampling(body, model);
+  infer::SamplingOptions& s = job.sampling;
+  job.choices = 1;
+  if (!body.has("sampler_order")) s.order = infer::SamplerOrder::kLlamaCpp;
+  if (body.integer("seed", std::numeric_limits<std::int64_t>::min(),
+                   std::numeric_limits<std::int64_t>::max()) == -1)
+    s.seed = random_seed();
+  if (const auto penalty = body.number("repeat_penalty", 1e-3, 1000)) {
+    check(!body.has("repetition_penalty"), "repeat_penalty",
+          "'repeat_penalty' and 'repetition_penalty' are names of the same: give one of them");
+    s.repetition_penalty = *penalty;
+  }
+  if (const auto window = body.integer("repeat_last_n", -1, std::numeric_limits<std::int32_t>::max())) {
+    check(s.order == infer::SamplerOrder::kLlamaCpp, "repeat_last_n",
+          "'repeat_last_n' is of the sampler_order llama.cpp");
+    s.penalty_window = *window < 0 ? std::numeric_limits<std::int32_t>::max() : *window;
+  }
+  return job;
+}
+
+Json settings_of(const infer::Request& job, const AnswerText::Options& text, const RequestBody& body) {
+  const infer::SamplingOptions& s = job.sampling;
+  return {{"n_predict", job.max_tokens},
+          {"seed", s.seed},
+          {"temperature", s.temperature},
+          {"top_k", s.top_k},
+          {"top_p", s.top_p},
+          {"min_p", s.min_p},
+          {"repeat_penalty", s.repetition_penalty},
+          {"repeat_last_n", s.penalty_window},
+          {"presence_penalty", s.presence_penalty},
+          {"frequency_penalty", s.frequency_penalty},
+          {"sampler_order", infer::kSamplerOrderNames[static_cast<std::size_t>(s.order)]},
+          {"ignore_eos", body.boolean("ignore_eos", false)},
+          {"stop", text.stop},
+          {"grammar", body.text("grammar").value_or("")},
+          {"n_probs", job.logprobs.value_or(0)},
+          {"stream", body.boolean("stream", false)}};
+}
+
+void run_llama(const Call& call, LlamaForm form) {
+  const RequestBody& body = call.body;
+  const auto& model = call.model;
+  infer::Request job = read_llama_sampling(body, *model);
+  job.constraint = read_constraint(body, *model);
+  job.tenant = call.owner;
+  form.probabilities = body.integer("n_probs", 0, kMostProbabilities).value_or(0);
+  if (form.probabilities > 0) job.logprobs = static_cast<int>(form.probabilities);
+  AnswerText::Options text;
+  text.stop = read_stops(body, "stop");
+  const bool stream = body.boolean("stream", false);
+  form.tokens = body.boolean("return_tokens", false);
+  text.keep_scores = stream || form.tokens || form.probabilities > 0;
+  const auto wanted = read_length(body, "n_predict", 0);
+  std::vector<infer::Request> jobs;
+  for (const auto& prompt : form.prompts) {
+    job.max_tokens = answer_length(*model, prompt.size(), wanted, "n_predict");
+    jobs.push_back(job);
+    jobs.back().prompt = prompt;
+  }
+  job.max_tokens = wanted.value_or(-1);
+  form.settings = settings_of(job, text, body);
+  std::make_shared<LlamaTask>(model, call, stream, std::move(form))->run(std::move(jobs), text);
+}
+
+}  // namespace
+
+void complete_as_llama(const Call& call) {
+  const auto& model = call.model;
+  model->require_engine();
+  const Json& value = call.body.at("prompt");
+  LlamaForm form;
+  form.several =
+      value.is_array() && std::ranges::none_of(value, [](const Json& part) { return part.is_number(); });
+  if (!form.several) {
+    form.prompts.push_back(read_prompt(value, "prompt", *model));
+  } else {
+    check(!value.empty() && value.size() <= kMostPrompts, "prompt",
+          "'prompt' must be a list of 1 to {} prompts", kMostPrompts);
+    for (std::size_t i = 0; i < value.size(); ++i)
+      form.prompts.push_back(read_prompt(value[i], fmt::format("prompt[{}]", i), *model));
+  }
+  run_llama(call, std::move(form));
+}
+
+void infill(const Call& call) {
+  const RequestBody& body = call.body;
+  const auto& model = call.model;
+  model->require_engine();
+  InfillText text;
+  text.prefix = body.text("input_prefix").value_or("") + body.text("prompt").value_or("");
+  text.suffix = body.text("input_suffix").value_or("");
+  check(body.has("input_prefix") || body.has("input_suffix"), "input_prefix",
+        "give 'input_prefix', 'input_suffix' or both");
+  if (const Json* files = body.find("input_extra")) {
+    check(files->is_array() && files->size() <= kMostFiles, "input_extra",
+          "'input_extra' must be a list of at most {} files", kMostFiles);
+    for (const Json& file : *files) {
+      const bool good = file.is_object() && file.value("text", Json()).is_string() &&
+                        file.value("filename", Json("")).is_string();
+      check(good, "input_extra", R"('input_extra': each must be {{"filename": …, "text": …}})");
+      text.files.emplace_back(file.value("filename", std::string("tmp")), file["text"].get<std::string>());
+    }
+  }
+  run_llama(call, {.prompts = {infill_prompt(*model, text, "model")}});
+}
+
+}  // namespace stoa::serve
