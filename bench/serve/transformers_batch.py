@@ -91,15 +91,17 @@ def main():
         programs = {"stoa": Stoa(folder, args), "transformers": Transformers(folder, args)}
         if args.vllm: programs["vllm"] = Vllm(folder, args)
         rates = {program: [] for program in programs}
-        for number in range(args.rounds + 1):  # the first one warms up
-            prompts = common.prompts_of_words(draw, args.texts, args.prompt)
-            ids = [tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts]
-            for program in list(programs)[::-1 if number % 2 else 1]:
-                rate = programs[program].run(prompts, ids)
-                if number > 0: rates[program].append(rate)
-        if args.vllm:
-            programs["vllm"].worker.pause(False)
-            programs["vllm"].worker.stop()
+        try:
+            for number in range(args.rounds + 1):  # the first one warms up
+                prompts = common.prompts_of_words(draw, args.texts, args.prompt)
+                ids = [tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts]
+                for program in list(programs)[::-1 if number % 2 else 1]:
+                    rate = programs[program].run(prompts, ids)
+                    if number > 0: rates[program].append(rate)
+        finally:
+            if args.vllm:
+                programs["vllm"].worker.pause(False)
+                programs["vllm"].worker.stop()
     ratios = {peer: [a / b for a, b in zip(rates["stoa"], rates[peer])] for peer in rates if peer != "stoa"}
     for program, of in rates.items():
         beside = f", median of the ratios {statistics.median(ratios[program]):.2f} ({min(ratios[program]):.2f} to {max(ratios[program]):.2f})" if program in ratios else ""

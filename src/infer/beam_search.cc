@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "infer/probabilities.h"
 
 namespace stoa::infer {
 
@@ -25,10 +26,7 @@ bool BeamSearch::advance(std::span<const float> logits) {
   std::vector<Candidate> candidates;
   for (std::size_t b = 0; b < running_.size(); ++b) {
     const auto row = logits.subspan(b * vocabulary, vocabulary);
-    const double highest = *std::max_element(row.begin(), row.end());
-    double total = 0;
-    for (const float x : row) total += std::exp(x - highest);
-    const double base = running_[b].sum - highest - std::log(total);
+    const double base = running_[b].sum - log_of_sum(row);
     for (std::size_t i = 0; i < vocabulary; ++i)
       candidates.push_back({base + row[i], static_cast<std::int32_t>(b), static_cast<std::int32_t>(i)});
   }

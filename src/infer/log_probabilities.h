@@ -1,5 +1,6 @@
-// Log-probabilities of the tokens that may come next. Everybody who tells them takes them from here, so that
-// the sum of what a server says has every digit of an evaluation of the same model in files.
+// Log-probabilities of the tokens that may come next, for the engine and for evaluations of texts: what a
+// server answers has every digit of an evaluation of the model's files. infer/probabilities.h has fp64
+// exponentials.
 #pragma once
 
 #include <cmath>

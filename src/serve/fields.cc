@@ -63,26 +63,27 @@ constexpr std::array<Field, A + B> joined(const std::array<Field, A>& a, const s
   return out;
 }
 
-// Fields of vLLM and llama-server, which their clients often send with values that have no effect. Samplers
-// of llama-server:
-constexpr std::array kLlamaSamplers{Field{"typical_p", kRefused, "", "1.0"},
-                                    Field{"mirostat", kRefused, "", "0"},
-                                    Field{"mirostat_tau", kIgnored, "of `mirostat`"},
-                                    Field{"mirostat_eta", kIgnored, "of `mirostat`"},
-                                    Field{"dynatemp_range", kRefused, "", "0.0"},
-                                    Field{"dynatemp_exponent", kIgnored, "of `dynatemp_range`"},
-                                    Field{"xtc_probability", kRefused, "", "0.0"},
-                                    Field{"xtc_threshold", kIgnored, "of `xtc_probability`"},
-                                    Field{"dry_multiplier", kRefused, "", "0.0"},
-                                    Field{"dry_base", kIgnored, "of `dry_multiplier`"},
-                                    Field{"dry_allowed_length", kIgnored, "of `dry_multiplier`"},
-                                    Field{"dry_penalty_last_n", kIgnored, "of `dry_multiplier`"},
-                                    Field{"dry_sequence_breakers", kIgnored, "of `dry_multiplier`"},
-                                    Field{"samplers", kRefused, "`sampler_order` chooses their order"},
-                                    Field{"min_keep", kRefused, "", "0"},
-                                    Field{"n_keep", kRefused, "a text is never shifted", "0"},
-                                    Field{"timings_per_token", kRefused, "times stand in /metrics", "false"},
-                                    Field{"return_progress", kRefused, "", "false"}};
+// Samplers of llama-server that are not Stoa's.
+constexpr std::array kLlamaSamplers{
+    Field{"typical_p", kRefused, "", "1.0"},
+    Field{"mirostat", kRefused, "", "0"},
+    Field{"mirostat_tau", kIgnored, "of `mirostat`"},
+    Field{"mirostat_eta", kIgnored, "of `mirostat`"},
+    Field{"dynatemp_range", kRefused, "", "0.0"},
+    Field{"dynatemp_exponent", kIgnored, "of `dynatemp_range`"},
+    Field{"xtc_probability", kRefused, "", "0.0"},
+    Field{"xtc_threshold", kIgnored, "of `xtc_probability`"},
+    Field{"dry_multiplier", kRefused, "", "0.0"},
+    Field{"dry_base", kIgnored, "of `dry_multiplier`"},
+    Field{"dry_allowed_length", kIgnored, "of `dry_multiplier`"},
+    Field{"dry_penalty_last_n", kIgnored, "of `dry_multiplier`"},
+    Field{"dry_sequence_breakers", kIgnored, "of `dry_multiplier`"},
+    Field{"samplers", kRefused, "`sampler_order` chooses their order"},
+    Field{"min_keep", kRefused, "", "0"},
+    Field{"n_keep", kRefused, "a text is never shifted", "0"},
+    Field{"timings_per_token", kRefused, "`timings` of /completion, and /metrics, have times", "false"},
+    Field{"return_progress", kRefused, "", "false"}};
+// Fields of vLLM and llama-server, which their clients often send with values that have no effect.
 constexpr std::array kOfOthers = joined(
     std::array{Field{"cache_salt", kHonoured, "requests with different salts do not share cached prefixes"},
                kCachePrompt, kSlot, Field{"request_id", kIgnored, "the header X-Request-Id names a request"},

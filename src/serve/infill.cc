@@ -1,3 +1,4 @@
+// The prompt of filling in the middle, with the special tokens that a model was trained with.
 #include "serve/infill.h"
 
 #include <array>

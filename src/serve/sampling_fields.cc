@@ -11,8 +11,7 @@ namespace {
 
 constexpr double kLeastTopP = 1e-9;  // the most likely token alone
 constexpr std::size_t kMostStops = 64, kLongestStop = 1000, kMostBiases = 4096;
-
-constexpr double kMostBias = 100;
+constexpr double kLargestBias = 100;
 
 // logit_bias: OpenAI's object of ids, or llama-server's list of pairs, whose tokens may be texts, and whose
 // bias may be false: never.
@@ -21,14 +20,14 @@ void read_bias(const RequestBody& body, const ServedModel& model, infer::Samplin
   if (bias == nullptr) return;
   check(bias->is_object() || bias->is_array(), "logit_bias",
         "'logit_bias' must be an object of token ids, or a list of pairs");
-  check(bias->size() <= kMostBiases, "logit_bias", "'logit_bias' has {} entries, at most {} are taken",
-        bias->size(), kMostBiases);
+  std::size_t tokens = 0;
   const auto add = [&](std::int64_t id, const Json& value) {
+    check(++tokens <= kMostBiases, "logit_bias", "'logit_bias' has more than {} tokens", kMostBiases);
     check(id >= 0 && id < model.vocabulary(), "logit_bias", "'logit_bias': '{}' is no token id below {}", id,
           model.vocabulary());
     const auto token = static_cast<std::int32_t>(id);
     if (bias->is_array() && value == false) return out.suppressed.push_back(token);
-    check(value.is_number() && std::abs(value.get<double>()) <= kMostBias, "logit_bias",
+    check(value.is_number() && std::abs(value.get<double>()) <= kLargestBias, "logit_bias",
           "'logit_bias': the bias of {} must be between -100 and 100", id);
     out.logit_bias.emplace_back(token, value.get<float>());
   };

@@ -393,6 +393,12 @@ TEST_F(ServeForms, PromptsAreContinuedAsByLlamaServer) {
   EXPECT_EQ(start({{"logit_bias", json::array({json::array({ids[0], 100})})}}), ids[0]);
   const json drawn{{"prompt", "the stone"}, {"n_predict", 8}, {"seed", 5}};
   EXPECT_EQ(ask("/completion", drawn)["content"], ask("/completion", drawn)["content"]);
+  json by_chance{{"prompt", "the stone"}, {"n_predict", 1}, {"temperature", 1}};
+  for (const std::int64_t seed : {std::int64_t{-1}, std::int64_t{4294967295}}) {
+    by_chance["seed"] = seed;
+    const auto seed_used = [&] { return ask("/completion", by_chance)["generation_settings"]["seed"]; };
+    EXPECT_NE(seed_used(), seed_used());
+  }
   json punished{{"prompt", ids},
                 {"n_predict", 1},
                 {"temperature", 0},
@@ -409,13 +415,13 @@ TEST_F(ServeForms, PromptsAreContinuedAsByLlamaServer) {
     EXPECT_EQ(answer.json()["error"]["param"], param) << answer.body;
     EXPECT_THAT(answer.body, HasSubstr(words));
   };
-  refused({{"n_predict", 3}}, "prompt", "prompt");
+  refused({{"n_predict", 3}}, "prompt", "is missing");
   refused({{"prompt", json::array()}}, "prompt", "a list of 1 to 1024");
-  refused({{"prompt", {1, true}}}, "prompt", "prompt");
+  refused({{"prompt", {1, true}}}, "prompt", "found");
   refused({{"prompt", {{"prompt_string", "a"}, {"multimodal_data", {"AA"}}}}}, "prompt",
           "'multimodal_data' is not supported");
   refused({{"prompt", "a"}, {"n_predict", 100000}}, "n_predict", "8192");
-  refused({{"prompt", "a"}, {"mirostat", 2}}, "mirostat", "mirostat");
+  refused({{"prompt", "a"}, {"mirostat", 2}}, "mirostat", "not supported");
   refused({{"prompt", "a"}, {"repeat_penalty", 1.1}, {"repetition_penalty", 1.1}}, "repeat_penalty",
           "names of the same");
   refused({{"prompt", "a"}, {"repeat_last_n", 8}, {"sampler_order", "hf"}}, "repeat_last_n", "llama.cpp");

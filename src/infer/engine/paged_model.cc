@@ -366,10 +366,11 @@ void PagedModel::gather_losses(const PassParts& parts, std::int64_t tokens) {
 
 namespace {
 
-// The attention of GPUs divides the keys of a text into spans of so many (ops/cuda/kernels/attention.h).
+// Attention divides the keys of a text into spans of so many (ops/cuda/kernels/attention.h,
+// ops/cpu/attention_kernels.h).
 constexpr std::int64_t kRepeatedKeys = 256;
 
-constexpr std::size_t kMostRecordings = 64;
+constexpr std::size_t kMostRecordings = 64;  // a few hundred kilobytes each
 
 // A token each, without adapters: what an answer takes.
 bool are_single_tokens(std::span<const PassSegment> segments) {
@@ -377,8 +378,8 @@ bool are_single_tokens(std::span<const PassSegment> segments) {
       segments, [](const PassSegment& s) { return s.tokens.size() == 1 && s.scored == 1 && s.adapter == 0; });
 }
 
-// Whether a pass is nothing but operations of the host's backend, chosen by shapes alone. With experts they are
-// chosen by numbers that a router computed; among ranks there is communication.
+// Whether a pass is nothing but operations of the host's backend, chosen by shapes alone. With experts they
+// are chosen by numbers that a router computed; among ranks there is communication.
 bool keeps_operations(const PassParts& parts, const model::ModelConfig& config) {
   return parts.machine.device->kind() == DeviceKind::kHost && parts.ops.observer == nullptr &&
          parts.parallel.grid().size() == 1 && !config.moe.num_moe_experts;
@@ -395,7 +396,8 @@ void PagedModel::repeat(ops::OpContext& ops, const RecordingKey& key,
   ops::OpContext recorded{recorder, ops.stream, ops.scratch, ops.observer, ops.device};
   const std::size_t scratch = ops.scratch.used();
   body(recorded);
-  if (recordings_.size() >= kMostRecordings) recordings_.clear();
+  if (known == recordings_.end() && recordings_.size() >= kMostRecordings)
+    recordings_.erase(recordings_.begin());
   recordings_.insert_or_assign(key, Recorded{scratch, recorder.take()});
 }
 

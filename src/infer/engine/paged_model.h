@@ -68,17 +68,16 @@ class PagedModel final : public PassModel {
   // instead, from `row` on.
   std::int64_t run_segments(const PassParts& parts, std::span<const PassSegment> segments,
                             std::int64_t row = 0, std::span<const std::int32_t> labels = {});
-  // Numbers of texts and of keys.
+  // How many texts, and the bound of their keys.
   using RecordingKey = std::array<std::int64_t, 2>;
   // The operations of a pass on a host, and how much scratch memory was in use in front of theirs.
   struct Recorded {
     std::size_t scratch;
     ops::OpRecording operations;
   };
-  // Does what `body` did in the pass before it with this key, or calls it: what it does must be operations, the
-  // same every time.
-  void repeat(ops::OpContext& ops, const RecordingKey& key,
-              const std::function<void(ops::OpContext&)>& body);
+  // Does what `body` did in the pass before it with this key, or calls it: what it does must be operations,
+  // the same every time.
+  void repeat(ops::OpContext& ops, const RecordingKey& key, const std::function<void(ops::OpContext&)>& body);
 
   Arena& arena_;
   const Options options_;
