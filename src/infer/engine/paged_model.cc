@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -397,7 +398,7 @@ void PagedModel::repeat(ops::OpContext& ops, const RecordingKey& key,
   const std::size_t scratch = ops.scratch.used();
   body(recorded);
   if (known == recordings_.end() && recordings_.size() >= kMostRecordings)
-    recordings_.erase(recordings_.begin());
+    recordings_.erase(std::prev(recordings_.end()));  // passes of many texts gain least
   recordings_.insert_or_assign(key, Recorded{scratch, recorder.take()});
 }
 
