@@ -13,8 +13,8 @@ target_compile_options(stoa_options INTERFACE -Wall -Wextra -Wconversion -Wno-si
                        -Wno-restrict  # GCC 12 sees overlaps in std::string that cannot be (GCC bug 105651)
                        # GCC's check takes half a minute per file that derives a backend; clang-tidy has -Wunsequenced.
                        -Wno-sequence-point)
-# Of tests that are compiled together, a local name may shadow one of another file.
-target_compile_options(stoa_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:STOA_TESTS_TOGETHER>>>:-Wshadow>)
+# Of tests, or of many files, that are compiled together, a local name may shadow one of another file.
+target_compile_options(stoa_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:STOA_MANY_TOGETHER>>>:-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(stoa_options INTERFACE -Wno-unknown-warning-option)
 endif()

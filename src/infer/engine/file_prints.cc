@@ -19,10 +19,10 @@ constexpr std::size_t kEnds = std::size_t{1} << 20, kPiece = std::size_t{64} << 
 
 bool decides_numbers(const fs::path& file) {
   static const std::set<std::string> kWeights{".safetensors", ".bin", ".pt", ".gguf", ".distcp", ".metadata"};
-  static const std::set<std::string> kNames{"config.json", "adapter_config.json", ckpt::kModelChecksums,
+  static const std::set<std::string> kFiles{"config.json", "adapter_config.json", ckpt::kModelChecksums,
                                             "metadata.json", "common.pt"};
   const std::string name = file.filename().string();
-  return kWeights.contains(file.extension().string()) || kNames.contains(name) ||
+  return kWeights.contains(file.extension().string()) || kFiles.contains(name) ||
          name.ends_with(".index.json");
 }
 
