@@ -1,6 +1,6 @@
 // Log-probabilities of the tokens that may come next, for the engine and for evaluations of texts: what a
-// server answers has every digit of an evaluation of the model's files. infer/probabilities.h has fp64
-// exponentials.
+// server answers has every digit of an evaluation of the model's files. infer/probabilities.h computes the
+// exponentials in fp64, for measurements.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Operations that are kept as they are executed, to be executed again: what chose them is then left out, on a
-// CPU a tenth of the time of a token of a small model.
+// Keeps operations as they are executed, to execute them again without the layers' code: on a CPU that code
+// takes a tenth of the time of a token of a small model.
 #pragma once
 
 #include <memory>

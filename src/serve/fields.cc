@@ -81,7 +81,8 @@ constexpr std::array kLlamaSamplers{
     Field{"samplers", kRefused, "`sampler_order` chooses their order"},
     Field{"min_keep", kRefused, "", "0"},
     Field{"n_keep", kRefused, "a text is never shifted", "0"},
-    Field{"timings_per_token", kRefused, "`timings` of /completion, and /metrics, have times", "false"},
+    Field{"timings_per_token", kRefused, "/metrics has times, and the end of /completion has `timings`",
+          "false"},
     Field{"return_progress", kRefused, "", "false"}};
 // Fields of vLLM and llama-server, which their clients often send with values that have no effect.
 constexpr std::array kOfOthers = joined(
@@ -312,7 +313,7 @@ constexpr std::array kLlama = joined(
                kTopP,
                kTopK,
                kMinP,
-               Field{"seed", kHonoured, "-1, or without it: one by chance"},
+               Field{"seed", kHonoured, "-1, 4294967295, or without it: a random one"},
                kStop,
                kStream,
                Field{"repeat_penalty", kHonoured, "above 0; 1: none"},

@@ -155,10 +155,9 @@ infer::Request read_llama_sampling(const RequestBody& body, const ServedModel& m
   infer::SamplingOptions& s = job.sampling;
   job.choices = 1;
   if (!body.has("sampler_order")) s.order = infer::SamplerOrder::kLlamaCpp;
-  // Both are llama-server's "by chance": the second is its default, as it repeats it in answers.
-  const auto seed = body.integer("seed", std::numeric_limits<std::int64_t>::min(),
-                                 std::numeric_limits<std::int64_t>::max());
-  if (seed == -1 || seed == std::numeric_limits<std::uint32_t>::max()) s.seed = random_seed();
+  // Each means a random seed: -1, and llama-server's default, which it writes into its answers.
+  if (s.seed == static_cast<std::uint64_t>(-1) || s.seed == std::numeric_limits<std::uint32_t>::max())
+    s.seed = random_seed();
   if (const auto penalty = body.number("repeat_penalty", 1e-3, 1000)) {
     check(!body.has("repetition_penalty"), "repeat_penalty",
           "'repeat_penalty' and 'repetition_penalty' are names of the same: give one of them");

@@ -485,8 +485,8 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
     outputs.rows = scored;
     outputs.logits = arena_.view(logits_).slice(row, std::ssize(scored));
   }
-  const auto infer_with = [&](ops::OpContext& ops, const model::Chunk& chunk, nn::ParamAccess& parameters,
-                              std::span<const nn::AdapterRun> adapted) {
+  const auto infer = [&](ops::OpContext& ops, const model::Chunk& chunk, nn::ParamAccess& parameters,
+                         std::span<const nn::AdapterRun> adapted = {}) {
     nn::Pass pass{.ops = ops,
                   .parallel = parts.parallel,
                   .params = parameters,
@@ -495,25 +495,21 @@ std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const Pa
                   .adapted = adapted};
     chunk.infer(pass, from_stage, outputs);
   };
-  const auto infer = [&](const model::Chunk& chunk, nn::ParamAccess& parameters,
-                         std::span<const nn::AdapterRun> adapted = {}) {
-    infer_with(parts.ops, chunk, parameters, adapted);
-  };
   const int first = segments.front().adapter, last = segments.back().adapter;
   if (keeps)
     repeat(parts.ops, {s.count, s.longest_k},
-           [&](ops::OpContext& ops) { infer_with(ops, parts.chunk, parts.parameters, {}); });
+           [&](ops::OpContext& ops) { infer(ops, parts.chunk, parts.parameters); });
   else if (repeats)
     repeat_on(
         *parts.machine.stream,
         std::array{static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(this)), s.count, s.longest_k},
-        [&] { infer(parts.chunk, parts.parameters); });
+        [&] { infer(parts.ops, parts.chunk, parts.parameters); });
   else if (last == 0)
-    infer(parts.chunk, parts.parameters);
+    infer(parts.ops, parts.chunk, parts.parameters);
   else if (first == last && parts.adapters->joined(last) == nullptr)
-    infer(parts.adapters->chunk(last), parts.adapters->parameters(last));
+    infer(parts.ops, parts.adapters->chunk(last), parts.adapters->parameters(last));
   else
-    infer(parts.chunk, parts.parameters, runs_of(parts, segments));
+    infer(parts.ops, parts.chunk, parts.parameters, runs_of(parts, segments));
   if (outputs.stream)
     parts.parallel.along(parallel::Axis::kPipeline)
         .send(outputs.stream, share.stage() + 1, *parts.machine.stream)

@@ -75,8 +75,8 @@ class PagedModel final : public PassModel {
     std::size_t scratch;
     ops::OpRecording operations;
   };
-  // Does what `body` did in the pass before it with this key, or calls it: what it does must be operations,
-  // the same every time.
+  // Executes what `body` did in an earlier pass with this key, or calls it if there was none: it does nothing
+  // but operations, the same every time.
   void repeat(ops::OpContext& ops, const RecordingKey& key, const std::function<void(ops::OpContext&)>& body);
 
   Arena& arena_;
