@@ -53,8 +53,8 @@ def json_lines(*command):
 WORDS = "the road stone river answer question number house walks counts every under between seven".split()
 
 
-def prompts_of_words(draw, count, words, vocabulary=WORDS):
-    return [" ".join(draw.choice(vocabulary) for _ in range(words)) for _ in range(count)]
+def prompts_of_words(draw, count, words):
+    return [" ".join(draw.choice(WORDS) for _ in range(words)) for _ in range(count)]
 
 
 def answer_prompts(stoa, model, prompts, tokens, file, *options):

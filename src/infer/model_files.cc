@@ -171,10 +171,13 @@ class OpenParameters {
  public:
   OpenParameters(std::size_t parameters, const std::function<TensorView(nn::ParamId)>& target,
                  const std::function<void(nn::ParamId)>& filled)
-      : awaited_(parameters), target_(target), filled_(filled) {}
+      : awaited_(parameters), elements_(parameters), target_(target), filled_(filled) {}
 
-  // One more tensor will arrive().
-  void await(std::size_t parameter) { ++awaited_[parameter]; }
+  // One more tensor will arrive(), with so many elements.
+  void await(std::size_t parameter, std::int64_t elements) {
+    ++awaited_[parameter];
+    elements_[parameter] += elements;
+  }
   void arrived(std::size_t parameter) {
     if (--awaited_[parameter] == 0) close(parameter);
   }
@@ -190,7 +193,8 @@ class OpenParameters {
       it->second = target_(id_of(parameter));
       require<InternalError>(it->second && it->second.contiguous(),
                              "a parameter has no memory for its weights");
-      std::memset(it->second.data, 0, it->second.bytes());
+      if (elements_[parameter] < it->second.elements())  // the rest is padding
+        std::memset(it->second.data, 0, it->second.bytes());
     }
     return it->second;
   }
@@ -207,6 +211,7 @@ class OpenParameters {
   }
 
   std::vector<std::size_t> awaited_;
+  std::vector<std::int64_t> elements_;
   std::map<std::size_t, TensorView> open_;
   const std::function<TensorView(nn::ParamId)>& target_;
   const std::function<void(nn::ParamId)>& filled_;
@@ -379,22 +384,33 @@ std::optional<ModelFiles::Packed> ModelFiles::packed_matrices(const ckpt::Tensor
   return Packed{&blocks, scales, Shape{shape[0], shape[2] * ckpt::kMxfp4Block, shape[1]}};
 }
 
-void ModelFiles::load_elements(const std::string& name, DType type, std::vector<std::byte>& out) const {
+std::span<const std::byte> ModelFiles::load_elements(const std::string& name, DType type,
+                                                     std::vector<std::byte>& room) const {
   if (const auto packed = packed_.find(name); packed != packed_.end()) {
     const auto& [blocks, scales, shape] = packed->second;
-    out.resize(static_cast<std::size_t>(shape.elements()) * size_of(type));
+    room.resize(static_cast<std::size_t>(shape.elements()) * size_of(type));
     std::vector<std::byte> block_bytes, scale_bytes;
     ckpt::decode_mxfp4_transposed(tensors_->all_elements(*blocks, block_bytes),
                                   tensors_->all_elements(*scales, scale_bytes), shape[0], shape[2], shape[1],
-                                  type, out.data());
+                                  type, room.data());
     NonFinite bad;
-    bad.look_at(out.data(), type, 0, shape.elements());
-    return bad.require_none(name, shape.elements(), directory_);
+    bad.look_at(room.data(), type, 0, shape.elements());
+    bad.require_none(name, shape.elements(), directory_);
+    return room;
   }
   const ckpt::TensorEntry& stored = tensors_->entry(name);
   require_float(stored, directory_);
-  out.resize(static_cast<std::size_t>(stored.elements()) * size_of(type));
-  convert_tensor(*tensors_, stored, type, out.data()).require_none(name, stored.elements(), directory_);
+  const std::int64_t elements = stored.elements();
+  if (stored.dtype() == type) {
+    const std::span<const std::byte> bytes = tensors_->all_elements(stored, room);
+    NonFinite bad;
+    bad.look_at(bytes.data(), type, 0, elements);
+    bad.require_none(name, elements, directory_);
+    return bytes;
+  }
+  room.resize(static_cast<std::size_t>(elements) * size_of(type));
+  convert_tensor(*tensors_, stored, type, room.data()).require_none(name, elements, directory_);
+  return room;
 }
 
 DType ModelFiles::stored_type() const { return tensors_->entry(match_.names.front()).dtype(); }
@@ -425,11 +441,11 @@ std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type
     const auto wanted = [&](const model::CanonicalTensor& part) { return part.name == name; };
     if (std::none_of(tensor.parts.begin(), tensor.parts.end(), wanted)) continue;
     std::vector<std::byte> file, others, out;
-    load_elements(match_.names[i], type, file);
-    hf::scatter(tensor, type, file.data(), [&](const model::CanonicalTensor& part) {
+    const std::span<const std::byte> elements = load_elements(match_.names[i], type, file);
+    hf::scatter(tensor, type, elements.data(), [&](const model::CanonicalTensor& part) {
       const auto bytes = static_cast<std::size_t>(part.shape.elements()) * size_of(type);
       if (wanted(part)) return out.resize(bytes), out.data();
-      others.resize(file.size());  // a discarded part; the largest one fits
+      others.resize(elements.size());  // a discarded part; the largest one fits
       return others.data();
     });
     return out;
@@ -468,12 +484,14 @@ void ModelFiles::read(const HeldParameters& rank, const std::function<TensorView
       ckpt::for_each_run(piece, shard.local, shard.local.inner(), shard.flat,
                          [&](const ckpt::ElementRun& run) { place.runs.push_back(run); });
       if (place.runs.empty()) continue;
-      open.await(p);
+      std::int64_t elements = 0;
+      for (const ckpt::ElementRun& run : place.runs) elements += run.count;
+      open.await(p, elements);
       places.emplace(piece.name, std::move(place));
     }
     open.fill_if_complete(p);
   }
-  std::vector<std::byte> converted;
+  std::vector<std::byte> room;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const hf::Tensor& tensor = wanted_[i];
     std::vector<const Place*> here;
@@ -484,9 +502,9 @@ void ModelFiles::read(const HeldParameters& rank, const std::function<TensorView
     for (const Place* place : here)
       if (open.at(place->parameter).dtype != memory) memory = DType::kF32;
     const DType type = reading_type(i, memory);
-    load_elements(match_.names[i], type, converted);
+    const std::span<const std::byte> values = load_elements(match_.names[i], type, room);
     std::map<std::string, std::vector<std::byte>> apart;
-    hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
+    hf::scatter(tensor, type, values.data(), [&](const model::CanonicalTensor& part) {
       const auto [first, last] = places.equal_range(part.name);
       const std::int64_t elements = part.shape.elements();
       if (first != last && std::next(first) == last)

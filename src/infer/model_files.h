@@ -97,8 +97,10 @@ class ModelFiles {
   void find_tensors(bool head_optional);
   // The type in which wanted_[i] is on its way into memory of type `memory`.
   DType reading_type(std::size_t i, DType memory) const;
-  // All elements of a tensor of the file, as `type`. DataError: one of them is not finite.
-  void load_elements(const std::string& name, DType type, std::vector<std::byte>& out) const;
+  // All elements of a tensor of the file, as `type`: in the mapped file, or converted to `room`. DataError:
+  // one of them is not finite.
+  std::span<const std::byte> load_elements(const std::string& name, DType type,
+                                           std::vector<std::byte>& room) const;
   void require_same_tensors(const std::map<std::string, Shape>& expected) const;
 
   fs::path directory_;

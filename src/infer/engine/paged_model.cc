@@ -238,6 +238,7 @@ std::span<const float> PagedModel::run(const PassPlan& plan) {
     return {logits.as<float>(), count};
   if (plan.scored > 0 && pins_logits(parts.machine))
     return read_pinned(parts.machine, logits.slice(0, plan.scored));
+  if (parts.machine.device->kind() == DeviceKind::kMeta) return {};  // a dry run computes none
   host_logits_.resize(count);
   if (plan.scored > 0) read_floats(parts.machine, logits.slice(0, plan.scored), vocabulary, host_logits_);
   return host_logits_;

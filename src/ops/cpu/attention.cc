@@ -181,7 +181,9 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 
 // How attention over blocks is cut: pieces of a segment's queries, for the heads of a key head or some of
 // them, and of few pieces with few queries the spans of keys.
-constexpr std::int64_t kPagedTaskRows = 32, kSplitQueries = 4;
+constexpr std::int64_t kPagedTaskRows = 96;  // tiles pack a block's values once per task
+constexpr std::int64_t kSplitQueries = 4;    // more than these are not split over spans
+constexpr std::int64_t kRunsPerWorker = 4;   // from here a task takes all groups of its keys
 constexpr std::size_t kMostStateBytes = 64 << 20;
 struct PagedCut {
   std::int64_t per_group, queries, spans;
@@ -241,9 +243,8 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
   const std::int64_t parts = split ? 1 : std::clamp<std::int64_t>(4 * pool.size() / pieces, 1, cut.per_group);
   auto* finished = reinterpret_cast<std::int32_t*>(memory + at.finished);  // spans of a piece
   if (split) std::fill_n(finished, pieces, 0);
-  pool.run(pieces * parts * spans, [&](std::int64_t task, int worker) {
-    const std::int64_t span = task % spans, part = task / spans % parts, place = task / (spans * parts),
-                       group = place % args.groups, piece = place / args.groups;
+  const auto run_one = [&](std::int64_t place, std::int64_t part, std::int64_t span, int worker) {
+    const std::int64_t group = place % args.groups, piece = place / args.groups;
     const std::int64_t i = std::upper_bound(first, first + op.segments.count + 1, piece) - first - 1;
     const AttentionSegment segment = segment_of(op, i);
     const std::int64_t begin = (piece - first[i]) * cut.queries;
@@ -267,6 +268,18 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     heads.first_span = 0;  // the last to finish has all of them
     heads.end_span = spans;
     kernels.merge(args, segment, heads, own);
+  };
+  // A row of a cache holds all groups, and processors fetch what follows in memory: a worker that continues with
+  // the next group of the same keys finds some of them in its cache. With many queries the products take longer
+  // than the keys, and small tasks share the work out better.
+  const std::int64_t runs = first[op.segments.count] * spans;
+  if (parts == 1 && op.segments.longest_q <= kSplitQueries && runs >= kRunsPerWorker * pool.size())
+    return pool.run(runs, [&](std::int64_t task, int worker) {
+      for (std::int64_t group = 0; group < args.groups; ++group)
+        run_one(task / spans * args.groups + group, 0, task % spans, worker);
+    });
+  pool.run(pieces * parts * spans, [&](std::int64_t task, int worker) {
+    run_one(task / (spans * parts), task / spans % parts, task % spans, worker);
   });
 }
 

@@ -104,18 +104,21 @@ STOA_INLINE void finish_tile(const StreamJob& job, std::int64_t row, std::int64_
       });
 }
 
-// The rows that follow a group in memory, fetched into the L2 cache in equal parts by the steps of the group.
+// The rows that follow a group in memory, as far as this worker is likely to read them, fetched into the L2
+// cache in equal parts by the steps of the group.
 class RowFetches {
  public:
   RowFetches(const StreamJob& job, std::int64_t row)
-      : next_(static_cast<const char*>(job.w) + (row + kStreamGroup) * job.w_stride * 2) {}
+      : next_(static_cast<const char*>(job.w) + (row + kStreamGroup) * job.w_stride * 2),
+        end_(static_cast<const char*>(job.w) + job.fetched * job.w_stride * 2) {}
   [[gnu::always_inline]] void step() {
+    if (next_ >= end_) return;
 #pragma GCC unroll 4
     for (int line = 0; line < kStreamGroup; ++line, next_ += 64) __builtin_prefetch(next_, 0, 2);
   }
 
  private:
-  const char* next_;
+  const char *next_, *end_;
 };
 
 // Rows [row, row + 32) of w and up to 32 tokens from `token`. kAcross: more than 16 of them. kFetch: the
