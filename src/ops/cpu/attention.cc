@@ -269,9 +269,9 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     heads.end_span = spans;
     kernels.merge(args, segment, heads, own);
   };
-  // A row of a cache holds all groups, and processors fetch what follows in memory: a worker that continues with
-  // the next group of the same keys finds some of them in its cache. With many queries the products take longer
-  // than the keys, and small tasks share the work out better.
+  // A row of a cache holds all groups, and processors fetch what follows in memory: a worker that takes the
+  // next group of the same keys after this one finds some of them in its cache. With many queries products take
+  // longer than the keys, and small tasks share the work out better.
   const std::int64_t runs = first[op.segments.count] * spans;
   if (parts == 1 && op.segments.longest_q <= kSplitQueries && runs >= kRunsPerWorker * pool.size())
     return pool.run(runs, [&](std::int64_t task, int worker) {
