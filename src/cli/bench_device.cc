@@ -589,7 +589,6 @@ void add_bench_device(CLI::App& bench, Context&) {
   command->add_option("--repeat", arguments->repeats, "Number of measurements; the median is reported")
       ->check(CLI::Range(1, 1000));
   command->callback([arguments] {
-    arguments->machine.rows_apart = true;  // few tokens are multiplied as in answers
     infer::Machine machine = make_machine(arguments->machine);
     DeviceBench(*arguments, machine).run();
   });

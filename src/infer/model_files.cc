@@ -401,7 +401,10 @@ std::span<const std::byte> ModelFiles::load_elements(const std::string& name, DT
   const ckpt::TensorEntry& stored = tensors_->entry(name);
   require_float(stored, directory_);
   const std::int64_t elements = stored.elements();
-  if (stored.dtype() == type) {
+  // What is decoded or put together goes by pieces, which takes less memory.
+  std::vector<std::byte> probe;
+  tensors_->elements(stored, 0, std::min<std::int64_t>(1, elements), probe);
+  if (stored.dtype() == type && probe.empty()) {
     const std::span<const std::byte> bytes = tensors_->all_elements(stored, room);
     NonFinite bad;
     bad.look_at(bytes.data(), type, 0, elements);

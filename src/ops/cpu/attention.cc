@@ -181,16 +181,20 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 
 // How attention over blocks is cut: pieces of a segment's queries, for the heads of a key head or some of
 // them, and of few pieces with few queries the spans of keys.
-constexpr std::int64_t kPagedTaskRows = 96;  // tiles pack a block's values once per task
-constexpr std::int64_t kSplitQueries = 4;    // more than these are not split over spans
-constexpr std::int64_t kRunsPerWorker = 4;   // from here a task takes all groups of its keys
+constexpr std::int64_t kSplitQueries = 4;   // more than these are not split over spans
+constexpr std::int64_t kTasksPerWorker = 4;  // at least, where larger tasks save work
 constexpr std::size_t kMostStateBytes = 64 << 20;
 struct PagedCut {
   std::int64_t per_group, queries, spans;
-  explicit PagedCut(const AttentionForward& op)
+  PagedCut(const AttentionForward& op, const AttentionPagedKernels& kernels)
       : per_group(op.q.shape[1] / op.k.shape[2]),
-        queries(std::max<std::int64_t>(1, kPagedTaskRows / per_group)),
+        queries(queries_of(kernels.rows)),
         spans(ceil_div(op.segments.longest_k, kKeySpan)) {}
+
+  // Queries of a task; fewer where there would be too few tasks.
+  std::int64_t queries_of_task(std::int64_t all, std::int64_t groups, int workers) const {
+    return all / queries * groups >= kTasksPerWorker * workers ? queries : queries_of(kPagedTaskRows);
+  }
 
   std::size_t states_bytes(const AttentionForward& op) const {  // of the spans of a piece
     const std::int64_t floats =
@@ -205,6 +209,9 @@ struct PagedCut {
   std::int64_t most_split(const AttentionForward& op, int workers) const {
     return static_cast<std::int64_t>(split_bytes(op, workers) / states_bytes(op));
   }
+
+ private:
+  std::int64_t queries_of(std::int64_t rows) const { return std::max<std::int64_t>(1, rows / per_group); }
 };
 
 // Where what `workers` workers need is in the workspace of attention over blocks.
@@ -212,7 +219,7 @@ struct PagedWorkspace {
   std::size_t share;  // of a worker
   std::size_t first, finished, states, total;
   PagedWorkspace(const AttentionForward& op, const AttentionPagedKernels& kernels, int workers) {
-    const PagedCut cut(op);
+    const PagedCut cut(op, kernels);
     share = aligned(kernels.bytes(element_of(op.q.dtype), cache_form_of(op.k.dtype),
                                   cut.per_group * cut.queries, op.q.shape[2]));
     first = share * static_cast<std::size_t>(workers);
@@ -229,25 +236,29 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
   const AttentionArgs args = attention_args(op);
   const PagedWorkspace at(op, kernels, pool.size());
   auto* const memory = static_cast<char*>(workspace);
-  const PagedCut cut(op);
+  const PagedCut cut(op, kernels);
   // The pieces of segment i are [first[i], first[i + 1]).
   auto* first = reinterpret_cast<std::int32_t*>(memory + at.first);
   const auto* q = op.segments.q_begin.as<std::int32_t>();
+  const std::int64_t queries = cut.queries_of_task(q[op.segments.count] - q[0], args.groups, pool.size());
+  std::int64_t keys = 0;
   first[0] = 0;
-  for (std::int64_t i = 0; i < op.segments.count; ++i)
-    first[i + 1] = first[i] + static_cast<std::int32_t>((q[i + 1] - q[i] + cut.queries - 1) / cut.queries);
+  for (std::int64_t i = 0; i < op.segments.count; ++i) {
+    first[i + 1] = first[i] + static_cast<std::int32_t>((q[i + 1] - q[i] + queries - 1) / queries);
+    keys += op.segments.k_count.as<std::int32_t>()[i];
+  }
   const std::int64_t pieces = first[op.segments.count] * args.groups;
   if (pieces == 0) return;
   const bool split = pieces <= cut.most_split(op, pool.size()) && op.segments.longest_q <= kSplitQueries;
   const std::int64_t spans = split ? cut.spans : 1;
-  const std::int64_t parts = split ? 1 : std::clamp<std::int64_t>(4 * pool.size() / pieces, 1, cut.per_group);
+  const std::int64_t parts = split ? 1 : std::clamp<std::int64_t>(kTasksPerWorker * pool.size() / pieces, 1, cut.per_group);
   auto* finished = reinterpret_cast<std::int32_t*>(memory + at.finished);  // spans of a piece
   if (split) std::fill_n(finished, pieces, 0);
   const auto run_one = [&](std::int64_t place, std::int64_t part, std::int64_t span, int worker) {
     const std::int64_t group = place % args.groups, piece = place / args.groups;
     const std::int64_t i = std::upper_bound(first, first + op.segments.count + 1, piece) - first - 1;
     const AttentionSegment segment = segment_of(op, i);
-    const std::int64_t begin = (piece - first[i]) * cut.queries;
+    const std::int64_t begin = (piece - first[i]) * queries;
     PagedHeads heads{.blocks = blocks_of(op, i),
                      .block_rows = op.k.shape[1],
                      .cache = cache_form_of(op.k.dtype),
@@ -255,7 +266,7 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
                      .first_head = group * cut.per_group + part * cut.per_group / parts,
                      .end_head = group * cut.per_group + (part + 1) * cut.per_group / parts,
                      .begin = begin,
-                     .end = std::min(segment.queries, begin + cut.queries),
+                     .end = std::min(segment.queries, begin + queries),
                      .end_span = cut.spans};
     void* const own = memory + at.share * static_cast<std::size_t>(worker);
     if (!split) return kernels.forward(args, segment, heads, own);
@@ -270,11 +281,11 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     kernels.merge(args, segment, heads, own);
   };
   // A row of a cache holds all groups, and processors fetch what follows in memory: a worker that takes the
-  // next group of the same keys after this one finds some of them in its cache. With many queries products take
-  // longer than the keys, and small tasks share the work out better.
-  const std::int64_t runs = first[op.segments.count] * spans;
-  if (parts == 1 && op.segments.longest_q <= kSplitQueries && runs >= kRunsPerWorker * pool.size())
-    return pool.run(runs, [&](std::int64_t task, int worker) {
+  // next group of the same keys after this one finds some of them in its cache. No task may then keep the other
+  // workers waiting; with many queries products take longer than the keys.
+  const std::int64_t most_keys = split ? kKeySpan : op.segments.longest_k;
+  if (parts == 1 && op.segments.longest_q <= kSplitQueries && most_keys * kTasksPerWorker * pool.size() <= keys)
+    return pool.run(first[op.segments.count] * spans, [&](std::int64_t task, int worker) {
       for (std::int64_t group = 0; group < args.groups; ++group)
         run_one(task / spans * args.groups + group, 0, task % spans, worker);
     });

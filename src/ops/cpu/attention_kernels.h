@@ -68,6 +68,8 @@ struct AttentionBackwardKernels {
 
 // Keys and values in blocks (ops/attention.h). Every kKeySpan keys of a sequence have a softmax of their own;
 // these are merged in the order of the keys. So a few texts' keys can be shared out among many workers.
+constexpr std::int64_t kPagedTaskRows = 32;      // queries times heads of a task over blocks
+constexpr std::int64_t kPagedTileTaskRows = 96;  // tiles pack a block's values once per task
 constexpr std::int64_t kKeySpan = 256;
 // What the softmax of a span keeps for so many rows: outputs, sums and maxima.
 constexpr std::int64_t paged_state_floats(std::int64_t rows, std::int64_t d) {
@@ -97,6 +99,7 @@ struct AttentionPagedKernels {
                 void* memory);
   // `type`: of queries; `cache`: of keys and values.
   std::size_t (*bytes)(Element type, CacheForm cache, std::int64_t rows, std::int64_t d);
+  std::int64_t rows;  // of a task, where there are enough tasks
 };
 
 STOA_FOR_EACH_ISA(const AttentionForwardKernels& attention_forward_kernels())

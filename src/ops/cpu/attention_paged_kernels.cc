@@ -436,13 +436,13 @@ std::size_t bytes_on_tiles(Element type, CacheForm cache, std::int64_t rows, std
 
 #if STOA_ISA_LEVEL >= 3
 const AttentionPagedKernels& attention_paged_tile_kernels() {
-  static constexpr AttentionPagedKernels kTable{forward_on_tiles, merge, bytes_on_tiles};
+  static constexpr AttentionPagedKernels kTable{forward_on_tiles, merge, bytes_on_tiles, kPagedTileTaskRows};
   return kTable;
 }
 #endif
 
 const AttentionPagedKernels& attention_paged_kernels() {
-  static constexpr AttentionPagedKernels kTable{forward, merge, bytes};
+  static constexpr AttentionPagedKernels kTable{forward, merge, bytes, kPagedTaskRows};
   return kTable;
 }
 

@@ -320,7 +320,7 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
                     shared.tokens + panel * words);
     });
   const std::int64_t row_bytes = g.b.matrix.stride0 * static_cast<std::int64_t>(size_of(g.b.matrix.dtype));
-  // On tiles all products that are streamed take as long as memory needs.
+  // On tiles all products that are streamed take as long as memory needs; of turned ones b is no weight.
   if (p.m <= kStreamedTokens || (p.packed_tokens && !g.out_turned))
     pool.fetch_ahead().reads(static_cast<const std::byte*>(g.b.matrix.data), p.n * row_bytes,
                              [&](int worker) { return shared.shares.begin(worker) * row_bytes; });

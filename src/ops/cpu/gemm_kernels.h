@@ -64,7 +64,7 @@ struct StreamJob {
   std::int64_t w_stride;
   std::int64_t tokens, inputs;
   std::int64_t first, end;
-  std::int64_t fetched = 0;  // rows of w are fetched ahead up to here by GemmKernels::stream
+  std::int64_t fetched = 0;  // rows of w are fetched ahead up to here
   Element element;           // of x and w
   const float* bias;         // or null
   void* out;

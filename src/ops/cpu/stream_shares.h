@@ -12,7 +12,7 @@
 
 namespace stoa::ops::cpu {
 
-// Up to this many tokens take as long as memory needs for the matrix.
+// Up to this many tokens take as long as memory needs for the matrix; on tiles of bf16, all that are streamed.
 inline constexpr std::int64_t kStreamedTokens = 4;
 
 class StreamShares {
