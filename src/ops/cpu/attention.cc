@@ -182,7 +182,7 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 // How attention over blocks is cut: pieces of a segment's queries, for the heads of a key head or some of
 // them, and of few pieces with few queries the spans of keys.
 constexpr std::int64_t kSplitQueries = 4;   // more than these are not split over spans
-constexpr std::int64_t kTasksPerWorker = 4;  // at least, where larger tasks save work
+constexpr std::int64_t kLeastTasks = 4;    // per worker, where larger tasks would save work
 constexpr std::size_t kMostStateBytes = 64 << 20;
 struct PagedCut {
   std::int64_t per_group, queries, spans;
@@ -193,7 +193,7 @@ struct PagedCut {
 
   // Queries of a task; fewer where there would be too few tasks.
   std::int64_t queries_of_task(std::int64_t all, std::int64_t groups, int workers) const {
-    return all / queries * groups >= kTasksPerWorker * workers ? queries : queries_of(kPagedTaskRows);
+    return all / queries * groups >= kLeastTasks * workers ? queries : queries_of(kPagedTaskRows);
   }
 
   std::size_t states_bytes(const AttentionForward& op) const {  // of the spans of a piece
@@ -251,7 +251,7 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
   if (pieces == 0) return;
   const bool split = pieces <= cut.most_split(op, pool.size()) && op.segments.longest_q <= kSplitQueries;
   const std::int64_t spans = split ? cut.spans : 1;
-  const std::int64_t parts = split ? 1 : std::clamp<std::int64_t>(kTasksPerWorker * pool.size() / pieces, 1, cut.per_group);
+  const std::int64_t parts = split ? 1 : std::clamp<std::int64_t>(kLeastTasks * pool.size() / pieces, 1, cut.per_group);
   auto* finished = reinterpret_cast<std::int32_t*>(memory + at.finished);  // spans of a piece
   if (split) std::fill_n(finished, pieces, 0);
   const auto run_one = [&](std::int64_t place, std::int64_t part, std::int64_t span, int worker) {
@@ -284,7 +284,7 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
   // next group of the same keys after this one finds some of them in its cache. No task may then keep the other
   // workers waiting; with many queries products take longer than the keys.
   const std::int64_t most_keys = split ? kKeySpan : op.segments.longest_k;
-  if (parts == 1 && op.segments.longest_q <= kSplitQueries && most_keys * kTasksPerWorker * pool.size() <= keys)
+  if (parts == 1 && op.segments.longest_q <= kSplitQueries && most_keys * kLeastTasks * pool.size() <= keys)
     return pool.run(first[op.segments.count] * spans, [&](std::int64_t task, int worker) {
       for (std::int64_t group = 0; group < args.groups; ++group)
         run_one(task / spans * args.groups + group, 0, task % spans, worker);
