@@ -181,8 +181,8 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 
 // How attention over blocks is cut: pieces of a segment's queries, for the heads of a key head or some of
 // them, and of few pieces with few queries the spans of keys.
-constexpr std::int64_t kSplitQueries = 4;   // more than these are not split over spans
-constexpr std::int64_t kLeastTasks = 4;    // per worker, where larger tasks would save work
+constexpr std::int64_t kSplitQueries = 4;  // more than these are not split over spans
+constexpr std::int64_t kLeastTasks = 4;  // per worker, where larger tasks would save work
 constexpr std::size_t kMostStateBytes = 64 << 20;
 struct PagedCut {
   std::int64_t per_group, queries, spans;
