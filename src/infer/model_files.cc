@@ -386,6 +386,12 @@ std::optional<ModelFiles::Packed> ModelFiles::packed_matrices(const ckpt::Tensor
 
 std::span<const std::byte> ModelFiles::load_elements(const std::string& name, DType type,
                                                      std::vector<std::byte>& room) const {
+  const auto finite = [&](std::span<const std::byte> values, std::int64_t elements) {
+    NonFinite bad;
+    bad.look_at(values.data(), type, 0, elements);
+    bad.require_none(name, elements, directory_);
+    return values;
+  };
   if (const auto packed = packed_.find(name); packed != packed_.end()) {
     const auto& [blocks, scales, shape] = packed->second;
     room.resize(static_cast<std::size_t>(shape.elements()) * size_of(type));
@@ -393,23 +399,16 @@ std::span<const std::byte> ModelFiles::load_elements(const std::string& name, DT
     ckpt::decode_mxfp4_transposed(tensors_->all_elements(*blocks, block_bytes),
                                   tensors_->all_elements(*scales, scale_bytes), shape[0], shape[2], shape[1],
                                   type, room.data());
-    NonFinite bad;
-    bad.look_at(room.data(), type, 0, shape.elements());
-    bad.require_none(name, shape.elements(), directory_);
-    return room;
+    return finite(room, shape.elements());
   }
   const ckpt::TensorEntry& stored = tensors_->entry(name);
   require_float(stored, directory_);
   const std::int64_t elements = stored.elements();
-  // What is decoded or put together goes by pieces, which takes less memory.
-  std::vector<std::byte> probe;
-  tensors_->elements(stored, 0, std::min<std::int64_t>(1, elements), probe);
-  if (stored.dtype() == type && probe.empty()) {
-    const std::span<const std::byte> bytes = tensors_->all_elements(stored, room);
-    NonFinite bad;
-    bad.look_at(bytes.data(), type, 0, elements);
-    bad.require_none(name, elements, directory_);
-    return bytes;
+  if (stored.dtype() == type) {
+    // Elements that are decoded are converted by pieces below: that takes less memory.
+    std::vector<std::byte> decoded;
+    tensors_->elements(stored, 0, std::min<std::int64_t>(1, elements), decoded);
+    if (decoded.empty()) return finite(tensors_->all_elements(stored, room), elements);
   }
   room.resize(static_cast<std::size_t>(elements) * size_of(type));
   convert_tensor(*tensors_, stored, type, room.data()).require_none(name, elements, directory_);

@@ -251,7 +251,8 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
   if (pieces == 0) return;
   const bool split = pieces <= cut.most_split(op, pool.size()) && op.segments.longest_q <= kSplitQueries;
   const std::int64_t spans = split ? cut.spans : 1;
-  const std::int64_t parts = split ? 1 : std::clamp<std::int64_t>(kLeastTasks * pool.size() / pieces, 1, cut.per_group);
+  const std::int64_t parts =
+      split ? 1 : std::clamp<std::int64_t>(kLeastTasks * pool.size() / pieces, 1, cut.per_group);
   auto* finished = reinterpret_cast<std::int32_t*>(memory + at.finished);  // spans of a piece
   if (split) std::fill_n(finished, pieces, 0);
   const auto run_one = [&](std::int64_t place, std::int64_t part, std::int64_t span, int worker) {

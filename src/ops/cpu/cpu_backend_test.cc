@@ -168,7 +168,11 @@ TEST(CpuAttention, SpansOfKeysAreSharedOut) {
       {"many queries, heads of their own", 6, 6, 32, {{230, 300}}},
       {"many texts", 6, 2, 32, std::vector<SegmentCase>(36, {2, 70})},
       {"long texts", 6, 2, 32, {{1, 2600}, {1, 2400}, {4, 3000}}},
-      {"one of many texts is long", 6, 2, 32, {{1, 900}, {1, 20}, {1, 30}, {3, 40}, {1, 50}, {1, 60}, {2, 70}, {1, 80}}},
+      {"one of many texts is long",
+       6,
+       2,
+       32,
+       {{1, 900}, {1, 20}, {1, 30}, {3, 40}, {1, 50}, {1, 60}, {2, 70}, {1, 80}}},
   };
   for (InstructionSet isa : {InstructionSet::kPortable, cpu::best_instruction_set()})
     for (DType type : {DType::kF32, DType::kBF16})
