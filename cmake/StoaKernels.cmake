@@ -1,4 +1,4 @@
-# stoa_kernels(<folder of a module> <directory>…)
+# stoa_kernels(<folder of a module> <directory> [SETS <instruction sets…>] [LEVEL <options>])
 #
 # Files named *_kernels.cc are compiled once per instruction set and linked into the module (or are a library
 # `stoa_<folder>` of their own where there is no such module); the library itself stays baseline, the choice is made at
@@ -7,18 +7,19 @@
 #   STOA_ISA_LEVEL  is 0, 1, 2 or 3 (ops/cpu/simd.h wraps the vectors)
 # and everything it defines lives in `namespace stoa::ops::cpu::STOA_ISA`. It exports one table of function pointers,
 # declared per instruction set with STOA_FOR_EACH_ISA (ops/cpu/kernel_table.h). A file whose header of the same name
-# declares it with STOA_FOR_EACH_WIDTH is not compiled for avx512bf16.
+# declares it with STOA_FOR_EACH_WIDTH is not compiled for avx512bf16. SETS: only those, where the processor has them.
+# LEVEL: of optimisation, -O3 unless another is named.
 #
 # An inline function of a shared header that is not inlined would be emitted here with this file's instructions, and the
 # linker may keep that copy for everybody. So kernel files include nothing but declarations, simd.h and intrinsics, and
 # the test `kernels.symbols.<folder>` refuses weak symbols outside STOA_ISA.
-function(stoa_kernels folder)
+function(stoa_kernels folder directory)
+  cmake_parse_arguments(ARG "" "" "LEVEL;SETS" ${ARGN})
+  if(NOT ARG_LEVEL)
+    set(ARG_LEVEL -O3)
+  endif()
   string(REPLACE "/" "_" name ${folder})
-  set(kernels)
-  foreach(directory ${ARGN})
-    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${directory}/*_kernels.cc)
-    list(APPEND kernels ${found})
-  endforeach()
+  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${directory}/*_kernels.cc)
   if(NOT kernels)
     return()
   endif()
@@ -38,6 +39,11 @@ function(stoa_kernels folder)
     set(flags_avx512 ${flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512)
     set(level_avx512bf16 3)
     set(flags_avx512bf16 ${flags_avx512} -mavx512bf16)
+  endif()
+
+  if(ARG_SETS)
+    string(REPLACE ";" "|" wanted "${ARG_SETS}")
+    list(FILTER sets INCLUDE REGEX "^(${wanted})$")
   endif()
 
   # Those with instructions of their own for products of bf16 numbers.
@@ -66,7 +72,7 @@ function(stoa_kernels folder)
     # Kernels are optimised in every preset: unoptimised vector code would make the tests of debug builds crawl.
     # -Wno-psabi: vectors are passed between functions of this file only. -Wno-uninitialized: GCC 12 warns of
     # the deliberately undefined registers in its own intrinsics.
-    target_compile_options(${target} PRIVATE -O3 -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized
+    target_compile_options(${target} PRIVATE ${ARG_LEVEL} -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized
                                              ${flags_${set}})
     target_compile_definitions(${target} PRIVATE STOA_ISA=${set} STOA_ISA_LEVEL=${level_${set}})
     if(STOA_PRECOMPILE)  # the compiler's intrinsics are 3 MB of text

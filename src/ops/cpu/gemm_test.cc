@@ -43,10 +43,10 @@ std::vector<KernelSet> kernel_sets() {
     std::erase(name, '-');
     sets.push_back({name, isa, matrix_kernels(isa)});
     sets.push_back({name + "_rows_apart", isa, matrix_kernels(isa, true)});
-    if (isa != InstructionSet::kAmxBf16)
+    if (isa == InstructionSet::kPortable || isa == InstructionSet::kAvx512Bf16) {
       sets.push_back({name + "_emulated_tiles", isa, with_emulated_tiles(isa), false, true});
-    if (isa == InstructionSet::kPortable || isa == InstructionSet::kAvx512)
       sets.push_back({name + "_emulated_tiles_rows_apart", isa, with_emulated_tiles(isa, true), false, true});
+    }
   }
 #if defined(__x86_64__) && defined(__linux__)
   if (best_instruction_set() == InstructionSet::kAvx512Bf16)

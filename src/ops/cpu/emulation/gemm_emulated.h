@@ -10,23 +10,37 @@
 
 namespace stoa::ops::cpu {
 
-STOA_FOR_EACH_ISA(const ProductKernels& emulated_products())
+namespace portable {
+const ProductKernels& emulated_products();
 // A processor that is broken: its last row of sums is never stored.
-STOA_FOR_EACH_ISA(const ProductKernels& broken_products())
+const ProductKernels& broken_products();
+}  // namespace portable
 
-// Products with quantised matrices; null below AVX-512, whose vectors the rest of these kernels needs.
-STOA_FOR_EACH_ISA(const QuantisedTiles* emulated_quantised())
+#if defined(__x86_64__)
+namespace avx512bf16 {
+const ProductKernels& emulated_products();
+const QuantisedTiles& emulated_quantised();
+}  // namespace avx512bf16
+#endif
 
 #ifndef STOA_ISA
+// Tiles with the kernels around them that AMX comes with, where the processor has these. Products with quantised matrices
+// have no tiles on others.
 inline MatrixKernels with_emulated_tiles(InstructionSet isa, bool rows_apart = false) {
   MatrixKernels kernels = matrix_kernels(isa, rows_apart);
-  kernels.bf16 = &STOA_KERNELS(isa, emulated_products);
-  kernels.quantised = STOA_KERNELS(isa, emulated_quantised);
+  kernels.bf16 = &portable::emulated_products();
+  kernels.quantised = nullptr;
+#if defined(__x86_64__)
+  if (isa >= InstructionSet::kAvx512Bf16) {
+    kernels.bf16 = &avx512bf16::emulated_products();
+    kernels.quantised = &avx512bf16::emulated_quantised();
+  }
+#endif
   return kernels;
 }
 inline MatrixKernels with_broken_tiles(InstructionSet isa) {
   MatrixKernels kernels = matrix_kernels(isa);
-  kernels.bf16 = &STOA_KERNELS(isa, broken_products);
+  kernels.bf16 = &portable::broken_products();
   return kernels;
 }
 #endif

@@ -10,6 +10,7 @@ struct EmulatedTiles : MemoryTiles {
   EmulatedTiles() : MemoryTiles(whole_tiles()) {}
 };
 
+#if STOA_ISA_LEVEL == 0
 struct BrokenTiles : EmulatedTiles {
   template <int T>
   void store(void* base, std::int64_t stride) {
@@ -20,6 +21,7 @@ struct BrokenTiles : EmulatedTiles {
     std::memcpy(last, row, sizeof row);
   }
 };
+#endif
 
 }  // namespace
 
@@ -28,9 +30,11 @@ const ProductKernels& emulated_products() {
   return kTable;
 }
 
+#if STOA_ISA_LEVEL == 0
 const ProductKernels& broken_products() {
   static constexpr ProductKernels kTable = tile_table<BrokenTiles>(nullptr, nullptr, nullptr);
   return kTable;
 }
+#endif
 
 }  // namespace stoa::ops::cpu::STOA_ISA
