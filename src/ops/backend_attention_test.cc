@@ -155,6 +155,7 @@ TEST_P(BackendTest, OutputsOverBlocksDependOnTheTextAlone) {
   std::vector<AttentionCase> cases{{"grouped", 8, 2, 64, {{40, 550}}},
                                    {"head 128", 4, 1, 128, {{40, 550}}},
                                    {"head 192, window", 2, 2, 192, {{30, 400}}, true, 270},
+                                   {"many heads of a key head", 12, 1, 32, {{40, 420}}},
                                    {"few keys", 4, 4, 32, {{33, 33}}}};
   cases.push_back({"bias and cap", 4, 2, 20, {{35, 560}}, true, 0, 0, 0, 0, 2.0, -400, 300});
   for (DType type : kTypes)

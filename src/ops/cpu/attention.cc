@@ -182,7 +182,7 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 // How attention over blocks is cut: pieces of a segment's queries, for the heads of a key head or some of
 // them, and of few pieces with few queries the spans of keys.
 constexpr std::int64_t kSplitQueries = 4;  // more than these are not split over spans
-constexpr std::int64_t kLeastTasks = 4;  // per worker, where larger tasks would save work
+constexpr std::int64_t kLeastTasks = 4;    // per worker, where larger tasks would save work
 constexpr std::size_t kMostStateBytes = 64 << 20;
 struct PagedCut {
   std::int64_t per_group, queries, spans;
@@ -193,7 +193,9 @@ struct PagedCut {
 
   // Queries of a task; fewer where there would be too few tasks.
   std::int64_t queries_of_task(std::int64_t all, std::int64_t groups, int workers) const {
-    return all / queries * groups >= kLeastTasks * workers ? queries : queries_of(kPagedTaskRows);
+    const std::int64_t least = queries_of(kPagedTaskRows),
+                       shared_out = all * groups / (kLeastTasks * workers);
+    return std::clamp(shared_out / least * least, std::min(least, queries), queries);
   }
 
   std::size_t states_bytes(const AttentionForward& op) const {  // of the spans of a piece
@@ -282,8 +284,8 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     kernels.merge(args, segment, heads, own);
   };
   // A row of a cache holds all groups, and processors fetch what follows in memory: a worker that takes the
-  // next group of the same keys after this one finds some of them in its cache. No task may then keep the other
-  // workers waiting; with many queries products take longer than the keys.
+  // next group of the same keys after this one finds some of them in its cache. No task may then keep the
+  // other workers waiting; with many queries products take longer than the keys.
   const std::int64_t most_keys = split ? kKeySpan : op.segments.longest_k;
   if (parts == 1 && op.segments.longest_q <= kSplitQueries && most_keys * kLeastTasks * pool.size() <= keys)
     return pool.run(first[op.segments.count] * spans, [&](std::int64_t task, int worker) {

@@ -10,8 +10,44 @@ namespace stoa::ops::cpu::STOA_ISA {
 template <class Storage>
 struct PagedKeys {
   const Storage *k[kBlock], *v[kBlock];
-  std::int64_t count;
+  std::int64_t count = 0;
+
+  // Those from key k0 of the segment, before `end`. A division takes longer than a key's products with a
+  // query: there is one for each block of the cache that is entered.
+  void find(const AttentionArgs& args, const PagedHeads& heads, std::int64_t group, std::int64_t k0,
+            std::int64_t end) {
+    count = end - k0 < kBlock ? end - k0 : kBlock;
+    std::int64_t block = k0 / heads.block_rows, inside = k0 - block * heads.block_rows;
+    for (std::int64_t j = 0; j < count; ++block, inside = 0) {
+      const std::int64_t row = heads.blocks[block] * heads.block_rows + inside,
+                         left = j + heads.block_rows - inside, last = left < count ? left : count;
+      const Storage* key =
+          static_cast<const Storage*>(args.k.data) + row * args.k.stride + group * heads.width;
+      const Storage* value =
+          static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * heads.width;
+      for (; j < last; ++j, key += args.k.stride, value += args.v.stride) {
+        k[j] = key;
+        v[j] = value;
+      }
+    }
+  }
 };
+
+// body(first key, keys, keys of the next block) for each block of the softmax that a task reads.
+template <class Storage, class Body>
+[[gnu::always_inline]] inline void for_key_blocks(const AttentionArgs& args, const PagedHeads& heads,
+                                                  std::int64_t first_key, std::int64_t end_key,
+                                                  std::int64_t last_key, Body body) {
+  const std::int64_t group = heads.first_head / (args.heads / args.groups);
+  PagedKeys<Storage> here, next;
+  if (first_key < end_key) next.find(args, heads, group, first_key, last_key);
+  for (std::int64_t k0 = first_key; k0 < end_key; k0 += kBlock) {
+    here = next;
+    next.count = 0;
+    if (k0 + kBlock < end_key) next.find(args, heads, group, k0 + kBlock, last_key);
+    body(k0, here, next);
+  }
+}
 
 // Asks for a row of a key head ahead of its use.
 STOA_INLINE void fetch_bytes(const void* row, std::int64_t bytes) {
@@ -41,7 +77,9 @@ STOA_INLINE void paged_weights(const AttentionArgs& args, std::int64_t head, std
     peak = max(s[v], peak);
   }
   const float before = *top, here = reduce_max(peak), after = here > before || here != here ? here : before;
-  const float fade = before == -kInfinity ? 0.0f : power(splat(before - after))[0];
+  const float fade = before == after        ? 1.0f  // which a power is only roughly
+                     : before == -kInfinity ? 0.0f
+                                            : power(splat(before - after))[0];
   F total = load(sum) * fade;
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {

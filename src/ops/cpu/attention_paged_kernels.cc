@@ -1,6 +1,7 @@
 // Attention of inference over keys and values in blocks. A row is a query and a head; all rows of a task read
 // the same keys: a few rows at a time from registers, or sixteen in a tile of AMX.
 #include "ops/cpu/attention_paged.h"
+#include "ops/cpu/attention_paged_panels.h"
 #include "ops/cpu/attention_paged_spans.h"
 #include "ops/cpu/attention_paged_tiles.h"
 #include "ops/cpu/reduce_eight.h"
@@ -290,7 +291,7 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
   using Storage = typename Products::Storage;
   const std::int64_t d = args.d;
   const PagedRows row_of{args, segment, heads};
-  const std::int64_t rows = row_of.count(), group = heads.first_head / (args.heads / args.groups);
+  const std::int64_t rows = row_of.count();
   const PagedMemory<Products> at(rows, d);
   float *scores = memory + at.scores, *alpha = memory + at.alpha;
   const PagedSoftmax total(memory + at.total, rows, d, rows),
@@ -301,47 +302,30 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
   products.pack_queries(args.q.type,
                         [&](std::int64_t row) -> const void* { return row_of.place(args.q, row); });
   const Visible see{args, segment};
-  const std::int64_t last_key = see.last(heads.end - 1);
-  // A division takes longer than a key's products with a query: one for each block that is entered.
-  const auto find = [&](std::int64_t k0, PagedKeys<Storage>& keys) {
-    keys.count = last_key - k0 < kBlock ? last_key - k0 : kBlock;
-    std::int64_t block = k0 / heads.block_rows, inside = k0 - block * heads.block_rows;
-    for (std::int64_t j = 0; j < keys.count; ++block, inside = 0) {
-      const std::int64_t row = heads.blocks[block] * heads.block_rows + inside,
-                         left = j + heads.block_rows - inside, end = left < keys.count ? left : keys.count;
-      const Storage* k = static_cast<const Storage*>(args.k.data) + row * args.k.stride + group * heads.width;
-      const Storage* v = static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * heads.width;
-      for (; j < end; ++j, k += args.k.stride, v += args.v.stride) {
-        keys.k[j] = k;
-        keys.v[j] = v;
-      }
-    }
-  };
   const SpansOfTask spans(see, heads);
-  PagedKeys<Storage> here, next;
-  if (spans.first_key < spans.end_key) find(spans.first_key, next);
-  for (std::int64_t k0 = spans.first_key; k0 < spans.end_key; k0 += kBlock) {
-    const std::int64_t after = k0 + kBlock;
-    here = next;
-    next.count = 0;
-    if (after < spans.end_key) find(after, next);
-    products.scores(here, next, scores);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t query = row_of.query(r), first = see.first(query) - k0, end = see.last(query) - k0;
-      paged_weights(
-          args, row_of.head(r), see.at(query), k0, first > 0 ? first : 0, end < here.count ? end : here.count,
-          scores + r * kBlock, span.sum + r * kLanes, span.top + r, alpha + r,
-          [](F x) __attribute__((always_inline)) { return Products::power(x); });
-    }
-    products.add_values(here, scores, alpha, span.output);
-    if (after % kKeySpan != 0 && after < spans.end_key) continue;
-    if (heads.states) {
-      span.copy_to(row_of.state(k0 / kKeySpan));
-    } else {
-      total.add(span);
-      if (after < spans.end_key) span.clear();
-    }
-  }
+  for_key_blocks<Storage>(
+      args, heads, spans.first_key, spans.end_key, see.last(heads.end - 1),
+      [&](std::int64_t k0, const PagedKeys<Storage>& keys,
+          const PagedKeys<Storage>& next) __attribute__((always_inline)) {
+        products.scores(keys, next, scores);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const std::int64_t query = row_of.query(r), first = see.first(query) - k0,
+                             end = see.last(query) - k0;
+          paged_weights(
+              args, row_of.head(r), see.at(query), k0, first > 0 ? first : 0,
+              end < keys.count ? end : keys.count, scores + r * kBlock, span.sum + r * kLanes, span.top + r,
+              alpha + r, [](F x) __attribute__((always_inline)) { return Products::power(x); });
+        }
+        products.add_values(keys, scores, alpha, span.output);
+        const std::int64_t after = k0 + kBlock;
+        if (after % kKeySpan != 0 && after < spans.end_key) return;
+        if (heads.states) {
+          span.copy_to(row_of.state(k0 / kKeySpan));
+        } else {
+          total.add(span);
+          if (after < spans.end_key) span.clear();
+        }
+      });
   if (!heads.states) row_of.write(total);
 }
 
@@ -358,7 +342,7 @@ void merge(const AttentionArgs& args, const AttentionSegment& segment, const Pag
 
 template <class T>
 struct PagedKind {
-  using Products = T;
+  using Type = T;
 };
 // body(PagedKind of the products for a type of queries and a form of keys, fp32 with fp32 alone)
 template <class Body>
@@ -389,28 +373,31 @@ std::size_t bytes_of(std::int64_t rows, std::int64_t d) {
 void forward(const AttentionArgs& args, const AttentionSegment& segment, const PagedHeads& heads,
              void* memory) {
   with_products(args.q.type, heads.cache, [&](auto kind) {
-    paged_task<typename decltype(kind)::Products>(args, segment, heads, static_cast<float*>(memory));
+    paged_task<typename decltype(kind)::Type>(args, segment, heads, static_cast<float*>(memory));
   });
 }
 
 std::size_t bytes(Element type, CacheForm cache, std::int64_t rows, std::int64_t d) {
   std::size_t out = 0;
-  with_products(type, cache, [&](auto kind) { out = bytes_of<typename decltype(kind)::Products>(rows, d); });
+  with_products(type, cache, [&](auto kind) { out = bytes_of<typename decltype(kind)::Type>(rows, d); });
   return out;
 }
 
 #if STOA_ISA_LEVEL >= 3
 // The same on tiles.
+constexpr std::int64_t kLeastPanelRows = 17;
+
+// body(PagedKind of a form of keys, whether they are bf16)
 template <class Body>
 STOA_INLINE void with_tiles(CacheForm cache, Body body) {
   switch (cache) {
     case CacheForm::kF32:  // goes with queries in fp32
     case CacheForm::kBF16:
-      return body(PagedKind<PagedTileProducts<CachedFloats<BF16>, true>>{});
+      return body(PagedKind<CachedFloats<BF16>>{}, Constant<true>{});
     case CacheForm::kF16:
-      return body(PagedKind<PagedTileProducts<CachedFloats<F16>, false>>{});
+      return body(PagedKind<CachedFloats<F16>>{}, Constant<false>{});
     case CacheForm::kCodes:
-      return body(PagedKind<PagedTileProducts<CachedCodes, false>>{});
+      return body(PagedKind<CachedCodes>{}, Constant<false>{});
   }
 }
 
@@ -418,8 +405,14 @@ void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment
                       void* memory) {
   if (!fits_tiles(args.q.type, args.d)) return forward(args, segment, heads, memory);
   enter_tiles();
-  with_tiles(heads.cache, [&](auto kind) {
-    paged_task<typename decltype(kind)::Products>(args, segment, heads, static_cast<float*>(memory));
+  // Few rows would fill few lanes of a panel. A cap or a bias is applied row by row.
+  const bool panels = PagedRows{args, segment, heads}.count() >= kLeastPanelRows && !has_block_scores(args);
+  with_tiles(heads.cache, [&](auto kind, auto pairs) {
+    using Keys = typename decltype(kind)::Type;
+    if (panels)
+      PagedTilePanels<Keys, pairs.value>(args, segment, heads, static_cast<float*>(memory)).run();
+    else
+      paged_task<PagedTileProducts<Keys, pairs.value>>(args, segment, heads, static_cast<float*>(memory));
   });
   leave_tiles();
 }
@@ -427,7 +420,13 @@ void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment
 std::size_t bytes_on_tiles(Element type, CacheForm cache, std::int64_t rows, std::int64_t d) {
   if (!fits_tiles(type, d)) return bytes(type, cache, rows, d);
   std::size_t out = 0;
-  with_tiles(cache, [&](auto kind) { out = bytes_of<typename decltype(kind)::Products>(rows, d); });
+  with_tiles(cache, [&](auto kind, auto pairs) {
+    using Keys = typename decltype(kind)::Type;
+    out = bytes_of<PagedTileProducts<Keys, pairs.value>>(rows, d);
+    const auto panels =
+        static_cast<std::size_t>(PagedTilePanels<Keys, pairs.value>::floats(rows, d)) * sizeof(float);
+    out = out < panels ? panels : out;
+  });
   return out;
 }
 #endif

@@ -1,6 +1,7 @@
 // Products of attention over keys and values in blocks on tiles of AMX, for attention_paged_kernels.cc. Keys
 // in bf16 are read where they lie, sixteen to a tile; those of another form are rounded to bf16 first.
-// Queries are packed once, values pair by pair. Weights become bf16.
+// Queries are packed once, values pair by pair. Weights become bf16. attention_paged_panels.h is for many
+// rows.
 #pragma once
 
 #include "ops/cpu/attention_paged.h"
@@ -8,32 +9,25 @@
 #if STOA_ISA_LEVEL >= 3
 namespace stoa::ops::cpu::STOA_ISA {
 
-// Keys: CachedFloats or CachedCodes; kPairs: they are bf16.
+// What tiles read of a task. Keys: CachedFloats or CachedCodes; kPairs: they are bf16.
 template <class Keys_, bool kPairs>
-class PagedTileProducts {
-  static constexpr std::int64_t kColumns = 32;  // queries of a packed panel
-
+class PagedTileOperands {
  public:
   using Keys = Keys_;
   using Storage = typename Keys::Storage;
+  static constexpr std::int64_t kColumns = 32;  // queries of a panel
 
-  // Memory in floats, and the rows of output that tiles write.
-  static std::int64_t floats(std::int64_t rows, std::int64_t d) { return Memory(rows, d).end; }
-  static std::int64_t output_rows(std::int64_t rows) { return round_up(rows, 16); }
-
-  PagedTileProducts(const AttentionArgs& args, const PagedHeads& heads, std::int64_t rows, float* memory)
+  // `queries`: panels of [d / 2][kColumns]; `keys`: [kBlock][d / 2].
+  PagedTileOperands(const AttentionArgs& args, const PagedHeads& heads, std::int64_t rows, float* queries,
+                    float* keys)
       : rows_(rows),
         d_(args.d),
         row_bytes_(heads.width * static_cast<std::int64_t>(sizeof(Storage))),
-        scale_(args.scale),
         whole_tiles_(kPairs && heads.block_rows % 16 == 0 && args.k.stride % 2 == 0),
         key_words_(args.k.stride / 2),
-        at_(rows, args.d),
-        memory_(memory) {
-    std::memset(weights(), 0, static_cast<std::size_t>(round_up(rows, 16) * kWeightWords) * sizeof(float));
-  }
+        queries_(queries),
+        keys_(keys) {}
 
-  // Words of the queries: panels of [d / 2][kColumns].
   template <class RowOf>
   [[gnu::always_inline]] void pack_queries(Element, RowOf row_of) {
     for (std::int64_t r = 0; r < round_up(rows_, 16); r += 16)
@@ -48,23 +42,91 @@ class PagedTileProducts {
       }
   }
 
-  // scores[r][j] = scale q[r] . k[j]; of keys beyond the last they are any values.
-  void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next, float* scores) {
+ protected:
+  std::int64_t words() const { return d_ / 2; }
+  float* queries(std::int64_t panel) const { return queries_ + panel * words() * kColumns; }
+
+  // Makes the keys of a block ready for key_tile(), and asks for what is read after them.
+  void prepare(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next) const {
     for (std::int64_t j = 0; j < keys.count; ++j) {
       fetch_bytes(keys.v[j], row_bytes_);
       if (j < next.count) fetch_bytes(next.k[j], row_bytes_);
     }
     if (!whole_tiles_) copy_keys(keys);
+  }
+  // Sixteen keys as words, key_row() apart.
+  const float* key_tile(const PagedKeys<Storage>& keys, std::int64_t j) const {
+    return whole_tiles_ ? reinterpret_cast<const float*>(keys.k[j]) : keys_ + j * words();
+  }
+  std::int64_t key_row() const { return whole_tiles_ ? key_words_ : words(); }
+
+  // Columns i .. i + kLanes of the values of two keys, as words; the second may be null.
+  [[gnu::always_inline]] F value_words(const Storage* low, const Storage* high, std::int64_t i) const {
+    U word = __builtin_convertvector(halves(low, i), U);
+    if (high) word |= __builtin_convertvector(halves(high, i), U) << 16;
+    return reinterpret_cast<F>(word);
+  }
+
+  std::int64_t rows_, d_, row_bytes_;
+
+ private:
+  // Columns i .. i + kLanes of a row.
+  [[gnu::always_inline]] H halves(const Storage* row, std::int64_t i) const {
+    if constexpr (kPairs)
+      return load_half(row + i);
+    else
+      return to_bf16(Keys::get(row, i, d_, Full{}));
+  }
+  // For keys that are not rows of whole tiles.
+  void copy_keys(const PagedKeys<Storage>& keys) const {
+    for (std::int64_t j = 0; j < round_up(keys.count, 16); ++j) {
+      float* to = keys_ + j * words();
+      if (j < keys.count)
+        for (std::int64_t i = 0; i < d_; i += kLanes) store_half(to + i / 2, halves(keys.k[j], i));
+      else
+        std::memset(to, 0, static_cast<std::size_t>(words()) * sizeof(float));
+    }
+  }
+
+  bool whole_tiles_;  // sixteen keys from a multiple of 16 are rows at one distance
+  std::int64_t key_words_;
+  float *queries_, *keys_;
+};
+
+// Products of a task of few rows: scores are turned, so that a row's keys lie in the lanes.
+template <class Keys, bool kPairs>
+class PagedTileProducts : public PagedTileOperands<Keys, kPairs> {
+  using Operands = PagedTileOperands<Keys, kPairs>;
+  using Operands::d_, Operands::kColumns, Operands::key_row, Operands::key_tile, Operands::prepare,
+      Operands::queries, Operands::rows_, Operands::value_words, Operands::words;
+
+ public:
+  using Storage = typename Keys::Storage;
+
+  // Memory in floats, and the rows of output that tiles write.
+  static std::int64_t floats(std::int64_t rows, std::int64_t d) { return Memory(rows, d).end; }
+  static std::int64_t output_rows(std::int64_t rows) { return round_up(rows, 16); }
+
+  PagedTileProducts(const AttentionArgs& args, const PagedHeads& heads, std::int64_t rows, float* memory)
+      : Operands(args, heads, rows, memory + Memory(rows, args.d).queries,
+                 memory + Memory(rows, args.d).keys),
+        scale_(args.scale),
+        at_(rows, args.d),
+        memory_(memory) {
+    std::memset(weights(), 0, static_cast<std::size_t>(round_up(rows, 16) * kWeightWords) * sizeof(float));
+  }
+
+  // scores[r][j] = scale q[r] . k[j]; of keys beyond the last they are any values.
+  void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next, float* scores) {
+    prepare(keys, next);
     for (std::int64_t r = 0; r < rows_; r += kColumns) {
       const bool across = r + 16 < rows_;
       for (std::int64_t j = 0; j < keys.count; j += 16) {
-        const float* from =
-            whole_tiles_ ? reinterpret_cast<const float*>(keys.k[j]) : memory_ + at_.keys + j * words();
-        const std::int64_t row = whole_tiles_ ? key_words_ : words();
-        across ? amx_product<false, true>(words(), from, row, queries(r / kColumns), kColumns, products(j),
-                                          kColumns, false)
-               : amx_product<false, false>(words(), from, row, queries(r / kColumns), kColumns, products(j),
-                                           kColumns, false);
+        const float *from = key_tile(keys, j), *query = queries(r / kColumns);
+        across ? amx_product<false, true>(words(), from, key_row(), query, kColumns, products(j), kColumns,
+                                          false)
+               : amx_product<false, false>(words(), from, key_row(), query, kColumns, products(j), kColumns,
+                                           false);
         turn(r, j, scores);
         if (across) turn(r + 16, j, scores);
       }
@@ -86,17 +148,9 @@ class PagedTileProducts {
     }
     float* const values = memory_ + at_.values;
     for (std::int64_t j = 0; j < keys.count; j += 2) {
-      const bool pair = j + 1 < keys.count;
-      if constexpr (kPairs) {
-        pack_pairs<Pairs>(keys.v[j], pair ? keys.v[j + 1] - keys.v[j] : 0, pair ? 2 : 1, d_,
-                          values + j / 2 * dp);
-      } else {
-        for (std::int64_t i = 0; i < d_; i += kLanes) {
-          U word = __builtin_convertvector(rounded(keys.v[j], i), U);
-          if (pair) word |= __builtin_convertvector(rounded(keys.v[j + 1], i), U) << 16;
-          store(values + j / 2 * dp + i, reinterpret_cast<F>(word));
-        }
-      }
+      const Storage* const high = j + 1 < keys.count ? keys.v[j + 1] : nullptr;
+      for (std::int64_t i = 0; i < d_; i += kLanes)
+        store(values + j / 2 * dp + i, value_words(keys.v[j], high, i));
     }
     const std::int64_t packed = (keys.count + 1) / 2;
     std::memset(values + packed * dp, 0,
@@ -122,28 +176,9 @@ class PagedTileProducts {
     }
   };
 
-  std::int64_t words() const { return d_ / 2; }
-  float* queries(std::int64_t panel) const { return memory_ + at_.queries + panel * words() * kColumns; }
   float* products(std::int64_t key) const { return memory_ + at_.products + key * kColumns; }
   float* weights() const { return memory_ + at_.weights; }
 
-  // Columns i .. i + kLanes of a row.
-  [[gnu::always_inline]] H rounded(const Storage* row, std::int64_t i) const {
-    return to_bf16(Keys::get(row, i, d_, Full{}));
-  }
-  // For keys that are not rows of whole tiles.
-  void copy_keys(const PagedKeys<Storage>& keys) const {
-    for (std::int64_t j = 0; j < round_up(keys.count, 16); ++j) {
-      float* to = memory_ + at_.keys + j * words();
-      if (j < keys.count) {
-        if constexpr (kPairs)
-          pack_rows<Pairs>(keys.k[j], 0, 1, d_, to);
-        else
-          for (std::int64_t i = 0; i < d_; i += kLanes) store_half(to + i / 2, rounded(keys.k[j], i));
-      } else
-        std::memset(to, 0, static_cast<std::size_t>(words()) * sizeof(float));
-    }
-  }
   // Scores of sixteen rows from `row` and sixteen keys from `key`, from their products.
   void turn(std::int64_t row, std::int64_t key, float* scores) const {
     F tile[kLanes];
@@ -152,10 +187,7 @@ class PagedTileProducts {
     for (int j = 0; j < kLanes && row + j < rows_; ++j) store(scores + (row + j) * kBlock + key, tile[j]);
   }
 
-  std::int64_t rows_, d_, row_bytes_;
   float scale_;
-  bool whole_tiles_;  // sixteen keys from a multiple of 16 are rows at one distance
-  std::int64_t key_words_;
   Memory at_;
   float* memory_;
 };

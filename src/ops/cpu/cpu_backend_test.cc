@@ -164,6 +164,8 @@ TEST(CpuAttention, SpansOfKeysAreSharedOut) {
       {"window within a span", 6, 2, 64, {{1, 900}}, true, 40},
       {"window over spans", 6, 2, 64, {{2, 900}}, true, 300},
       {"texts of several lengths", 4, 1, 48, {{1, 600}, {2, 257}, {1, 30}}},
+      {"many heads of a key head", 24, 1, 64, {{1, 900}}},
+      {"many heads of a key head, a few queries", 20, 1, 32, {{3, 700}, {2, 300}}, true, 280},
       {"many queries", 4, 2, 32, {{400, 600}}},
       {"many queries, heads of their own", 6, 6, 32, {{230, 300}}},
       {"many texts", 6, 2, 32, std::vector<SegmentCase>(36, {2, 70})},
