@@ -93,7 +93,7 @@ class PagedTileOperands {
   float *queries_, *keys_;
 };
 
-// Products of a task of few rows: scores are turned, so that a row's keys lie in the lanes.
+// Products of a task of few rows: scores are turned, so that a row's keys are in the lanes.
 template <class Keys, bool kPairs>
 class PagedTileProducts : public PagedTileOperands<Keys, kPairs> {
   using Operands = PagedTileOperands<Keys, kPairs>;
