@@ -28,7 +28,8 @@ void bench_engine(const BenchEngineArguments& a) {
   use.cache = a.cache.type();
   const EngineSpeed speed = measure_engine(
       a.model.model, a.model.machine,
-      [&](infer::MakeMachine make_machine) { return a.model.open(std::move(make_machine)); }, use, a.rounds);
+      [&](infer::MakeMachine make_machine) { return a.model.open(std::move(make_machine)); }, use, a.rounds,
+      MeasureMemory::kYes);
   if (a.json) return print_json_line(speed_json(speed));
   print(fmt::format("{}, {}\n\n", speed.model, speed.machine));
   const serve::PassTimes& times = speed.times;

@@ -103,7 +103,7 @@ EngineSpeed measured_here(const PlanServeArguments& a, Context& context) {
   };
   infer::EngineUse use;
   use.cache = a.cache.type();
-  return measure_engine(a.config.config, {}, open, use, 5);
+  return measure_engine(a.config.config, {}, open, use, 5, MeasureMemory::kNo);
 }
 
 EngineSpeed speed_of(const PlanServeArguments& a, const std::vector<serve::RequestLength>& lengths,

@@ -31,7 +31,7 @@ serve::PassTimes::Curve curve_of(const Json& points) {
 
 EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
                            const std::function<infer::OpenModel(infer::MakeMachine)>& open,
-                           infer::EngineUse use, int rounds) {
+                           infer::EngineUse use, int rounds, MeasureMemory memory) {
   machine.rows_apart = true;  // as a server computes
   use.tokenizer = false;
   use.pairs = true;
@@ -46,7 +46,7 @@ EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
   const auto pool = static_cast<double>(decoder->pool().bytes),
              all = static_cast<double>(decoder->chunk().arena().total_bytes());
   out.bytes = EngineBytes{pool / static_cast<double>(out.limits.blocks * out.limits.block_tokens), all - pool};
-  if (machine.backend == "cpu" && !out.limits.reads_sources())
+  if (memory == MeasureMemory::kYes && machine.backend == "cpu" && !out.limits.reads_sources())
     out.memory = measure_memory_share(*decoder, choose_instruction_set(machine.instruction_set),
                                       kTokensPerRound * rounds);
   return out;

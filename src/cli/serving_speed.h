@@ -2,6 +2,7 @@
 // reads.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -27,14 +28,17 @@ struct EngineSpeed {
   infer::PassLimits limits;
   serve::PassTimes times;
   std::optional<EngineBytes> bytes = {};   // of every model that is measured; older files have none
-  std::optional<MemoryShare> memory = {};  // measured on a CPU, of decoders; not read from files
+  std::optional<MemoryShare> memory = {};  // measured with kYes on a CPU, of decoders; not read from files
 };
 
-// Loads the model `name` as a server does, on a machine of these options, and measures. `open`: opens it on
-// the machine that it is given. ConfigError: not a model that writes texts.
+enum class MeasureMemory : std::uint8_t { kNo, kYes };
+
+// Loads the model `name` as a server does, on a machine of these options, and measures; with kYes also how
+// fast memory is read, which takes seconds. `open`: opens it on the machine that it is given. ConfigError:
+// not a model that writes texts.
 EngineSpeed measure_engine(const std::string& name, MachineOptions machine,
                            const std::function<infer::OpenModel(infer::MakeMachine)>& open,
-                           infer::EngineUse use, int rounds);
+                           infer::EngineUse use, int rounds, MeasureMemory memory);
 
 nlohmann::ordered_json speed_json(const EngineSpeed& speed);
 // Reads the file of a plan's option --measured. DataError: not what speed_json() writes; UsageError: `config`

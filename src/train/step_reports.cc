@@ -10,7 +10,10 @@
 namespace stoa::train {
 
 StepReports::StepReports(const TrainerParts& parts, double gemm_tflops, std::int64_t skipped_steps)
-    : parts_(parts), gemm_tflops_(gemm_tflops), skipped_steps_(skipped_steps) {}
+    : parts_(parts),
+      gemm_tflops_(gemm_tflops),
+      flops_per_token_(model_flops_per_token(parts.plan().options.model, parts.plan().options.length)),
+      skipped_steps_(skipped_steps) {}
 
 void StepReports::report(const Progress& progress, const run::StepScalars& scalars, std::int64_t tokens,
                          double seconds, double data_seconds, const std::optional<LossPass::Measure>& measure,
@@ -49,8 +52,7 @@ void StepReports::report(const Progress& progress, const run::StepScalars& scala
   report.save_seconds = save_seconds_ / n;
   report.compute_seconds = report.step_seconds - report.data_seconds;
   report.tokens_per_second = static_cast<double>(tokens_) / seconds_;
-  report.model_tflops =
-      model_flops_per_token(plan.options.model, plan.options.length) * report.tokens_per_second * 1e-12;
+  report.model_tflops = flops_per_token_ * report.tokens_per_second * 1e-12;
   report.mfu = gemm_tflops_ > 0 ? report.model_tflops / gemm_tflops_ : 0;
   report.peak_memory_bytes = peak_resident_bytes();
   for (auto* observer : parts_.observers) observer->on_step(report);

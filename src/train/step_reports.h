@@ -29,6 +29,7 @@ class StepReports {
  private:
   const TrainerParts& parts_;
   const double gemm_tflops_;
+  const double flops_per_token_;  // of the model: it is counted by building its layers
   std::int64_t skipped_steps_;
   std::int64_t bad_losses_ = 0;  // in a row
   // Since the last logged step.

@@ -70,7 +70,7 @@ TEST_F(PlanServe, SaysHowManyMachinesKeepTheLimits) {
 
 TEST_F(PlanServe, AModelIsMeasuredAndPlannedWith) {
   stoa_ok(train("run", {"trainer.max_steps=2"}));
-  const Outcome measured = stoa_ok({"bench", "engine", "run", "--rounds", "2", "--json"});
+  const Outcome measured = stoa_ok({"bench", "engine", "run", "--rounds", "1", "--json"});
   write_text(path("engine.json"), measured.out);
   const json speed = json::parse(measured.out);
   EXPECT_EQ(speed["limits"]["context"], 32);

@@ -7,7 +7,7 @@
 
 namespace stoa::memory_test {
 
-inline constexpr std::size_t kLargeBlock = 64 * 1024;  // bytes; larger ones are counted
+inline constexpr std::size_t kLargeBlock = 16 * 1024;  // bytes; larger ones are counted
 
 struct LargeBlocks {
   std::int64_t count = 0;

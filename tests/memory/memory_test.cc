@@ -320,7 +320,7 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
     // Blocks of nf4 have 64 numbers.
     const bool blocks = std::find(c.overrides.begin(), c.overrides.end(), "model.peft.quantize_base=nf4") !=
                         c.overrides.end();
-    // A microbatch of 33 x 512 tokens: its ids alone are above 64 KiB, so that nothing of its size goes
+    // A microbatch of 9 x 512 tokens: its ids alone are above 16 KiB, so that nothing of its size goes
     // unseen.
     const auto config = configuration(
         c.overrides +
@@ -328,7 +328,7 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                   "model.data.splits_string='80,20,0'", "model.tokenizer=" + path("tok").string(),
                   "model.encoder_seq_length=512", "model.num_layers=2",
                   blocks ? "model.hidden_size=64" : "model.hidden_size=32", "model.num_attention_heads=2",
-                  "model.micro_batch_size=33", "model.global_batch_size=33", "trainer.max_steps=5",
+                  "model.micro_batch_size=9", "model.global_batch_size=9", "trainer.max_steps=5",
                   "trainer.val_check_interval=4", "trainer.limit_val_batches=1",
                   "trainer.log_every_n_steps=1", "exp_manager.create_checkpoint_callback=false",
                   "exp_manager.explicit_log_dir=" + path("run").string()});

@@ -61,6 +61,64 @@ TEST(Emulation, CopiesUnderWayArePoisonAndMustBeWaitedFor) {
   }
 }
 
+struct WaitArgs {
+  int missing;                 // thread that leaves instead of waiting
+  const unsigned char* bytes;  // what that thread reads before it leaves; null: nothing
+  int* sums;                   // one per thread
+};
+
+// Two exchanges of every warp and a barrier between them.
+template <bool kOfWarp>
+struct WaitKernel {
+  using Args = WaitArgs;
+  static constexpr const char* kName = "wait";
+  static constexpr int kThreads = 64;
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    int sum = t.shuffle_xor(t.index(), 1);
+    if (t.index() == a.missing) {
+      if (a.bytes) load16(a.bytes);
+      return;
+    }
+    if (kOfWarp)
+      t.sync_warp();
+    else
+      t.sync();
+    sum += t.shuffle_xor(t.index(), 31);
+    a.sums[t.index()] = sum;
+  }
+};
+
+template <bool kOfWarp>
+std::string error_of_waits(int missing, const unsigned char* bytes = nullptr) {
+  std::array<int, 64> sums{};
+  try {
+    launch<WaitKernel<kOfWarp>>({.threads = 64}, nullptr, {missing, bytes, sums.data()});
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)], (i ^ 1) + (i ^ 31)) << i;
+  return "";
+}
+
+TEST(Emulation, ThreadsThatDoNotWaitAreErrors) {
+  EXPECT_EQ(error_of_waits<false>(-1), "");
+  EXPECT_EQ(error_of_waits<true>(-1), "");
+  for (const int missing : {0, 5, 31, 32, 63}) {
+    EXPECT_NE(error_of_waits<true>(missing).find("not all threads reach an exchange of their warp"),
+              std::string::npos)
+        << missing;
+    EXPECT_NE(error_of_waits<false>(missing).find("not all threads reach"), std::string::npos) << missing;
+  }
+}
+
+TEST(Emulation, ErrorsOfAThreadComeThrough) {
+  alignas(16) const unsigned char bytes[32] = {};
+  for (const int thread : {0, 5, 31, 32, 63})
+    EXPECT_NE(error_of_waits<false>(thread, bytes + 4).find("a 16-byte access at address"), std::string::npos)
+        << thread;
+  EXPECT_EQ(error_of_waits<false>(-1), "") << "after an error";
+}
+
 enum class Fault { kNone, kNoFence, kNoRegisterFence, kOverwrites, kReadsEarly, kNoWait };
 struct ProductArgs {
   const bf16 *a, *b;  // [64, 64] and [256, 64]

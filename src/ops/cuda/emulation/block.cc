@@ -36,19 +36,25 @@ void Block::diverged(const char* where) const {
 void Block::wait(int thread, Waits what) {
   State& state = states_[thread];
   state.waits = what;
-  state.fiber->suspend();
+  at_warp_ += what == Waits::kWarp;
+  // On to the next lane, and from the last to the first when all are at the exchange: straight, not by way of
+  // advance_warp(), which starts the lanes and sees to those that are done.
+  int next = thread + 1;
+  if (next % 32 == 0) {
+    next = at_warp_ == 32 ? thread - 31 : -1;
+    at_warp_ = next < 0 ? at_warp_ : 0;
+  }
+  if (next >= 0 && states_[next].fiber) {
+    running_ = next;
+    state.fiber->pass_to(*states_[next].fiber);
+  } else {
+    state.fiber->suspend();
+  }
   state.waits = Waits::kNothing;
 }
 
 void Block::sync(int thread) { wait(thread, Waits::kBlock); }
 void Block::sync_warp(int thread) { wait(thread, Waits::kWarp); }
-
-const Block::Slot* Block::exchange(int thread, const Slot& mine) {
-  auto& slots = slots_[thread / 32][states_[thread].exchanges++ % 2];
-  slots[thread % 32] = mine;
-  wait(thread, Waits::kWarp);
-  return slots.data();
-}
 
 void Block::copy_later(int thread, void* to, const void* from) {
   std::memset(to, 0xff, 16);
@@ -77,7 +83,8 @@ void Block::wait_copies(int thread, int left) {
   for (std::ptrdiff_t& end : state.groups) end -= copies;
 }
 
-void Block::advance(int thread, const std::function<void(const Thread&)>& body) {
+void Block::advance(int thread) {
+  running_ = thread;
   State& state = states_[thread];
   if (state.waits == Waits::kDone) return;
   if (state.fiber) {
@@ -86,29 +93,29 @@ void Block::advance(int thread, const std::function<void(const Thread&)>& body) 
     if (idle_.empty()) idle_.push_back(std::make_unique<Fiber>());
     state.fiber = std::move(idle_.back());
     idle_.pop_back();
-    state.fiber->start([this, thread, &body] { body(Thread(*this, thread)); });
+    state.fiber->start([this, thread] { (*body_)(Thread(*this, thread)); });
   }
-  if (!state.fiber->done()) return;
-  state.waits = Waits::kDone;
-  idle_.push_back(std::move(state.fiber));
+  State& last = states_[running_];
+  if (!last.fiber->done()) return;
+  last.fiber->rethrow_error();
+  last.waits = Waits::kDone;
+  idle_.push_back(std::move(last.fiber));
 }
 
 // Until every lane waits for the block or is done.
-void Block::advance_warp(int warp, const std::function<void(const Thread&)>& body) {
+void Block::advance_warp(int warp) {
+  const int end = warp * 32 + 32;
   for (;;) {
-    int at_warp = 0;
-    for (int lane = 0; lane < 32; ++lane) {
-      const int t = warp * 32 + lane;
-      advance(t, body);
-      at_warp += states_[t].waits == Waits::kWarp;
-    }
-    if (at_warp == 0) return;
-    if (at_warp != 32) diverged("an exchange of their warp");
+    at_warp_ = 0;
+    for (int t = end - 32; t < end; t = running_ + 1) advance(t);
+    if (at_warp_ == 0) return;
+    if (at_warp_ != 32) diverged("an exchange of their warp");
   }
 }
 
 void Block::run(std::int64_t x, std::int64_t y, const std::function<void(const Thread&)>& body) {
   x_ = x, y_ = y;
+  body_ = &body;
   std::memset(memory_.data(), 0xff, memory_.size());
   async_proxy_.begin_block(shared_, shared_bytes_, threads_);
   for (State& state : states_) {
@@ -118,7 +125,7 @@ void Block::run(std::int64_t x, std::int64_t y, const std::function<void(const T
     state.groups.clear();
   }
   for (;;) {
-    for (int warp = 0; warp < threads_ / 32; ++warp) advance_warp(warp, body);
+    for (int warp = 0; warp < threads_ / 32; ++warp) advance_warp(warp);
     int at_barrier = 0;
     for (const State& state : states_) at_barrier += state.waits == Waits::kBlock;
     if (at_barrier == 0) break;

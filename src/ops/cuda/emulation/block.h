@@ -7,8 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "ops/cuda/emulation/async_proxy.h"
@@ -34,11 +36,18 @@ class Block {
   void* shared() const { return shared_; }
   void sync(int thread);
   void sync_warp(int thread);
-  // 16 bytes per lane that all lanes of the warp can read until the exchange after the next.
+  // What a lane gives; all lanes of its warp can read it until the exchange after the next.
   struct Slot {
     alignas(16) std::array<std::byte, 64> bytes;
   };
-  const Slot* exchange(int thread, const Slot& mine);  // slots of the warp's 32 lanes
+  template <class T>
+  const Slot* exchange(int thread, const T& mine) {  // slots of the warp's 32 lanes
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(Slot));
+    auto& slots = slots_[thread / 32][states_[thread].exchanges++ % 2];
+    std::memcpy(slots[thread % 32].bytes.data(), &mine, sizeof(T));
+    wait(thread, Waits::kWarp);
+    return slots.data();
+  }
   // Copies of 16 bytes to shared memory, made when they are waited for. `from` null: zeros.
   void copy_later(int thread, void* to, const void* from);
   void commit_copies(int thread);
@@ -59,8 +68,8 @@ class Block {
     std::vector<std::ptrdiff_t> groups;  // how many of them stand up to the end of each group
   };
 
-  void advance(int thread, const std::function<void(const Thread&)>& body);
-  void advance_warp(int warp, const std::function<void(const Thread&)>& body);
+  void advance(int thread);  // and those behind it that it passes to
+  void advance_warp(int warp);
   [[noreturn]] void diverged(const char* where) const;
   void wait(int thread, Waits what);
 
@@ -68,6 +77,9 @@ class Block {
   const std::int64_t blocks_x_, blocks_y_;
   const int threads_;
   std::int64_t x_ = 0, y_ = 0;
+  const std::function<void(const Thread&)>* body_ = nullptr;
+  int running_ = 0;  // thread, or the one that ran last
+  int at_warp_ = 0;  // lanes of its warp that have come to the exchange
   std::vector<std::byte> memory_;
   std::size_t shared_bytes_;
   void* shared_ = nullptr;

@@ -19,12 +19,15 @@ class Fiber {
   void start(std::function<void()> body);
   void resume();   // from where it suspended
   void suspend();  // called by the body: returns to whoever started or resumed it
+  // Called by the body: suspends it and resumes `next`, which returns to whoever this one would return to.
+  void pass_to(Fiber& next);
   bool done() const { return done_; }
+  // What the body of a fiber that is done has thrown.
+  void rethrow_error();
 
  private:
   struct Context;
   static void enter(void* self);
-  void switch_in();
 
   std::unique_ptr<Context> context_;
   std::function<void()> body_;

@@ -1,5 +1,6 @@
 #include "ops/cuda/emulation/matmul.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/error.h"
@@ -70,15 +71,25 @@ void HostMatmul::run(const char* op, const Matmul& x, void*, void* workspace) {
   const auto b = x.scaled ? operand(x.b, x.scaled->b, x.ldb, true, x.n, x.k)
                           : operand(x.b, x.operands, x.ldb, !x.transpose_b, x.n, x.k);
   const float factor = x.scaled ? *x.scaled->a_factor * *x.scaled->b_factor : 1.0f;
+  const auto finish = [&](std::int64_t i, std::int64_t j, double sum) {
+    auto out = static_cast<float>(sum) * factor;
+    if (x.beta != 0) out += x.beta * read(x.d, x.result, j * x.ldd + i);
+    if (x.bias) out += read(x.bias, x.bias_type(), i);
+    write(x.d, x.result, j * x.ldd + i, out);
+  };
+  // Several sums side by side: additions of one wait for each other.
+  constexpr std::int64_t kSums = 4;
   for (std::int64_t j = 0; j < x.n; ++j) {
-    for (std::int64_t i = 0; i < x.m; ++i) {
-      double sum = 0;
+    const float* column = &b[j * x.k];
+    for (std::int64_t i = 0; i < x.m; i += kSums) {
+      const std::int64_t sums = std::min(kSums, x.m - i);
+      const float* rows[kSums];
+      for (std::int64_t s = 0; s < kSums; ++s) rows[s] = &a[(i + std::min(s, sums - 1)) * x.k];
+      double sum[kSums] = {};
       for (std::int64_t p = 0; p < x.k; ++p)
-        sum += static_cast<double>(a[i * x.k + p]) * static_cast<double>(b[j * x.k + p]);
-      auto out = static_cast<float>(sum) * factor;
-      if (x.beta != 0) out += x.beta * read(x.d, x.result, j * x.ldd + i);
-      if (x.bias) out += read(x.bias, x.bias_type(), i);
-      write(x.d, x.result, j * x.ldd + i, out);
+        for (std::int64_t s = 0; s < kSums; ++s)
+          sum[s] += static_cast<double>(rows[s][p]) * static_cast<double>(column[p]);
+      for (std::int64_t s = 0; s < sums; ++s) finish(i + s, j, sum[s]);
     }
   }
 }

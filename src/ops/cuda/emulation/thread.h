@@ -75,21 +75,28 @@ class Thread {
   }
   template <class T>
   void multiply(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1, float (&c)[4]) const {
-    struct Operands {
-      std::uint32_t a[4], b[2];
+    struct Operands {  // widened by the lane that has them, not by each that multiplies
+      float a[4][2], b[2][2];
     };
-    const auto* given = exchange(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
-    const auto half = [](std::uint32_t word, int which) {
-      T x;
-      x.bits = static_cast<std::uint16_t>(word >> (16 * which));
-      return static_cast<float>(x);
+    Operands mine;
+    const auto widen_pair = [](std::uint32_t word, float (&out)[2]) {
+      for (int which = 0; which < 2; ++which) {
+        T x;
+        x.bits = static_cast<std::uint16_t>(word >> (16 * which));
+        out[which] = static_cast<float>(x);
+      }
     };
+    for (int i = 0; i < 4; ++i) widen_pair(a[i], mine.a[i]);
+    widen_pair(b0, mine.b[0]);
+    widen_pair(b1, mine.b[1]);
+    const auto* given = exchange(mine);
+    const int first_row = lane() / 4 * 4, first_column = lane() % 4 * 8;
     for (int k = 0; k < 16; ++k) {
-      const auto piece = [&](int vector) { return read<Operands>(given[vector * 4 + k % 8 / 2]); };
-      const Operands rows = piece(lane() / 4);
+      const int piece = k % 8 / 2;
+      const auto rows = read<Operands>(given[first_row + piece]);
       for (int column = 0; column < 2; ++column) {
-        const float y = half(piece(lane() % 4 * 2 + column).b[k / 8], k % 2);
-        for (int row = 0; row < 2; ++row) c[2 * row + column] += half(rows.a[row + 2 * (k / 8)], k % 2) * y;
+        const float y = read<Operands>(given[first_column + 4 * column + piece]).b[k / 8][k % 2];
+        for (int row = 0; row < 2; ++row) c[2 * row + column] += rows.a[row + 2 * (k / 8)][k % 2] * y;
       }
     }
   }
@@ -103,13 +110,16 @@ class Thread {
       std::uint32_t a[2], b;
     };
     const auto* given = exchange(Words{{a0, a1}, b});
-    for (int k = 0; k < 16; ++k) {
-      const auto piece = [&](int vector) { return read<Words>(given[vector * 4 + k / 4]); };
-      const auto byte = [&](std::uint32_t word) { return static_cast<std::uint8_t>(word >> (8 * (k % 4))); };
-      const Words rows = piece(lane() / 4);
+    for (int piece = 0; piece < 4; ++piece) {
+      const auto of = [&](int vector) { return read<Words>(given[vector * 4 + piece]); };
+      const Words rows = of(lane() / 4);
       for (int column = 0; column < 2; ++column) {
-        const int y = static_cast<std::int8_t>(byte(piece(lane() % 4 * 2 + column).b));
-        for (int row = 0; row < 2; ++row) c[2 * row + column] += byte(rows.a[row]) * y;
+        const std::uint32_t ys = of(lane() % 4 * 2 + column).b;
+        for (int k = 0; k < 4; ++k) {
+          const auto byte = [&](std::uint32_t word) { return static_cast<std::uint8_t>(word >> (8 * k)); };
+          const int y = static_cast<std::int8_t>(byte(ys));
+          for (int row = 0; row < 2; ++row) c[2 * row + column] += byte(rows.a[row]) * y;
+        }
       }
     }
   }
@@ -128,10 +138,7 @@ class Thread {
   // What every lane of the warp gave.
   template <class T>
   const emulation::Block::Slot* exchange(const T& value) const {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(emulation::Block::Slot));
-    emulation::Block::Slot slot;
-    std::memcpy(slot.bytes.data(), &value, sizeof(T));
-    return block_->exchange(index_, slot);
+    return block_->exchange(index_, value);
   }
   template <class T>
   static T read(const emulation::Block::Slot& slot) {
