@@ -79,9 +79,10 @@ void make_backend(const MachineOptions& options, infer::Machine& machine) {
 }  // namespace
 
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name) {
-  const auto wanted = name ? ops::cpu::instruction_set_from_name(*name) : ops::cpu::best_instruction_set();
+  const auto best = ops::cpu::best_instruction_set();
+  const auto wanted = name ? ops::cpu::instruction_set_from_name(*name) : best;
   // Its tiles can be checked only on processors that have them; CpuBackend rejects unsupported sets.
-  if (wanted > ops::cpu::best_instruction_set()) return wanted;
+  if (wanted > best) return wanted;
   std::string complaint;
   const auto isa = ops::cpu::trusted_instruction_set(wanted, complaint);
   if (!complaint.empty()) Console().warn(complaint);
