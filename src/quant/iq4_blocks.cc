@@ -33,8 +33,8 @@ constexpr auto kUnevenMiddles = [] {
   return middles;
 }();
 
-// Counted, not searched for: the processor cannot foresee the turns of a search. Of two that are as near, the
-// lower.
+// Counts the middles below x: a search would take branches that cannot be predicted. A tie gives the lower
+// code.
 int nearest_uneven(float x) {
   int code = 0;
   for (const float middle : kUnevenMiddles) code += x > middle;

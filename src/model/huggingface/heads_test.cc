@@ -20,7 +20,8 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 const json& fixtures() {
-  // From memory, three times as fast as from a stream: every start of the test program reads it for the names.
+  // From memory, three times as fast as from a stream: every start of the test program reads it for the
+  // names.
   static const json all = json::parse(read_text(test::source_dir() / "tests/fixtures/model/heads.json"));
   return all;
 }

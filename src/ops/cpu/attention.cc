@@ -195,7 +195,7 @@ struct PagedCut {
   std::int64_t queries_of_task(std::int64_t all, std::int64_t groups, int workers) const {
     const std::int64_t least = queries_of(kPagedTaskRows),
                        shared_out = all * groups / (kLeastTasks * workers);
-    return std::clamp(shared_out / least * least, std::min(least, queries), queries);
+    return std::clamp(shared_out / least * least, least, queries);
   }
 
   std::size_t states_bytes(const AttentionForward& op) const {  // of the spans of a piece

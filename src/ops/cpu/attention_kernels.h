@@ -66,7 +66,7 @@ struct AttentionBackwardKernels {
                                 bool grouped);
 };
 
-constexpr std::int64_t kPagedTaskRows = 32;      // queries times heads of a task over blocks
+constexpr std::int64_t kPagedTaskRows = 32;       // queries times heads of a task over blocks
 constexpr std::int64_t kPagedTileTaskRows = 192;  // tiles pack a block's values once per task
 // Keys and values in blocks (ops/attention.h). Every kKeySpan keys of a sequence have a softmax of their own;
 // these are merged in the order of the keys. So a few texts' keys can be shared out among many workers.

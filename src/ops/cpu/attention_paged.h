@@ -77,7 +77,7 @@ STOA_INLINE void paged_weights(const AttentionArgs& args, std::int64_t head, std
     peak = max(s[v], peak);
   }
   const float before = *top, here = reduce_max(peak), after = here > before || here != here ? here : before;
-  const float fade = before == after        ? 1.0f  // which a power is only roughly
+  const float fade = before == after        ? 1.0f  // exactly; a power of 0 is only nearly 1
                      : before == -kInfinity ? 0.0f
                                             : power(splat(before - after))[0];
   F total = load(sum) * fade;

@@ -1,5 +1,5 @@
 // Attention of inference over keys and values in blocks. A row is a query and a head; all rows of a task read
-// the same keys: a few rows at a time from registers, or sixteen in a tile of AMX.
+// the same keys: a few rows at a time from registers, sixteen in a tile of AMX, or panels of 32 of them.
 #include "ops/cpu/attention_paged.h"
 #include "ops/cpu/attention_paged_panels.h"
 #include "ops/cpu/attention_paged_spans.h"

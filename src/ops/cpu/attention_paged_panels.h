@@ -32,13 +32,14 @@ struct PanelSoftmax {
     for (std::int64_t r = 0; r < lanes; r += kLanes) {
       const F before = load(top + r), here = load(span.top + r);
       const F after = select((here > before) | (here != here), here, before);
-      // Where the span has nothing, zeros are added and what was there is multiplied by e^0.
-      const I nothing_yet = before == splat(-kInfinity);
+      const I nothing = here == splat(-kInfinity), nothing_yet = before == splat(-kInfinity);
       const F kept = select(nothing_yet, F{}, exp(before - after)),
               added = select(nothing_yet, splat(1.0f), exp(here - after));
       // Outputs, and the sums after them.
-      for (std::int64_t i = 0; i < (d + kLanes) * kPanelRows; i += kPanelRows)
-        store(output + i + r, fma(load(output + i + r), kept, load(span.output + i + r) * added));
+      for (std::int64_t i = r; i < (d + kLanes) * kPanelRows; i += kPanelRows) {
+        const F old = load(output + i);
+        store(output + i, select(nothing, old, fma(old, kept, load(span.output + i) * added)));
+      }
       store(top + r, after);
     }
   }

@@ -2,6 +2,9 @@
 // bits for any number of workers; and what is special to its attention.
 #include "ops/cpu/cpu_backend.h"
 
+#include <cmath>
+#include <limits>
+
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
 #include "ops/cpu/emulation/gemm_emulated.h"
@@ -194,6 +197,21 @@ TEST(CpuAttention, SpansOfKeysAreSharedOut) {
         }
         t.expect_guards();
       }
+}
+
+// An infinite value in a span of keys that a query does not see, beside queries that see it.
+TEST(CpuAttention, InfinityInASpanThatIsNotSeen) {
+  for (DType type : {DType::kF32, DType::kBF16}) {
+    Tensors t;
+    AttentionForward op = make_attention(t, {"across a span", 2, 1, 32, {{20, 262}}}, type);
+    Values values = load(op.v);
+    values[256 * 32] = std::numeric_limits<double>::infinity();
+    store(values, op.v);
+    op = with_blocks(t, op, 16);
+    run_on(*make_cpu(2, cpu::best_instruction_set()), op);
+    const Values out = load(op.o);
+    for (std::size_t i = 0; i < 14 * 64; ++i) ASSERT_TRUE(std::isfinite(out[i])) << name_of(type) << " " << i;
+  }
 }
 
 // What one document says never reaches another, in either direction: not one bit.

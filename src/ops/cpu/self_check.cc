@@ -54,8 +54,8 @@ std::vector<float> product(const Check& c, const MatrixKernels& kernels, std::ve
 }
 
 constexpr std::int64_t kTokens = 45, kRows = 35, kColumns = 256;
-// The matrix repeats a few rows: encoding all of them would take most of the check. The 16 rows of a tile are
-// no multiple of their number, so that tiles differ too.
+// The matrix repeats a few rows: encoding all of them would take most of the check. 5 does not divide the 16
+// rows of a tile, so that tiles differ too.
 constexpr std::int64_t kDistinctRows = 5;
 
 // A matrix of numbers in the blocks of its only part's format.

@@ -79,9 +79,9 @@ void Fiber::enter(void* self) {
 #if defined(__x86_64__)
 
 namespace {
-// In line, and with a jump in place of a return: fibers leave and enter at the same calls, so that the
-// processor foresees where this jump and the returns after it lead. All other registers are the compiler's
-// to keep; the 128 bytes below the stack pointer may be in use.
+// Inline, and with a jump instead of a return, so that branch prediction works: a fiber resumes at a call
+// that another fiber has just left. The compiler keeps the registers named below, callers the others; the 128
+// bytes below the stack pointer may be in use.
 inline __attribute__((always_inline)) void switch_stack(void** save, void* load) {
   asm volatile(
       "leaq -128(%%rsp), %%rsp\n\t"

@@ -17,10 +17,12 @@ class Fiber {
 
   // Runs `body` on the fiber's stack until it returns or suspends. The fiber is idle.
   void start(std::function<void()> body);
-  void resume();   // from where it suspended
-  void suspend();  // called by the body: returns to whoever started or resumed it
+  // The three are calls even where they could be inlined: registers that the switch of stacks does not name
+  // are kept by callers.
+  [[gnu::noinline]] void resume();   // from where it suspended
+  [[gnu::noinline]] void suspend();  // called by the body: returns to whoever started or resumed it
   // Called by the body: suspends it and resumes `next`, which returns to whoever this one would return to.
-  void pass_to(Fiber& next);
+  [[gnu::noinline]] void pass_to(Fiber& next);
   bool done() const { return done_; }
   // What the body of a fiber that is done has thrown.
   void rethrow_error();

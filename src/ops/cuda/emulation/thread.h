@@ -79,7 +79,7 @@ class Thread {
       float a[4][2], b[2][2];
     };
     Operands mine;
-    const auto widen_pair = [](std::uint32_t word, float (&out)[2]) {
+    const auto widen_pair = [](std::uint32_t word, float(&out)[2]) {
       for (int which = 0; which < 2; ++which) {
         T x;
         x.bits = static_cast<std::uint16_t>(word >> (16 * which));
