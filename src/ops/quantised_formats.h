@@ -35,22 +35,24 @@ struct FormatTraits {
   int scale_bytes;  // of a block, of one row
   int parts;        // scales of a unit
   bool minimum;
-  // What codes stand for, plus `zero`, is what products see; null: the codes themselves.
+  // Whether products see what codes stand for, plus `zero`, instead of the codes, and these values. Two
+  // fields: with sanitizers, to GCC 12 whether an address is null is no constant.
+  bool looks_up = false;
   const quant::CodeValues* values = nullptr;
 };
 // By WeightFormat.
 inline constexpr FormatTraits kFormatTraits[] = {
-    {8, 0, 128, 1, 2, 1, false},                         // Q8_0
-    {4, 0, 8, 1, 2, 1, false},                           // Q4_0
-    {4, 0, 0, 1, 4, 1, true},                            // Q4_1
-    {4, 1, 16, 1, 2, 1, false},                          // Q5_0
-    {4, 1, 0, 1, 4, 1, true},                            // Q5_1
-    {4, 0, 0, 8, 16, 1, true},                           // Q4_K
-    {4, 1, 0, 8, 16, 1, true},                           // Q5_K
-    {4, 2, 32, 8, 18, 2, false},                         // Q6_K
-    {4, 0, 128, 1, 2, 1, false, &quant::kUnevenValues},  // IQ4_NL
-    {4, 0, 128, 8, 8, 1, false, &quant::kUnevenValues},  // IQ4_XS
-    {4, 0, 128, 1, 1, 1, false, &quant::kTwiceE2M1},     // MXFP4
+    {8, 0, 128, 1, 2, 1, false},                               // Q8_0
+    {4, 0, 8, 1, 2, 1, false},                                 // Q4_0
+    {4, 0, 0, 1, 4, 1, true},                                  // Q4_1
+    {4, 1, 16, 1, 2, 1, false},                                // Q5_0
+    {4, 1, 0, 1, 4, 1, true},                                  // Q5_1
+    {4, 0, 0, 8, 16, 1, true},                                 // Q4_K
+    {4, 1, 0, 8, 16, 1, true},                                 // Q5_K
+    {4, 2, 32, 8, 18, 2, false},                               // Q6_K
+    {4, 0, 128, 1, 2, 1, false, true, &quant::kUnevenValues},  // IQ4_NL
+    {4, 0, 128, 8, 8, 1, false, true, &quant::kUnevenValues},  // IQ4_XS
+    {4, 0, 128, 1, 1, 1, false, true, &quant::kTwiceE2M1},     // MXFP4
 };
 
 // body.operator()<format>() of a format that is known at run time.

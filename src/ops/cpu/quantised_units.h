@@ -14,9 +14,7 @@ constexpr int kTokenUnit = 2 * kUnit;                   // bytes of a token: coa
 
 constexpr FormatTraits traits_of(WeightFormat format) { return kFormatTraits[static_cast<int>(format)]; }
 // Whether products see all values of eight bits.
-constexpr bool whole_bytes(const FormatTraits& traits) {
-  return traits.low_bits == 8 || traits.values != nullptr;
-}
+constexpr bool whole_bytes(const FormatTraits& traits) { return traits.low_bits == 8 || traits.looks_up; }
 
 // A code, or a sum of products, from those of its two parts.
 STOA_INLINE I whole_code(I coarse, I fine) { return coarse * kFineCodes + fine; }
@@ -175,7 +173,7 @@ class UnitReader {
         to.codes[g] |= (shift >= 0 ? bits << shift : bits >> -shift) & 0x30303030u;
       }
     }
-    if constexpr (kTraits.values != nullptr)
+    if constexpr (kTraits.looks_up)
 #pragma GCC unroll 8
       for (int g = 0; g < kUnitWords; ++g) to.codes[g] = looked_up<*kTraits.values>(to.codes[g]);
     read_scales(j, to);

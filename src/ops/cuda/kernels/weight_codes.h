@@ -16,7 +16,7 @@ struct WeightTraits {
   static constexpr int kLowBits = kAll.low_bits, kHighBits = kAll.high_bits, kZero = kAll.zero;
   static constexpr int kBlockUnits = kAll.block_units, kBlockBytes = kAll.scale_bytes * kGroupRows;
   static constexpr int kParts = kAll.parts;
-  static constexpr bool kMinimum = kAll.minimum, kLooksUp = kAll.values != nullptr;
+  static constexpr bool kMinimum = kAll.minimum, kLooksUp = kAll.looks_up;
   // Bytes of 32 columns of a group.
   static constexpr int kLowBytes = kGroupRows * kUnitColumns * kLowBits / 8,
                        kHighBytes = kGroupRows * kUnitColumns * kHighBits / 8;
