@@ -15,7 +15,9 @@
 # the test `kernels.symbols.<folder>` refuses weak symbols outside STOA_ISA.
 function(stoa_kernels folder directory)
   cmake_parse_arguments(ARG "" "" "LEVEL;SETS" ${ARGN})
-  if(NOT ARG_LEVEL)
+  if(STOA_SANITIZE)  # whose checks GCC takes minutes per file to optimise
+    set(ARG_LEVEL -O1)
+  elseif(NOT ARG_LEVEL)
     set(ARG_LEVEL -O3)
   endif()
   string(REPLACE "/" "_" name ${folder})
