@@ -154,7 +154,7 @@ class PagedTilePanels : public PagedTileOperands<Keys, kPairs> {
       span(r).clear();
       total(r).clear();
       PanelKeys& sees = visible(r);
-      for (std::int64_t i = 0; i < kPanelRows; ++i) {  // rows that there are not see what the last does
+      for (std::int64_t i = 0; i < kPanelRows; ++i) {  // lanes beyond the last row repeat its keys
         const std::int64_t query = row_of_.query(r + i < rows_ ? r + i : rows_ - 1);
         sees.first[i] = static_cast<std::int32_t>(see_.first(query));
         sees.end[i] = static_cast<std::int32_t>(see_.last(query));
