@@ -15,7 +15,7 @@
 # the test `kernels.symbols.<folder>` refuses weak symbols outside STOA_ISA.
 function(stoa_kernels folder directory)
   cmake_parse_arguments(ARG "" "" "LEVEL;SETS" ${ARGN})
-  if(STOA_SANITIZE)  # whose checks GCC takes minutes per file to optimise
+  if(STOA_SANITIZE)  # GCC takes minutes per file to optimise their checks
     set(ARG_LEVEL -O1)
   elseif(NOT ARG_LEVEL)
     set(ARG_LEVEL -O3)

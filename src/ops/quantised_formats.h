@@ -36,7 +36,7 @@ struct FormatTraits {
   int parts;        // scales of a unit
   bool minimum;
   // Whether products see what codes stand for, plus `zero`, instead of the codes, and these values. Two
-  // fields: with sanitizers, to GCC 12 whether an address is null is no constant.
+  // fields: with sanitizers, GCC 12 does not accept a comparison of an address with null as a constant.
   bool looks_up = false;
   const quant::CodeValues* values = nullptr;
 };

@@ -55,6 +55,10 @@ STOA_INLINE void fetch_bytes(const void* row, std::int64_t bytes) {
   for (const auto* end = p + bytes; p < end; p += 64) __builtin_prefetch(p);
 }
 
+// The larger of two scores, NaN where `here` is.
+STOA_INLINE F higher(F here, F before) { return select((here > before) | (here != here), here, before); }
+STOA_INLINE float higher(float here, float before) { return here > before || here != here ? here : before; }
+
 // Turns a row's scores of a block into weights; keys outside [first, end) of the block get none. `power`: the
 // exponential.
 template <class Power>
@@ -76,7 +80,7 @@ STOA_INLINE void paged_weights(const AttentionArgs& args, std::int64_t head, std
     s[v] = select(seen, load(scores + v * kLanes), splat(-kInfinity));
     peak = max(s[v], peak);
   }
-  const float before = *top, here = reduce_max(peak), after = here > before || here != here ? here : before;
+  const float before = *top, here = reduce_max(peak), after = higher(here, before);
   const float fade = before == after        ? 1.0f  // exactly; a power of 0 is only nearly 1
                      : before == -kInfinity ? 0.0f
                                             : power(splat(before - after))[0];

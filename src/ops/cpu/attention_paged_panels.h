@@ -31,16 +31,14 @@ struct PanelSoftmax {
   void add(const PanelSoftmax& span, std::int64_t lanes) const {
     for (std::int64_t r = 0; r < lanes; r += kLanes) {
       const F before = load(top + r), here = load(span.top + r);
-      const F after = select((here > before) | (here != here), here, before);
-      const I nothing = here == splat(-kInfinity), nothing_yet = before == splat(-kInfinity);
-      const F kept = select(nothing_yet, F{}, exp(before - after)),
-              added = select(nothing_yet, splat(1.0f), exp(here - after));
+      const SpanJoin join(before, here);
+      const I nothing = here == splat(-kInfinity);
       // Outputs, and the sums after them.
       for (std::int64_t i = r; i < (d + kLanes) * kPanelRows; i += kPanelRows) {
         const F old = load(output + i);
-        store(output + i, select(nothing, old, fma(old, kept, load(span.output + i) * added)));
+        store(output + i, select(nothing, old, join(old, load(span.output + i))));
       }
-      store(top + r, after);
+      store(top + r, join.top);
     }
   }
 
@@ -88,7 +86,7 @@ STOA_INLINE void soften_panel(float scale, std::int64_t keys, const I* first, co
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     const F before = load(softmax.top + v * kLanes), here = peak[v];
-    shift[v] = select((here > before) | (here != here), here, before);
+    shift[v] = higher(here, before);
     fade[v] = select(before == shift[v], splat(1.0f),
                      select(before == splat(-kInfinity), F{}, Pairs::power((before - shift[v]) * kLog2E)));
     store(softmax.top + v * kLanes, shift[v]);
@@ -251,10 +249,8 @@ class PagedTilePanels : public PagedTileOperands<Keys, kPairs> {
       for (int v = 0; v < kVectors; ++v) {
         std::memcpy(&first[v], sees.first + v * kLanes, sizeof(I));
         std::memcpy(&last[v], sees.end + v * kLanes, sizeof(I));
-        const I start = I{} + static_cast<std::int32_t>(k0),
-                count = I{} + static_cast<std::int32_t>(keys.count);
-        first[v] -= start;
-        last[v] = last[v] - start < count ? last[v] - start : count;
+        first[v] -= static_cast<std::int32_t>(k0);
+        last[v] -= static_cast<std::int32_t>(k0);
       }
       soften_panel<kVectors, true>(args_.scale, keys.count, first, last, products, softmax, weights, alpha);
     }

@@ -4,9 +4,21 @@
 
 #include <cstring>
 
-#include "ops/cpu/attention_tiles.h"
+#include "ops/cpu/attention_paged.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
+
+// Joins the sums of rows with those of the span that follows, given the largest scores before it and in it.
+// The caller keeps the sums of a row that sees nothing of the span (`here` is -infinity).
+struct SpanJoin {
+  F top, kept, added;
+  [[gnu::always_inline]] SpanJoin(F before, F here) : top(higher(here, before)) {
+    const I nothing_yet = before == splat(-kInfinity);
+    kept = select(nothing_yet, F{}, exp(before - top));
+    added = select(nothing_yet, splat(1.0f), exp(here - top));
+  }
+  [[gnu::always_inline]] F operator()(F old, F more) const { return fma(old, kept, more * added); }
+};
 
 // For each row the largest score, lanes of the sum of exp(score - top), and the sum of those times values. A
 // row that saw no key has top -infinity.
@@ -42,17 +54,14 @@ struct PagedSoftmax {
   // Adds the span that follows.
   void add(const PagedSoftmax& span) const {
     for (std::int64_t r = 0; r < rows; ++r) {
-      const float before = top[r], here = span.top[r];
-      if (here == -kInfinity) continue;
-      const float after = here > before || here != here ? here : before;
-      const F kept = before == -kInfinity ? F{} : exp(splat(before - after)),
-              added = before == -kInfinity ? splat(1.0f) : exp(splat(here - after));
-      const auto join = [&](float* to, const float* from) __attribute__((always_inline)) {
-        store(to, fma(load(to), kept, load(from) * added));
+      if (span.top[r] == -kInfinity) continue;
+      const SpanJoin join(splat(top[r]), splat(span.top[r]));
+      const auto add_to = [&](float* to, const float* from) __attribute__((always_inline)) {
+        store(to, join(load(to), load(from)));
       };
-      for (std::int64_t i = r * width; i < (r + 1) * width; i += kLanes) join(output + i, span.output + i);
-      join(sum + r * kLanes, span.sum + r * kLanes);
-      top[r] = after;
+      for (std::int64_t i = r * width; i < (r + 1) * width; i += kLanes) add_to(output + i, span.output + i);
+      add_to(sum + r * kLanes, span.sum + r * kLanes);
+      top[r] = join.top[0];
     }
   }
 };

@@ -24,8 +24,8 @@ const QuantisedTiles& emulated_quantised();
 #endif
 
 #ifndef STOA_ISA
-// Tiles with the kernels around them that AMX comes with, where the processor has these. Products with
-// quantised matrices have no tiles on others.
+// Emulated tiles in kernels for AVX-512-BF16, which every processor with AMX has; below that in portable
+// ones, without tiles for quantised matrices.
 inline MatrixKernels with_emulated_tiles(InstructionSet isa, bool rows_apart = false) {
   MatrixKernels kernels = matrix_kernels(isa, rows_apart);
   kernels.bf16 = &portable::emulated_products();
