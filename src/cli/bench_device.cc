@@ -400,7 +400,7 @@ void DeviceBench::decode_attention() {
     op.segments.count = c.texts, op.segments.longest_q = 1, op.segments.longest_k = c.keys;
     op.options.scale = 1 / std::sqrt(static_cast<double>(c.width));
     op.q = random(type_, {c.texts, c.heads, c.width}), op.o = empty(type_, op.q.shape);
-    const Shape kept{blocks, kRows, c.groups, ops::cached_width(c.cache, c.width)};
+    const Shape kept = ops::CacheShape(blocks, c.groups, kRows, ops::cached_width(c.cache, c.width)).shape();
     op.k = empty(c.cache, kept), op.v = empty(c.cache, kept);  // zeros: bound by memory, not clocks
     const double t = seconds(op), bytes = 2 * static_cast<double>(op.k.bytes());
     print_json_line(Json{{"op", "decode-attention"},

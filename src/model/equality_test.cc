@@ -480,7 +480,7 @@ TEST(Generation, CacheGivesTheSameLogits) {
         continue;
       }
       const CacheSizes sizes = cache_sizes(config);
-      const Shape shape{6, 2, sizes.heads, sizes.width};
+      const Shape shape = ops::CacheShape(6, sizes.heads, 2, sizes.width).shape();
       const TensorView keys = model.new_memory(DType::kF64, shape);
       cache.layers.push_back({keys, sizes.shared ? keys : model.new_memory(DType::kF64, shape), {}, {}});
       for (const TensorView view : {cache.layers.back().keys, cache.layers.back().values})

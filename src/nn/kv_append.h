@@ -8,10 +8,7 @@ namespace stoa::nn {
 
 // rows [T, heads, d] -> rows `to` of the blocks of `cache` (KvLayer).
 inline void append(Pass& pass, const TensorView& rows, const TensorView& to, TensorView cache) {
-  const Shape& blocks = cache.shape;
-  ops::run(pass.ops,
-           ops::ScatterRows{
-               .x = rows, .index = to, .y = cache.reshape({blocks[0] * blocks[1], blocks[2], blocks[3]})});
+  ops::run(pass.ops, ops::ScatterRows{.x = rows, .index = to, .y = cache});
 }
 
 }  // namespace stoa::nn

@@ -63,7 +63,7 @@ struct BatchView {
 };
 
 // Keys and values of one layer during generation, in blocks, perhaps in a type of their own
-// (ops/cache_rows.h): [blocks, rows, heads, cached_width(d)]. Latent attention has one "head" of [latent |
+// (ops/cache_rows.h): [blocks, heads, rows, cached_width(d)]. Latent attention has one "head" of [latent |
 // rotated key] for both, under either name.
 struct KvLayer {
   TensorView keys, values;

@@ -64,7 +64,7 @@ struct AttentionForward {
   AttentionOptions options;
   AttentionSegments segments;
   TensorView q;  // [Tq, H, d]; rows may be strided (a fused qkv matrix)
-  // [Tk, G, d]. Or in inference blocks of a cache in a type of its own (ops/cache_rows.h), [blocks, R, G,
+  // [Tk, G, d]. Or in inference blocks of a cache in a type of its own (ops/cache_rows.h), [blocks, G, R,
   // cached_width(d)]: key j of segment i is then row j % R of block k_begin[i][j / R], and the output of a
   // query depends on its text alone.
   TensorView k;

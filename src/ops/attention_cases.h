@@ -133,17 +133,22 @@ inline AttentionForward with_blocks(Tensors& t, const AttentionForward& op, std:
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(5));
   AttentionForward out = op;
-  const Shape shape{total, size, op.k.shape[1], op.k.shape[2]};
+  const std::int64_t heads = op.k.shape[1];
+  const Shape shape = CacheShape(total, heads, size, op.k.shape[2]).shape();
   out.k = t.random(op.k.dtype, shape), out.v = t.random(op.k.dtype, shape);
-  const std::size_t bytes = static_cast<std::size_t>(op.k.shape.inner()) * size_of(op.k.dtype);
+  const std::size_t bytes = static_cast<std::size_t>(op.k.shape[2]) * size_of(op.k.dtype);
   for (std::int64_t s = 0, next = 0; s < count; ++s)
     for (std::int64_t b = 0; b < most; ++b) {
       const std::int32_t block = order[static_cast<std::size_t>(next++)];
       blocks.push_back(block);
       for (std::int64_t i = 0; i < size && b * size + i < k_count[s]; ++i)
         for (const auto& [from, to] : {std::pair{op.k, out.k}, std::pair{op.v, out.v}})
-          std::memcpy(static_cast<char*>(to.data) + static_cast<std::size_t>(block * size + i) * bytes,
-                      from.slice(k_begin[s] + b * size + i, 1).data, bytes);
+          for (std::int64_t h = 0; h < heads; ++h)
+            std::memcpy(static_cast<char*>(to.data) +
+                            static_cast<std::size_t>((block * heads + h) * size + i) * bytes,
+                        static_cast<const char*>(from.slice(k_begin[s] + b * size + i, 1).data) +
+                            static_cast<std::size_t>(h) * bytes,
+                        bytes);
     }
   out.segments.k_begin = t.int32(blocks).reshape({count, most});
   return out;
@@ -151,13 +156,13 @@ inline AttentionForward with_blocks(Tensors& t, const AttentionForward& op, std:
 
 // The same rows of blocks in a cache of a type.
 inline TensorView kept_blocks(Tensors& t, const TensorView& blocks, DType cache) {
-  const std::int64_t rows = blocks.shape[0] * blocks.shape[1], heads = blocks.shape[2], d = blocks.shape[3],
-                     width = cached_width(cache, d);
+  const CacheShape from(blocks);
+  const std::int64_t rows = from.blocks * from.heads * from.rows, width = cached_width(cache, from.width);
   std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
   std::iota(all.begin(), all.end(), 0);
-  const TensorView out = t.empty(cache, {blocks.shape[0], blocks.shape[1], heads, width});
-  run_reference(
-      ScatterRows{blocks.reshape({rows, heads, d}), t.int32(all), out.reshape({rows, heads, width})});
+  const TensorView out = t.empty(cache, CacheShape(from.blocks, from.heads, from.rows, width).shape());
+  run_reference(  // as rows of one head
+      ScatterRows{blocks.reshape({rows, 1, from.width}), t.int32(all), out.reshape({1, 1, rows, width})});
   return out;
 }
 

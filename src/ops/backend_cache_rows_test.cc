@@ -29,7 +29,8 @@ TEST_P(BackendTest, ScatterRows) {
           SCOPED_TRACE(fmt::format("{} in {}: {} heads of {}", name_of(type), name_of(cache), heads, d));
           Tensors t;
           const TensorView x = t.random(type, {5, heads, d}, 3, 6);
-          const TensorView own = t.empty(cache, {9, heads, cached_width(cache, d)}), trusted = t.copy(own);
+          const TensorView own = t.empty(cache, CacheShape(3, heads, 3, cached_width(cache, d)).shape()),
+                           trusted = t.copy(own);
           const TensorView index = t.int32({4, 0, 8, 2, 3});
           run_on(backend(), ScatterRows{x, index, own});
           run_reference(ScatterRows{x, index, trusted});
@@ -45,7 +46,7 @@ TEST_P(BackendTest, ScatterRowsThatAreNoNumbers) {
   Values values(4 * 64, 0);
   values[3] = std::nan(""), values[64 + 40] = infinity, values[128] = 1e-35;
   const TensorView x = t.of(DType::kF32, {4, 1, 64}, values),
-                   own = t.empty(DType::kU8, {4, 1, cached_width(DType::kU8, 64)}), trusted = t.copy(own);
+                   own = t.empty(DType::kU8, {1, 1, 4, cached_width(DType::kU8, 64)}), trusted = t.copy(own);
   const TensorView index = t.int32({0, 1, 2, 3});
   run_on(backend(), ScatterRows{x, index, own});
   run_reference(ScatterRows{x, index, trusted});
@@ -60,7 +61,7 @@ TEST_P(BackendTest, ScatterRowsThatAreNoNumbers) {
 TEST_P(BackendTest, ScatterRowsBeyondTheRangeOfHalves) {
   Tensors t;
   const TensorView x = t.of(DType::kF32, {1, 1, 4}, {65519, 65520, -7e4, -65504}),
-                   own = t.empty(DType::kF16, {1, 1, 4}), trusted = t.copy(own), index = t.int32({0});
+                   own = t.empty(DType::kF16, {1, 1, 1, 4}), trusted = t.copy(own), index = t.int32({0});
   run_on(backend(), ScatterRows{x, index, own});
   run_reference(ScatterRows{x, index, trusted});
   for (const TensorView& y : {own, trusted}) {
@@ -89,12 +90,21 @@ TEST_P(BackendTest, AttentionOverCachesOfEveryType) {
     }
 }
 
+// The heads of a token are a block's rows apart.
+TEST(CacheRows, RowsOfAHeadAreNeighboursInABlock) {
+  Tensors t;
+  const TensorView x = t.of(DType::kF32, {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), index = t.int32({4, 2}),
+                   y = t.of(DType::kF32, {2, 2, 3, 2}, Values(24, 0));
+  run_reference(ScatterRows{x, index, y});
+  EXPECT_EQ(load(y), (Values{0, 0, 0, 0, 5, 6, 0, 0, 0, 0, 7, 8, 0, 0, 1, 2, 0, 0, 0, 0, 3, 4, 0, 0}));
+}
+
 // A number is off by half a code at most; one scale for the largest of 32 neighbours.
 TEST(CacheRows, CodesAreNearTheirNumbers) {
   Tensors t;
   const TensorView x = t.random(DType::kF32, {7, 2, 80}), index = t.int32({6, 5, 4, 3, 2, 1, 0}),
-                   y = t.empty(DType::kU8, {7, 2, cached_width(DType::kU8, 80)});
-  EXPECT_EQ(y.shape[2], 80 + 3 * 2);
+                   y = t.empty(DType::kU8, {7, 2, 1, cached_width(DType::kU8, 80)});
+  EXPECT_EQ(y.shape[3], 80 + 3 * 2);
   run_reference(ScatterRows{x, index, y});
   const Values numbers = load(x), kept = load_cached(y, 80);
   for (std::int64_t row = 0; row < 7; ++row)
@@ -113,10 +123,10 @@ TEST(CacheRows, CodesAreNearTheirNumbers) {
 TEST(CacheRows, RefusesWhatItCannotKeep) {
   Tensors t;
   const TensorView x = t.random(DType::kBF16, {3, 2, 8}), index = t.int32({0, 1, 2});
-  EXPECT_THROW(check(ScatterRows{x, index, t.empty(DType::kF32, {5, 2, 8})}), ShapeError) << "wider";
-  EXPECT_THROW(check(ScatterRows{x, index, t.empty(DType::kU8, {5, 2, 8})}), ShapeError) << "no scales";
-  EXPECT_THROW(check(ScatterRows{x, t.int32({0, 1}), t.empty(DType::kBF16, {5, 2, 8})}), ShapeError);
-  EXPECT_THROW(run_reference(ScatterRows{x, t.int32({0, 1, 5}), t.empty(DType::kBF16, {5, 2, 8})}),
+  EXPECT_THROW(check(ScatterRows{x, index, t.empty(DType::kF32, {5, 2, 1, 8})}), ShapeError) << "wider";
+  EXPECT_THROW(check(ScatterRows{x, index, t.empty(DType::kU8, {5, 2, 1, 8})}), ShapeError) << "no scales";
+  EXPECT_THROW(check(ScatterRows{x, t.int32({0, 1}), t.empty(DType::kBF16, {5, 2, 1, 8})}), ShapeError);
+  EXPECT_THROW(run_reference(ScatterRows{x, t.int32({0, 1, 5}), t.empty(DType::kBF16, {5, 2, 1, 8})}),
                DataError);
 }
 

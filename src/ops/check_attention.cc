@@ -44,9 +44,9 @@ template <class Op>
 void check_blocks(const Checker& c, const Op& op) {
   const AttentionSegments& s = op.segments;
   c.tensor("k_begin", s.k_begin, DType::kI32, "[segments, blocks]", {-1, -1});
-  c.that(s.k_begin.shape[0] >= s.count && s.k_begin.shape[1] * op.k.shape[1] >= s.longest_k,
+  c.that(s.k_begin.shape[0] >= s.count && s.k_begin.shape[1] * CacheShape(op.k).rows >= s.longest_k,
          "k_begin is {} for {} segments of up to {} keys in blocks of {}", s.k_begin, s.count, s.longest_k,
-         op.k.shape[1]);
+         CacheShape(op.k).rows);
   c.that(op.options.dropout == 0, "dropout is {} with keys in blocks, expected 0", op.options.dropout);
   c.none("behind", s.behind, "with keys in blocks");
 }
@@ -58,12 +58,12 @@ void check_common(const Checker& c, const Op& op) {
   c.tensor("q", op.q, TypeSet::any_float(), "[Tq, H, d]", {-1, -1, -1}, kRows);
   const DType type = op.q.dtype;
   const std::int64_t heads = op.q.shape[1], d = op.q.shape[2];
-  const bool in_blocks = op.k.shape.rank() == 4;
-  if (in_blocks)
-    check_cache(c, "k", op.k, "[blocks, rows, G, width]", {-1, -1, -1, cached_width(op.k.dtype, d)}, type, d);
+  const bool blocks = in_blocks(op.k);
+  if (blocks)
+    check_cache(c, "k", op.k, "[blocks, G, rows, width]", {-1, -1, -1, cached_width(op.k.dtype, d)}, type, d);
   else
     c.tensor("k", op.k, type, "[Tk, G, d]", {-1, -1, d}, kRows);
-  const std::int64_t groups = op.k.shape[in_blocks ? 2 : 1];
+  const std::int64_t groups = op.k.shape[1];
   c.that(groups > 0 && heads > 0 && heads % groups == 0,
          "q has {} heads and k has {}: expected a multiple of the number of key heads", heads, groups);
   c.tensor("v", op.v, op.k.dtype, "shape of k", op.k.shape, kRows);
@@ -71,7 +71,7 @@ void check_common(const Checker& c, const Op& op) {
 
   c.that(s.count >= 0, "there are {} segments, expected 0 or more", s.count);
   check_segment_tensor(c, "q_begin", s.q_begin, DType::kI32, s.count + 1);
-  if (in_blocks)
+  if (blocks)
     check_blocks(c, op);
   else
     check_segment_tensor(c, "k_begin", s.k_begin, DType::kI32, s.count);
@@ -188,7 +188,8 @@ void check(const ScatterRows& op) {
   c.tensor("x", op.x, TypeSet::any_float(), "[T, G, d]", {-1, -1, -1}, kRows);
   const std::int64_t d = op.x.shape[2];
   c.tensor("index", op.index, DType::kI32, "[T]", {op.x.shape[0]});
-  check_cache(c, "y", op.y, "[N, G, width]", {-1, op.x.shape[1], cached_width(op.y.dtype, d)}, op.x.dtype, d);
+  check_cache(c, "y", op.y, "[blocks, G, rows, width]", {-1, op.x.shape[1], -1, cached_width(op.y.dtype, d)},
+              op.x.dtype, d);
   c.apart("x", op.x, "y", op.y);
 }
 

@@ -90,7 +90,9 @@ PagedModel::PagedModel(Arena& arena, const Options& options, std::function<PassP
   const auto cache = [&](const char* name, std::int64_t l, DType type, const Shape& shape) {
     return arena.declare(MemoryCategory::kKvCache, {fmt::format("{}.{}", name, l), type, shape});
   };
-  const Shape rows{limits.blocks, limits.block_tokens, sizes.heads, ops::cached_width(kept, sizes.width)};
+  const Shape rows =
+      ops::CacheShape(limits.blocks, sizes.heads, limits.block_tokens, ops::cached_width(kept, sizes.width))
+          .shape();
   for (const std::int64_t l : model::caching_layers(config, share.layers(config.num_layers))) {
     linear_.push_back(config.linear.is_linear(l));
     const DType type = linear_.back() ? options.precision.vectors() : kept;

@@ -33,18 +33,13 @@ const AttentionBackwardKernels& backward_kernels(InstructionSet isa) {
 constexpr std::size_t kAlignment = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// All heads of a token as one row.
+// All heads of a token as one row; of a cache, one head (PagedHeads has the rest).
 Rows head_rows(const TensorView& tensor) {
-  const int rank = tensor.shape.rank();
-  const std::int64_t columns = tensor.shape[rank - 2] * tensor.shape[rank - 1];
-  const bool cache = rank == 4;  // of any type (PagedHeads::cache)
-  return {tensor.data, cache ? Element::kF32 : element_of(tensor.dtype), cache ? columns : tensor.stride0, 1,
-          columns};
-}
-
-template <class Op>
-bool in_blocks(const Op& op) {
-  return op.k.shape.rank() == 4;
+  if (in_blocks(tensor)) {
+    const std::int64_t width = CacheShape(tensor).width;
+    return {tensor.data, Element::kF32, width, 1, width};
+  }
+  return {tensor.data, element_of(tensor.dtype), tensor.stride0, 1, tensor.shape[1] * tensor.shape[2]};
 }
 
 template <class Op>
@@ -56,7 +51,7 @@ AttentionArgs attention_args(const Op& op) {
   args.o = head_rows(op.o);
   args.lse = op.lse ? op.lse.template as<float>() : nullptr;
   args.heads = op.q.shape[1];
-  args.groups = op.k.shape[in_blocks(op) ? 2 : 1];
+  args.groups = op.k.shape[1];
   args.d = op.q.shape[2];
   args.scale = static_cast<float>(op.options.scale);
   args.softcap = static_cast<float>(op.options.softcap);
@@ -99,7 +94,7 @@ void check_segments(const Op& op) {
     const AttentionSegment s = segment_of(op, i);
     require<DataError>(s.queries >= 0 && s.keys >= 0 && s.q_row >= 0 &&
                            s.q_row + s.queries <= op.q.shape[0] &&
-                           (in_blocks(op) || (s.k_row >= 0 && s.k_row + s.keys <= op.k.shape[0])),
+                           (in_blocks(op.k) || (s.k_row >= 0 && s.k_row + s.keys <= op.k.shape[0])),
                        "attention segment {}: queries [{}, {}) of {}, keys [{}, {}) of {}", i, s.q_row,
                        s.q_row + s.queries, op.q.shape[0], s.k_row, s.k_row + s.keys, op.k.shape[0]);
     require<InternalError>(s.queries <= op.segments.longest_q && s.keys <= op.segments.longest_k,
@@ -116,7 +111,7 @@ const std::int32_t* blocks_of(const AttentionForward& op, std::int64_t segment) 
 void check_blocks(const AttentionForward& op) {
   for (std::int64_t i = 0; i < op.segments.count; ++i) {
     const std::int64_t keys = op.segments.k_count.as<std::int32_t>()[i];
-    for (std::int64_t b = 0; b * op.k.shape[1] < keys; ++b)
+    for (std::int64_t b = 0; b * CacheShape(op.k).rows < keys; ++b)
       require<DataError>(blocks_of(op, i)[b] >= 0 && blocks_of(op, i)[b] < op.k.shape[0],
                          "attention segment {}: block {} of {}", i, blocks_of(op, i)[b], op.k.shape[0]);
   }
@@ -187,7 +182,7 @@ constexpr std::size_t kMostStateBytes = 64 << 20;
 struct PagedCut {
   std::int64_t per_group, queries, spans;
   PagedCut(const AttentionForward& op, const AttentionPagedKernels& kernels)
-      : per_group(op.q.shape[1] / op.k.shape[2]),
+      : per_group(op.q.shape[1] / CacheShape(op.k).heads),
         queries(queries_of(kernels.rows)),
         spans(ceil_div(op.segments.longest_k, kKeySpan)) {}
 
@@ -263,9 +258,9 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     const AttentionSegment segment = segment_of(op, i);
     const std::int64_t begin = (piece - first[i]) * queries;
     PagedHeads heads{.blocks = blocks_of(op, i),
-                     .block_rows = op.k.shape[1],
+                     .block_rows = CacheShape(op.k).rows,
                      .cache = cache_form_of(op.k.dtype),
-                     .width = op.k.shape[3],
+                     .width = CacheShape(op.k).width,
                      .first_head = group * cut.per_group + part * cut.per_group / parts,
                      .end_head = group * cut.per_group + (part + 1) * cut.per_group / parts,
                      .begin = begin,
@@ -283,15 +278,6 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     heads.end_span = spans;
     kernels.merge(args, segment, heads, own);
   };
-  // A row of a cache holds all groups, and processors fetch what follows in memory: a worker that takes the
-  // next group of the same keys after this one finds some of them in its cache. No task may then keep the
-  // other workers waiting; with many queries products take longer than the keys.
-  const std::int64_t most_keys = split ? kKeySpan : op.segments.longest_k;
-  if (parts == 1 && op.segments.longest_q <= kSplitQueries && most_keys * kLeastTasks * pool.size() <= keys)
-    return pool.run(first[op.segments.count] * spans, [&](std::int64_t task, int worker) {
-      for (std::int64_t group = 0; group < args.groups; ++group)
-        run_one(task / spans * args.groups + group, 0, task % spans, worker);
-    });
   pool.run(pieces * parts * spans, [&](std::int64_t task, int worker) {
     run_one(task / (spans * parts), task / spans % parts, task % spans, worker);
   });
@@ -301,7 +287,7 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
 
 std::size_t CpuBackend::workspace_bytes(const AttentionForward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
-  if (in_blocks(op)) return PagedWorkspace(op, paged_kernels(isa_), pool_.size()).total;
+  if (in_blocks(op.k)) return PagedWorkspace(op, paged_kernels(isa_), pool_.size()).total;
   return forward_share(op, forward_kernels(isa_)) * static_cast<std::size_t>(pool_.size());
 }
 
@@ -320,7 +306,7 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
     std::fill(args.lse + last * args.heads, args.lse + op.lse.elements(),
               -std::numeric_limits<float>::infinity());
   }
-  if (in_blocks(op)) return run_paged(op, paged_kernels(isa_), pool_, resources.workspace);
+  if (in_blocks(op.k)) return run_paged(op, paged_kernels(isa_), pool_, resources.workspace);
   // Late queries see most keys: their tasks start first, so that the last tasks to finish are short.
   const std::int64_t pieces = (op.segments.longest_q + kForwardQueries - 1) / kForwardQueries;
   const std::int64_t heads = args.heads, per_piece = op.segments.count * heads;

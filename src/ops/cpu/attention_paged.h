@@ -6,53 +6,63 @@
 
 namespace stoa::ops::cpu::STOA_ISA {
 
-// Where the keys and values of a block of the softmax lie.
+// Where the keys and values of a block of the softmax are.
 template <class Storage>
 struct PagedKeys {
   const Storage *k[kBlock], *v[kBlock];
-  std::int64_t count = 0;
+  std::int64_t count = 0, row_bytes = 0;
 
-  // Those from key k0 of the segment, before `end`. A division takes longer than a key's products with a
-  // query: there is one for each block of the cache that is entered.
+  // Those from key k0 of the segment, before `end`: a head's keys of a block are neighbours.
   void find(const AttentionArgs& args, const PagedHeads& heads, std::int64_t group, std::int64_t k0,
             std::int64_t end) {
     count = end - k0 < kBlock ? end - k0 : kBlock;
+    row_bytes = heads.width * static_cast<std::int64_t>(sizeof(Storage));
     std::int64_t block = k0 / heads.block_rows, inside = k0 - block * heads.block_rows;
     for (std::int64_t j = 0; j < count; ++block, inside = 0) {
-      const std::int64_t row = heads.blocks[block] * heads.block_rows + inside,
+      const std::int64_t row = (heads.blocks[block] * args.groups + group) * heads.block_rows + inside,
                          left = j + heads.block_rows - inside, last = left < count ? left : count;
-      const Storage* key =
-          static_cast<const Storage*>(args.k.data) + row * args.k.stride + group * heads.width;
-      const Storage* value =
-          static_cast<const Storage*>(args.v.data) + row * args.v.stride + group * heads.width;
-      for (; j < last; ++j, key += args.k.stride, value += args.v.stride) {
+      const Storage* key = static_cast<const Storage*>(args.k.data) + row * heads.width;
+      const Storage* value = static_cast<const Storage*>(args.v.data) + row * heads.width;
+      for (; j < last; ++j, key += heads.width, value += heads.width) {
         k[j] = key;
         v[j] = value;
       }
     }
   }
+
+  // Ask for keys or values [first, end) ahead of their use: those of the next block, a few at a time between
+  // the products of this one. A core has few places for requests to its first cache: products would wait for
+  // many at once, so this asks for the second cache.
+  void fetch_keys(std::int64_t first, std::int64_t end) const { fetch(k, first, end); }
+  void fetch_values(std::int64_t first, std::int64_t end) const { fetch(v, first, end); }
+
+ private:
+  void fetch(const Storage* const* rows, std::int64_t first, std::int64_t end) const {
+    for (std::int64_t j = first; j < (end < count ? end : count); ++j) {
+      const auto* p = reinterpret_cast<const char*>(rows[j]);
+      for (const auto* last = p + row_bytes; p < last; p += 64) __builtin_prefetch(p, 0, 2);
+    }
+  }
 };
 
-// body(first key, keys, keys of the next block) for each block of the softmax that a task reads.
+// body(first key, keys, keys of the next block) for each block of the softmax that a task reads. The body
+// asks for what the next block needs.
 template <class Storage, class Body>
 [[gnu::always_inline]] inline void for_key_blocks(const AttentionArgs& args, const PagedHeads& heads,
                                                   std::int64_t first_key, std::int64_t end_key,
                                                   std::int64_t last_key, Body body) {
   const std::int64_t group = heads.first_head / (args.heads / args.groups);
-  PagedKeys<Storage> here, next;
-  if (first_key < end_key) next.find(args, heads, group, first_key, last_key);
-  for (std::int64_t k0 = first_key; k0 < end_key; k0 += kBlock) {
-    here = next;
+  if (first_key >= end_key) return;
+  PagedKeys<Storage> blocks[2];
+  blocks[0].find(args, heads, group, first_key, last_key);
+  blocks[0].fetch_keys(0, kBlock);
+  blocks[0].fetch_values(0, kBlock);
+  for (std::int64_t k0 = first_key, i = 0; k0 < end_key; k0 += kBlock, i = 1 - i) {
+    PagedKeys<Storage>& next = blocks[1 - i];
     next.count = 0;
     if (k0 + kBlock < end_key) next.find(args, heads, group, k0 + kBlock, last_key);
-    body(k0, here, next);
+    body(k0, blocks[i], next);
   }
-}
-
-// Asks for a row of a key head ahead of its use.
-STOA_INLINE void fetch_bytes(const void* row, std::int64_t bytes) {
-  const auto* p = static_cast<const char*>(row);
-  for (const auto* end = p + bytes; p < end; p += 64) __builtin_prefetch(p);
 }
 
 // The larger of two scores, NaN where `here` is.

@@ -82,20 +82,14 @@ struct PagedMixed {
 template <class P, int kRows>
 STOA_INLINE void paged_scores(const typename P::Query* const* q,
                               const PagedKeys<typename P::Keys::Storage>& keys,
-                              const PagedKeys<typename P::Keys::Storage>* next, std::int64_t row_bytes,
-                              std::int64_t d, float scale, float* scores) {
+                              const PagedKeys<typename P::Keys::Storage>* next, std::int64_t d, float scale,
+                              float* scores) {
   constexpr int kAtOnce = 8 / kRows;
   for (std::int64_t j = 0; j < keys.count; j += kAtOnce) {
+    if (next) next->fetch_keys(j, j + kAtOnce);
     const typename P::Keys::Storage* k[kAtOnce];
 #pragma GCC unroll 8
-    for (int t = 0; t < kAtOnce; ++t) {
-      const std::int64_t at = j + t < keys.count ? j + t : keys.count - 1;
-      k[t] = keys.k[at];
-      if (next) {
-        fetch_bytes(keys.v[at], row_bytes);
-        if (at < next->count) fetch_bytes(next->k[at], row_bytes);
-      }
-    }
+    for (int t = 0; t < kAtOnce; ++t) k[t] = keys.k[j + t < keys.count ? j + t : keys.count - 1];
     F eight[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) eight[i] = F{};
@@ -123,7 +117,8 @@ STOA_INLINE void paged_scores(const typename P::Query* const* q,
 
 // output[r] = output[r] * alpha[r] + sum over keys of weight * value, for kRows rows.
 template <class Keys, int kRows>
-STOA_INLINE void paged_output(const PagedKeys<typename Keys::Storage>& keys, const float* weights,
+STOA_INLINE void paged_output(const PagedKeys<typename Keys::Storage>& keys,
+                              const PagedKeys<typename Keys::Storage>* next, const float* weights,
                               const float* alpha, std::int64_t d, float* output) {
   const std::int64_t dp = padded(d);
   const auto columns = [&](std::int64_t column, auto vectors, auto part) __attribute__((always_inline)) {
@@ -135,6 +130,7 @@ STOA_INLINE void paged_output(const PagedKeys<typename Keys::Storage>& keys, con
       for (int u = 0; u < kVectors; ++u)
         total[r][u] = load(output + r * dp + column + u * kLanes) * splat(alpha[r]);
     for (std::int64_t j = 0; j < keys.count; ++j) {
+      if (next && column == 0) next->fetch_values(j, j + 1);
       F value[kVectors];
 #pragma GCC unroll 4
       for (int u = 0; u < kVectors; ++u) value[u] = Keys::get(keys.v[j], column + u * kLanes, d, part);
@@ -172,30 +168,31 @@ template <class P>
 STOA_INLINE void scores_of_rows(const typename P::Query* const* q,
                                 const PagedKeys<typename P::Keys::Storage>& keys,
                                 const PagedKeys<typename P::Keys::Storage>* next, std::int64_t rows,
-                                std::int64_t row_bytes, std::int64_t d, float scale, float* scores) {
+                                std::int64_t d, float scale, float* scores) {
   for_row_groups(
       rows, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
-        paged_scores<P, count.value>(q + r, keys, r == 0 ? next : nullptr, row_bytes, d, scale,
-                                     scores + r * kBlock);
+        paged_scores<P, count.value>(q + r, keys, r == 0 ? next : nullptr, d, scale, scores + r * kBlock);
       });
 }
 template <class Keys>
-STOA_INLINE void add_rows(const PagedKeys<typename Keys::Storage>& keys, const float* weights,
+STOA_INLINE void add_rows(const PagedKeys<typename Keys::Storage>& keys,
+                          const PagedKeys<typename Keys::Storage>* next, const float* weights,
                           const float* alpha, std::int64_t rows, std::int64_t d, float* output) {
   for_row_groups(
       rows, [&](std::int64_t r, auto count) __attribute__((always_inline)) {
-        paged_output<Keys, count.value>(keys, weights + r * kBlock, alpha + r, d, output + r * padded(d));
+        paged_output<Keys, count.value>(keys, r == 0 ? next : nullptr, weights + r * kBlock, alpha + r, d,
+                                        output + r * padded(d));
       });
 }
 
 // Where keys and values were converted: compiled once, whatever they were before.
 [[gnu::noinline]] void scores_of_floats(const float* const* q, const PagedKeys<float>& keys,
                                         std::int64_t rows, std::int64_t d, float scale, float* scores) {
-  scores_of_rows<PagedFloats<F32>>(q, keys, nullptr, rows, 0, d, scale, scores);
+  scores_of_rows<PagedFloats<F32>>(q, keys, nullptr, rows, d, scale, scores);
 }
 [[gnu::noinline]] void add_floats(const PagedKeys<float>& keys, const float* weights, const float* alpha,
                                   std::int64_t rows, std::int64_t d, float* output) {
-  add_rows<CachedFloats<F32>>(keys, weights, alpha, rows, d, output);
+  add_rows<CachedFloats<F32>>(keys, nullptr, weights, alpha, rows, d, output);
 }
 
 // Products of a few rows at a time from registers.
@@ -209,10 +206,9 @@ class PagedRegisterProducts {
   static std::int64_t floats(std::int64_t rows, std::int64_t d) { return Memory(rows, d).end; }
   static std::int64_t output_rows(std::int64_t rows) { return rows; }
 
-  PagedRegisterProducts(const AttentionArgs& args, const PagedHeads& heads, std::int64_t rows, float* memory)
+  PagedRegisterProducts(const AttentionArgs& args, const PagedHeads&, std::int64_t rows, float* memory)
       : rows_(rows),
         d_(args.d),
-        row_bytes_(heads.width * static_cast<std::int64_t>(sizeof(Storage))),
         scale_(args.scale),
         at_(rows, args.d),
         memory_(memory),
@@ -235,17 +231,15 @@ class PagedRegisterProducts {
   [[gnu::always_inline]] void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next,
                                      float* scores) {
     if constexpr (P::kCopiesQueries)
-      if (rows_ > kPagedRows) {
-        for (std::int64_t j = 0; j < next.count; ++j) fetch_bytes(next.k[j], row_bytes_);
-        return scores_of_floats(queries_, copied(keys), rows_, d_, scale_, scores);
-      }
-    scores_of_rows<P>(queries_, keys, &next, rows_, row_bytes_, d_, scale_, scores);
+      if (rows_ > kPagedRows)
+        return scores_of_floats(queries_, copied(keys, next), rows_, d_, scale_, scores);
+    scores_of_rows<P>(queries_, keys, &next, rows_, d_, scale_, scores);
   }
-  [[gnu::always_inline]] void add_values(const PagedKeys<Storage>& keys, const float* weights,
-                                         const float* alpha, float* output) {
+  [[gnu::always_inline]] void add_values(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next,
+                                         const float* weights, const float* alpha, float* output) {
     if constexpr (P::kCopiesQueries)
       if (rows_ > kPagedRows) return add_floats(copies_, weights, alpha, rows_, d_, output);
-    add_rows<Keys>(keys, weights, alpha, rows_, d_, output);
+    add_rows<Keys>(keys, &next, weights, alpha, rows_, d_, output);
   }
   STOA_INLINE F power(F x) { return exp(x); }
 
@@ -262,10 +256,13 @@ class PagedRegisterProducts {
   };
 
   // The block's keys and values as floats: for many rows they are converted once, with the same result.
-  [[gnu::always_inline]] const PagedKeys<float>& copied(const PagedKeys<Storage>& keys) {
+  [[gnu::always_inline]] const PagedKeys<float>& copied(const PagedKeys<Storage>& keys,
+                                                        const PagedKeys<Storage>& next) {
     const std::int64_t dp = padded(d_);
     float *k = memory_ + at_.keys, *v = memory_ + at_.values;
     for (std::int64_t j = 0; j < keys.count; ++j, k += dp, v += dp) {
+      next.fetch_keys(j, j + 1);
+      next.fetch_values(j, j + 1);
       for_vectors(d_, [&](std::int64_t i, auto part) {
         F32::put(k + i, Keys::get(keys.k[j], i, d_, part), part);
         F32::put(v + i, Keys::get(keys.v[j], i, d_, part), part);
@@ -277,7 +274,7 @@ class PagedRegisterProducts {
     return copies_;
   }
 
-  std::int64_t rows_, d_, row_bytes_;
+  std::int64_t rows_, d_;
   float scale_;
   Memory at_;
   float* memory_;
@@ -316,7 +313,7 @@ void paged_task(const AttentionArgs& args, const AttentionSegment& segment, cons
               end < keys.count ? end : keys.count, scores + r * kBlock, span.sum + r * kLanes, span.top + r,
               alpha + r, [](F x) __attribute__((always_inline)) { return Products::power(x); });
         }
-        products.add_values(keys, scores, alpha, span.output);
+        products.add_values(keys, next, scores, alpha, span.output);
         const std::int64_t after = k0 + kBlock;
         if (after % kKeySpan != 0 && after < spans.end_key) return;
         if (heads.states) {

@@ -163,8 +163,8 @@ class PagedTilePanels : public PagedTileOperands<Keys, kPairs> {
         args_, heads_, spans.first_key, spans.end_key, see_.last(heads_.end - 1),
         [&](std::int64_t k0, const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next)
             __attribute__((always_inline)) {
-              prepare(keys, next);
-              pack_values(keys);
+              prepare(keys);
+              pack_values(keys, next);
               const std::int64_t after = k0 + kBlock;
               const bool last_of_span = after % kKeySpan == 0 || after >= spans.end_key;
               for (std::int64_t r = 0; r < rows_; r += kPanelRows) {
@@ -211,8 +211,10 @@ class PagedTilePanels : public PagedTileOperands<Keys, kPairs> {
   }
 
   // Words of the values along the keys, zero where there are none.
-  void pack_values(const PagedKeys<Storage>& keys) const {
-    for (std::int64_t k = 0; k < round_up(keys.count, 2 * kLanes); k += 2 * kLanes)
+  void pack_values(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next) const {
+    for (std::int64_t k = 0; k < round_up(keys.count, 2 * kLanes); k += 2 * kLanes) {
+      next.fetch_keys(k, k + 2 * kLanes);
+      next.fetch_values(k, k + 2 * kLanes);
       for (std::int64_t i = 0; i < d_; i += kLanes) {
         F tile[kLanes];
 #pragma GCC unroll 16
@@ -226,6 +228,7 @@ class PagedTilePanels : public PagedTileOperands<Keys, kPairs> {
 #pragma GCC unroll 16
         for (int j = 0; j < kLanes; ++j) store(memory_ + at_.values + (i + j) * kBlockWords + k / 2, tile[j]);
       }
+    }
   }
 
   // Adds a block of keys to the softmax of the panel from `row`, of which kVectors vectors are rows.

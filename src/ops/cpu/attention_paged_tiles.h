@@ -22,9 +22,8 @@ class PagedTileOperands {
                     float* keys)
       : rows_(rows),
         d_(args.d),
-        row_bytes_(heads.width * static_cast<std::int64_t>(sizeof(Storage))),
-        whole_tiles_(kPairs && heads.block_rows % 16 == 0 && args.k.stride % 2 == 0),
-        key_words_(args.k.stride / 2),
+        whole_tiles_(kPairs && heads.block_rows % 16 == 0 && heads.width % 2 == 0),
+        key_words_(heads.width / 2),
         queries_(queries),
         keys_(keys) {}
 
@@ -46,12 +45,8 @@ class PagedTileOperands {
   std::int64_t words() const { return d_ / 2; }
   float* queries(std::int64_t panel) const { return queries_ + panel * words() * kColumns; }
 
-  // Makes the keys of a block ready for key_tile(), and asks for what is read after them.
-  void prepare(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next) const {
-    for (std::int64_t j = 0; j < keys.count; ++j) {
-      fetch_bytes(keys.v[j], row_bytes_);
-      if (j < next.count) fetch_bytes(next.k[j], row_bytes_);
-    }
+  // Makes the keys of a block ready for key_tile().
+  void prepare(const PagedKeys<Storage>& keys) const {
     if (!whole_tiles_) copy_keys(keys);
   }
   // Sixteen keys as words, key_row() apart.
@@ -67,7 +62,7 @@ class PagedTileOperands {
     return reinterpret_cast<F>(word);
   }
 
-  std::int64_t rows_, d_, row_bytes_;
+  std::int64_t rows_, d_;
 
  private:
   // Columns i .. i + kLanes of a row.
@@ -118,7 +113,7 @@ class PagedTileProducts : public PagedTileOperands<Keys, kPairs> {
 
   // scores[r][j] = scale q[r] . k[j]; of keys beyond the last they are any values.
   void scores(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next, float* scores) {
-    prepare(keys, next);
+    prepare(keys);
     for (std::int64_t r = 0; r < rows_; r += kColumns) {
       const bool across = r + 16 < rows_;
       for (std::int64_t j = 0; j < keys.count; j += 16) {
@@ -127,6 +122,7 @@ class PagedTileProducts : public PagedTileOperands<Keys, kPairs> {
                                           false)
                : amx_product<false, false>(words(), from, key_row(), query, kColumns, products(j), kColumns,
                                            false);
+        if (r == 0) next.fetch_keys(j, j + 16);
         turn(r, j, scores);
         if (across) turn(r + 16, j, scores);
       }
@@ -134,8 +130,8 @@ class PagedTileProducts : public PagedTileOperands<Keys, kPairs> {
   }
 
   // output[r] = output[r] * alpha[r] + sum over keys of weight * value
-  void add_values(const PagedKeys<Storage>& keys, const float* row_weights, const float* alpha,
-                  float* output) {
+  void add_values(const PagedKeys<Storage>& keys, const PagedKeys<Storage>& next, const float* row_weights,
+                  const float* alpha, float* output) {
     const std::int64_t dp = padded(d_);
     for (std::int64_t r = 0; r < rows_; ++r) {
       const float* from = row_weights + r * kBlock;
@@ -148,6 +144,7 @@ class PagedTileProducts : public PagedTileOperands<Keys, kPairs> {
     }
     float* const values = memory_ + at_.values;
     for (std::int64_t j = 0; j < keys.count; j += 2) {
+      next.fetch_values(j, j + 2);
       const Storage* const high = j + 1 < keys.count ? keys.v[j + 1] : nullptr;
       for (std::int64_t i = 0; i < d_; i += kLanes)
         store(values + j / 2 * dp + i, value_words(keys.v[j], high, i));

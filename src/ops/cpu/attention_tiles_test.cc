@@ -68,9 +68,12 @@ TEST_F(AttentionTiles, RowsAfterTheLastKeyAreNotUsed) {
   const std::vector<double> expected = load(op.o);
   const auto* blocks = op.segments.k_begin.as<std::int32_t>();
   for (const TensorView& rows : {op.k, op.v}) {
-    auto* block = rows.as<bf16>() + blocks[1] * rows.stride0;
-    std::fill(block + 5 * rows.shape[2] * rows.shape[3], block + rows.stride0,
-              static_cast<bf16>(std::numeric_limits<float>::quiet_NaN()));
+    const CacheShape cache(rows);
+    for (std::int64_t h = 0; h < cache.heads; ++h) {
+      auto* head = rows.as<bf16>() + (blocks[1] * cache.heads + h) * cache.rows * cache.width;
+      std::fill(head + 5 * cache.width, head + cache.rows * cache.width,
+                static_cast<bf16>(std::numeric_limits<float>::quiet_NaN()));
+    }
   }
   run_on(*backend_, op);
   EXPECT_EQ(load(op.o), expected);

@@ -60,27 +60,34 @@ STOA_INLINE void put_codes(Element type, const void* x, std::int64_t d, std::int
 }
 
 void scatter(const ScatterJob& job, std::int64_t begin, std::int64_t end) {
-  const std::int64_t size = job.type == Element::kF32 ? 4 : 2, count = job.heads * job.d,
-                     kept = job.heads * job.width;
-  for (std::int64_t r = begin; r < end; ++r) {
-    const char* x = static_cast<const char*>(job.x) + r * job.stride * size;
-    const std::int64_t at = job.index[r] * kept;
-    switch (job.form) {
-      case CacheForm::kF32:
-        put_rounded<F32>(job.type, x, count, static_cast<float*>(job.y) + at);
-        break;
-      case CacheForm::kBF16:
-        put_rounded<BF16>(job.type, x, count, static_cast<std::uint16_t*>(job.y) + at);
-        break;
-      case CacheForm::kF16:
-        put_rounded<F16>(job.type, x, count, static_cast<std::uint16_t*>(job.y) + at);
-        break;
-      case CacheForm::kCodes:
-        for (std::int64_t h = 0; h < job.heads; ++h)
-          put_codes(job.type, x + h * job.d * size, job.d,
-                    static_cast<std::int8_t*>(job.y) + at + h * job.width);
-        break;
+  const std::int64_t size = job.type == Element::kF32 ? 4 : 2;
+  // put(head, its place in y) for all heads of these rows.
+  const auto for_heads = [&](auto put) __attribute__((always_inline)) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const char* x = static_cast<const char*>(job.x) + r * job.stride * size;
+      const std::int64_t block = job.index[r] / job.block_rows,
+                         inside = job.index[r] - block * job.block_rows;
+      for (std::int64_t h = 0; h < job.heads; ++h)
+        put(x + h * job.d * size, ((block * job.heads + h) * job.block_rows + inside) * job.width);
     }
+  };
+  switch (job.form) {
+    case CacheForm::kF32:
+      return for_heads([&](const void* x, std::int64_t at) {
+        put_rounded<F32>(job.type, x, job.d, static_cast<float*>(job.y) + at);
+      });
+    case CacheForm::kBF16:
+      return for_heads([&](const void* x, std::int64_t at) {
+        put_rounded<BF16>(job.type, x, job.d, static_cast<std::uint16_t*>(job.y) + at);
+      });
+    case CacheForm::kF16:
+      return for_heads([&](const void* x, std::int64_t at) {
+        put_rounded<F16>(job.type, x, job.d, static_cast<std::uint16_t*>(job.y) + at);
+      });
+    case CacheForm::kCodes:
+      return for_heads([&](const void* x, std::int64_t at) {
+        put_codes(job.type, x, job.d, static_cast<std::int8_t*>(job.y) + at);
+      });
   }
 }
 

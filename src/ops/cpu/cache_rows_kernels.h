@@ -12,9 +12,9 @@ struct ScatterJob {
   Element type = Element::kF32;
   std::int64_t stride = 0, heads = 0, d = 0;
   const std::int32_t* index = nullptr;
-  void* y = nullptr;  // rows of heads * width elements of the form (bytes of codes), one behind the other
+  void* y = nullptr;  // [blocks, heads, block_rows, width] elements of the form (bytes of codes)
   CacheForm form = CacheForm::kF32;
-  std::int64_t width = 0;
+  std::int64_t block_rows = 0, width = 0;
 };
 
 struct CacheRowsKernels {

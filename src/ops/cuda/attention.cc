@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "ops/cuda/cache_forms.h"
 #include "ops/cuda/cuda_backend.h"
@@ -43,16 +44,11 @@ std::size_t delta_bytes(const AttentionBackward& op) {
   return static_cast<std::size_t>(op.q.shape[0] * op.q.shape[1]) * sizeof(float);
 }
 
-template <class Op>
-bool in_blocks(const Op& op) {
-  return op.k.shape.rank() == 4;
-}
-
 // What the kernels cannot do, found when memory is planned.
 template <class Op>
 void check_heads(const Op& op) {
   const std::int64_t d = op.q.shape[2];
-  const bool both = in_blocks(op) && (op.q.dtype == DType::kF32 || op.k.data == op.v.data);
+  const bool both = in_blocks(op.k) && (op.q.dtype == DType::kF32 || op.k.data == op.v.data);
   const int most = both ? kLargestCachedHead : kLargestHead;
   require<ConfigError>(d <= most, "{}: heads of {} elements on a GPU: expected at most {}", Op::kName, d,
                        most);
@@ -82,12 +78,17 @@ struct StateRoom {
 };
 
 void add_blocks(AttentionArgs& a, const AttentionForward& op, bool few_queries, void* workspace) {
-  const std::int64_t rows = op.k.shape[1];
+  const CacheShape cache(op.k);
+  const std::int64_t rows = cache.rows;
+  require<ConfigError>(cache.blocks * cache.heads * rows <= std::numeric_limits<int>::max(),
+                       "{}: a cache of {} rows of heads on a GPU: expected at most {}",
+                       AttentionForward::kName, cache.blocks * cache.heads * rows,
+                       std::numeric_limits<int>::max());
   a.block_rows = static_cast<int>(rows);
   if (std::has_single_bit(static_cast<std::uint64_t>(rows)))
     a.block_shift = std::countr_zero(static_cast<std::uint64_t>(rows));
   a.block_columns = op.segments.k_begin.shape[1];
-  a.head_width = static_cast<int>(op.k.shape[3]);
+  a.head_width = static_cast<int>(cache.width);
   a.cache = cache_form_of(op.k.dtype);
   const bool codes = a.cache == CacheForm::kCodes;
   a.cache_wide = a.d % 8 == 0 && (!codes || a.head_width % 4 == 0) && all_aligned({op.k.data, op.v.data});
@@ -103,7 +104,7 @@ AttentionArgs args_of(const Op& op) {
   AttentionArgs a;
   a.type = fast_element_of(Op::kName, op.q);
   a.q_rows = op.q.shape[0], a.k_rows = op.k.shape[0];
-  a.heads = static_cast<int>(op.q.shape[1]), a.groups = static_cast<int>(op.k.shape[in_blocks(op) ? 2 : 1]);
+  a.heads = static_cast<int>(op.q.shape[1]), a.groups = static_cast<int>(op.k.shape[1]);
   a.d = static_cast<int>(op.q.shape[2]);
   check_heads(op);
   a.q = head_rows(op.q), a.k = head_rows(op.k), a.v = head_rows(op.v), a.o = head_rows(op.o);
@@ -145,8 +146,8 @@ DenseAttention dense(const Op& op) {
   const bool is_dense = s.count > 0 && s.longest_q > 1 && s.longest_q == s.longest_k &&
                         rows == op.k.shape[0] && s.count * s.longest_q == rows;
   const bool small = op.q.dtype == DType::kBF16 || op.q.dtype == DType::kF16;
-  const bool plain =
-      !s.behind && !in_blocks(op) && op.options.dropout == 0 && op.options.softcap == 0 && !op.relative_bias;
+  const bool plain = !s.behind && !in_blocks(op.k) && op.options.dropout == 0 && op.options.softcap == 0 &&
+                     !op.relative_bias;
   if (!is_dense || !small || !plain) return out;
   out.type = op.q.dtype;
   out.batch = s.count, out.length = s.longest_q;
@@ -188,7 +189,7 @@ DenseAttention dense_of(const AttentionBackward& op) {
 // Alignment of addresses is not known when memory is planned: room for either way.
 std::size_t CudaBackend::workspace_bytes(const AttentionForward& op) const {
   check_heads(op);
-  if (in_blocks(op)) return kernels_.few_queries ? StateRoom(op).bytes : 0;
+  if (in_blocks(op.k)) return kernels_.few_queries ? StateRoom(op).bytes : 0;
   const DenseAttention problem = dense_of(op);
   if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return 0;
   return aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kWorkspaceAlignment;
@@ -208,7 +209,7 @@ void CudaBackend::execute(const AttentionForward& op, Resources resources) {
   const DenseAttention problem = dense_of(op);
   if (!goes_to(attention_.get(), op, problem)) {
     AttentionArgs args = args_of(op);
-    if (in_blocks(op)) add_blocks(args, op, kernels_.few_queries, resources.workspace);
+    if (in_blocks(op.k)) add_blocks(args, op, kernels_.few_queries, resources.workspace);
     args.wide = is_wide(args, all_aligned_16(op));
     launch_attention_forward(args, stream);
     return;

@@ -12,7 +12,9 @@ void CudaBackend::execute(const ScatterRows& op, Resources resources) {
   args.form = cache_form_of(op.y.dtype);
   args.x = op.x.data, args.y = op.y.data;
   args.rows = op.x.rows(), args.x_stride = op.x.stride0;
-  args.heads = op.x.shape[1], args.d = op.x.shape[2], args.width = op.y.shape[2];
+  const CacheShape cache(op.y);
+  args.heads = cache.heads, args.block_rows = cache.rows;
+  args.d = op.x.shape[2], args.width = cache.width;
   args.index = op.index.as<std::int32_t>();
   args.wide = args.form != CacheForm::kCodes && all_aligned({args.x, args.y}) && args.d % 8 == 0 &&
               args.x_stride % 8 == 0;

@@ -42,7 +42,7 @@ double touched_bytes(const AttentionForward& op, const char* name, const TensorV
   const std::string_view which = name;
   if (which != "k" && which != "v") return static_cast<double>(tensor.bytes());
   const std::int64_t rows = op.segments.count * op.segments.longest_k;
-  const std::int64_t in_block = tensor.shape.rank() == 4 ? tensor.shape[1] : 1;
+  const std::int64_t in_block = in_blocks(tensor) ? CacheShape(tensor).rows : 1;
   return bytes_of_rows(tensor, (rows + in_block - 1) / in_block);
 }
 double touched_bytes(const Rotary& op, const char*, const TensorView& tensor) {

@@ -16,10 +16,10 @@ class Geometry {
  public:
   explicit Geometry(const Op& op)
       : heads(op.q.shape[1]),
-        groups(op.k.shape[op.k.shape.rank() - 2]),
+        groups(op.k.shape[1]),
         d(op.q.shape[2]),
         op_(op),
-        block_rows_(op.k.shape.rank() == 4 ? op.k.shape[1] : 0),
+        block_rows_(in_blocks(op.k) ? CacheShape(op.k).rows : 0),
         q_begin_(load_integers(op.segments.q_begin)),
         k_begin_(load_integers(op.segments.k_begin)),
         k_count_(load_integers(op.segments.k_count)),
@@ -85,16 +85,12 @@ class Geometry {
   std::int64_t q_at(std::int64_t row, std::int64_t head) const { return (row * heads + head) * d; }
   // Where the elements of a segment's key begin.
   std::int64_t k_at(std::int64_t segment, std::int64_t key, std::int64_t head) const {
-    std::int64_t row = 0;
-    if (block_rows_ == 0) {
-      row = k_begin_[segment] + key;
-    } else {
-      const std::int64_t block = k_begin_[segment * op_.segments.k_begin.shape[1] + key / block_rows_];
-      require<DataError>(block >= 0 && block < op_.k.shape[0], "attention segment {}: block {} of {}",
-                         segment, block, op_.k.shape[0]);
-      row = block * block_rows_ + key % block_rows_;
-    }
-    return (row * groups + head / (heads / groups)) * d;
+    const std::int64_t group = head / (heads / groups);
+    if (block_rows_ == 0) return ((k_begin_[segment] + key) * groups + group) * d;
+    const std::int64_t block = k_begin_[segment * op_.segments.k_begin.shape[1] + key / block_rows_];
+    require<DataError>(block >= 0 && block < op_.k.shape[0], "attention segment {}: block {} of {}", segment,
+                       block, op_.k.shape[0]);
+    return ((block * groups + group) * block_rows_ + key % block_rows_) * d;
   }
 
  private:

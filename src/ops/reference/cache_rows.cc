@@ -67,21 +67,25 @@ void ReferenceBackend::execute(const ScatterRows& op, Resources) {
   const std::int64_t heads = op.x.shape[1], d = op.x.shape[2];
   const Values x = load(op.x);
   const auto index = load_integers(op.index);
+  const CacheShape cache(op.y);
+  const TensorView rows = op.y.reshape({cache.blocks * heads * cache.rows, cache.width});
   for (std::int64_t i = 0; i < op.x.rows(); ++i) {
-    require<DataError>(index[i] >= 0 && index[i] < op.y.rows(), "scatter rows: row {} of {}", index[i],
-                       op.y.rows());
-    const double* from = x.data() + i * heads * d;
-    const TensorView to = op.y.slice(index[i], 1);
-    if (op.y.dtype != DType::kU8) {
-      Values rounded(from, from + heads * d);
+    require<DataError>(index[i] >= 0 && index[i] < cache.blocks * cache.rows, "scatter rows: row {} of {}",
+                       index[i], cache.blocks * cache.rows);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const double* from = x.data() + (i * heads + h) * d;
+      const std::int64_t block = index[i] / cache.rows, inside = index[i] % cache.rows;
+      const TensorView to = rows.slice((block * heads + h) * cache.rows + inside, 1);
+      if (op.y.dtype == DType::kU8) {
+        encode_head(from, d, static_cast<std::byte*>(to.data));
+        continue;
+      }
+      Values rounded(from, from + d);
       if (op.y.dtype == DType::kF16)
         for (double& number : rounded)
           if (std::fabs(number) >= static_cast<double>(kBeyondF16)) number = std::nan("");
       store(rounded, to);
-      continue;
     }
-    for (std::int64_t h = 0; h < heads; ++h)
-      encode_head(from + h * d, d, static_cast<std::byte*>(to.data) + h * cached_width(op.y.dtype, d));
   }
 }
 

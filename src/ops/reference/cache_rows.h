@@ -5,7 +5,7 @@
 
 namespace stoa::ops {
 
-// A cache [..., heads, cached_width(d)] as [..., heads, d].
+// A cache [..., cached_width(d)] as [..., d].
 Values load_cached(const TensorView& cache, std::int64_t d);
 
 }  // namespace stoa::ops

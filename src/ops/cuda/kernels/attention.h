@@ -43,8 +43,8 @@ struct AttentionArgs {
   float* bias_parts = nullptr;  // 16 bits with a bias gradient: [bias_gradient_parts(heads), heads, offsets]
   bool wide = false;            // d and all strides are multiples of 8, addresses of 16; not of caches
   // Keys and values in blocks of a cache, forward: key j of segment i is row j % block_rows of block
-  // k_begin[i * block_columns + j / block_rows]. k and v have no stride then, but heads of head_width
-  // elements of the cache.
+  // k_begin[i * block_columns + j / block_rows]. k and v have no stride then: they are [blocks, groups,
+  // block_rows, head_width] elements of the cache.
   int block_rows = 0;    // 0: keys are neighbours
   int block_shift = -1;  // its logarithm, if it is a power of 2
   int head_width = 0;

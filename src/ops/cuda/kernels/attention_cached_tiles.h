@@ -10,7 +10,7 @@ namespace stoa::ops::cuda {
 // The head's row of a key in a cache.
 STOA_DEVICE const void* cached_row(const AttentionArgs& a, const HeadRows& cache, const Segment& segment,
                                    int group, int key) {
-  const std::int64_t at = (segment.key_row(a, key) * a.groups + group) * a.head_width;
+  const std::int64_t at = segment.key_row(a, group, key) * a.head_width;
   const std::int64_t bytes = a.cache == CacheForm::kF32 ? 4 : a.cache == CacheForm::kCodes ? 1 : 2;
   return static_cast<const std::uint8_t*>(cache.data) + at * bytes;
 }

@@ -57,7 +57,6 @@ struct FewQueriesKernel {
     const Thread& t;
     const Args& a;
     const Tile& tile;
-    int group;
 
     // kCount rows of kChunks pieces from column `first` on become a part. row_of(r): a row of the cache, -1:
     // none, asked for by all lanes; r is a lane's own, its quotient by 32 the same for all.
@@ -65,7 +64,6 @@ struct FewQueriesKernel {
     STOA_DEVICE void load(T* to, const HeadRows& from, int first, const RowOf& row_of) const {
       constexpr int kPieces = kPart / 8 / 32, kAhead = kPieces < 8 ? kPieces : 8;
       constexpr CacheForm kSame = std::is_same_v<T, bf16> ? CacheForm::kBF16 : CacheForm::kF16;
-      const std::int64_t stride = std::int64_t{a.groups} * a.head_width;
       // body(at, row, column, j) for piece j of the lane; row: -1 where there is nothing to load.
       const auto piece = [&](int j, const auto& body) {
         const int r = t.lane() / kChunks + 32 / kChunks * j, chunk = t.lane() % kChunks,
@@ -73,13 +71,13 @@ struct FewQueriesKernel {
         if (column < 16 * tile.steps) body(to + place<kChunks>(r, chunk), column < a.d ? row : -1, column);
       };
       if (a.cache == kSame) {
-        const T* const data = static_cast<const T*>(from.data) + std::int64_t{group} * a.head_width;
+        const T* const data = static_cast<const T*>(from.data);
         STOA_UNROLL
         for (int j = 0; j < kPieces; ++j)
           piece(j, [&](T* at, int row, int column) {
-            const T* source = row < 0 ? data : data + row * stride + column;
+            const T* source = row < 0 ? data : data + std::int64_t{row} * a.head_width + column;
             if (a.cache_wide)
-              t.copy16(at, row < 0 ? from.data : source, row >= 0);
+              t.copy16(at, source, row >= 0);
             else
               store16(at, row < 0 ? Bytes16{} : first_of_8(source, a.d - column));
           });
@@ -89,9 +87,8 @@ struct FewQueriesKernel {
         constexpr CacheForm kForm = decltype(form)::value;
         if constexpr (kForm != CacheForm::kF32 && kForm != kSame) {
           constexpr int kBytes = kForm == CacheForm::kCodes ? 1 : 2;
-          const auto* const data =
-              static_cast<const std::uint8_t*>(from.data) + std::int64_t{group} * a.head_width * kBytes;
-          const auto source = [&](int row) { return data + row * stride * kBytes; };
+          const auto* const data = static_cast<const std::uint8_t*>(from.data);
+          const auto source = [&](int row) { return data + std::int64_t{row} * a.head_width * kBytes; };
           if (!a.cache_wide) {
             STOA_UNROLL
             for (int j = 0; j < kPieces; ++j)
@@ -130,10 +127,12 @@ struct FewQueriesKernel {
         [&](int r) { return rows.template place<const T>(a.q, r); });
     t.commit_copies();
 
-    // Rows of the cache: of all keys of the span, and of those whose scores the warp computes.
+    // Rows of the cache: of all keys of the span, and of those whose scores the warp computes (attention.cc
+    // checks that an int counts them).
     const int low = static_cast<int>(rows.span) * kKeySpan, own = low + kWarpKeys * t.warp();
     const auto cache_row = [&](int key) {
-      return key >= range.begin && key < range.end ? static_cast<int>(segment.key_row(a, key)) : -1;
+      return key >= range.begin && key < range.end ? static_cast<int>(segment.key_row(a, rows.group, key))
+                                                   : -1;
     };
     int own_rows[kWarpKeys / 32], all_rows[kKeySpan / 32];
     STOA_UNROLL
@@ -141,7 +140,7 @@ struct FewQueriesKernel {
     STOA_UNROLL
     for (int i = 0; i < kKeySpan / 32; ++i) all_rows[i] = cache_row(low + 32 * i + t.lane());
 
-    const Source source{t, a, tile, rows.group};
+    const Source source{t, a, tile};
     const int first_column = kColumns * t.warp();
     const auto part = [&](int n) { return shared.parts[t.warp()][n % kSlots]; };
     const auto has_keys = [&](int p) { return range.meets(own + kPartKeys * p, kPartKeys); };

@@ -30,10 +30,10 @@ struct Segment {
     return a.states + (row * a.heads + head) * a.spans * (a.d + kSpanSums);
   }
 
-  // The row of a cache in blocks.
-  STOA_DEVICE std::int64_t key_row(const AttentionArgs& a, int key) const {
+  // The row of a cache in blocks, counted over heads.
+  STOA_DEVICE std::int64_t key_row(const AttentionArgs& a, int group, int key) const {
     const int block = a.block_shift >= 0 ? key >> a.block_shift : key / a.block_rows;
-    return std::int64_t{blocks[block]} * a.block_rows + (key - block * a.block_rows);
+    return (std::int64_t{blocks[block]} * a.groups + group) * a.block_rows + (key - block * a.block_rows);
   }
 
   // The last query is aligned with the last key, or stands so many positions after it.

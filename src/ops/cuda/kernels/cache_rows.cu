@@ -4,6 +4,15 @@
 namespace stoa::ops::cuda {
 namespace {
 
+// Where a row of y is: of its head 0, and how far each head is from the one before.
+struct CachePlace {
+  std::int64_t first, step;
+  STOA_DEVICE CachePlace(const ScatterRowsArgs& a, std::int64_t row) : step(a.block_rows * a.width) {
+    const std::int64_t block = row / a.block_rows;
+    first = block * a.heads * step + (row - block * a.block_rows) * a.width;
+  }
+};
+
 // A block has the heads of one token.
 template <class T, class Kept, int V>
 struct ScatterRowsKernel {
@@ -13,13 +22,15 @@ struct ScatterRowsKernel {
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const std::int64_t row = t.block_x(), columns = a.heads * a.d;
     const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
-    Kept* y = static_cast<Kept*>(a.y) + a.index[row] * columns;
+    const CachePlace place(a, a.index[row]);
+    Kept* y = static_cast<Kept*>(a.y) + place.first;
     for (std::int64_t i = std::int64_t{t.index()} * V; i < columns; i += std::int64_t{t.count()} * V) {
+      const std::int64_t head = i / a.d;
       float numbers[V];
       load_pack<V>(x + i, numbers);
       STOA_UNROLL
       for (int v = 0; v < V; ++v) numbers[v] = within_range<Kept>(numbers[v]);
-      store_pack<V>(y + i, numbers);
+      store_pack<V>(y + head * place.step + (i - head * a.d), numbers);
     }
   }
 };
@@ -33,11 +44,12 @@ struct ScatterCodesKernel {
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const std::int64_t row = t.block_x(), pieces = (a.d + kCacheColumns - 1) / kCacheColumns;
     const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
-    auto* y = static_cast<std::uint8_t*>(a.y) + a.index[row] * a.heads * a.width;
+    const CachePlace place(a, a.index[row]);
+    auto* y = static_cast<std::uint8_t*>(a.y) + place.first;
     for (std::int64_t n = t.warp(); n < a.heads * pieces; n += t.warps()) {
       const std::int64_t head = n / pieces, piece = n - head * pieces, i = piece * kCacheColumns + t.lane();
       const CacheCode kept = encode(t, i < a.d ? static_cast<float>(widen(x[head * a.d + i])) : 0.0f);
-      std::uint8_t* to = y + head * a.width;
+      std::uint8_t* to = y + head * place.step;
       if (i < a.d) to[i] = static_cast<std::uint8_t>(kept.code);
       if (t.lane() < 2)
         to[a.d + 2 * piece + t.lane()] = static_cast<std::uint8_t>(kept.scale >> (8 * t.lane()));
