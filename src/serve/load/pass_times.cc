@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::int64_t kShortPrompt = 16;  // tokens of a prompt, or of a source and the beginning of its
                                            // target, before the answers that are measured
+constexpr std::int64_t kMostLongTexts = 8;
+constexpr std::int64_t kTokensInARow = 5;  // of answers in a round; the first is not counted
 
 // Runs passes of texts that share nothing.
 class PassStopwatch {
@@ -35,6 +37,37 @@ class PassStopwatch {
   }
   void remove(infer::SequenceId text) { scheduler_.remove(text); }
 
+  // Texts whose prompts are read: all before the first answer continues, as their passes give logits of texts
+  // that wait.
+  using Texts = std::vector<infer::SequenceId>;
+  struct Reads {
+    std::int64_t prompt, source;
+  };
+  Texts begin_answers(std::int64_t texts, Reads reads) {
+    Texts out;
+    for (std::int64_t i = 0; i < texts; ++i) out.push_back(add(reads.prompt, reads.source));
+    for (std::int64_t read = 0; read < texts * (reads.prompt + reads.source);) read += pass().tokens;
+    return out;
+  }
+  // Seconds of the pass of their next tokens.
+  double next_tokens(const Texts& texts) {
+    for (const infer::SequenceId text : texts) append(text);
+    return pass().seconds;
+  }
+  void end_answers(const Texts& texts) {
+    for (const infer::SequenceId text : texts) remove(text);
+  }
+  // How many seconds more a token of each of `texts` answers takes that have read more: medians of `turns`
+  // passes, of both in turns where so many texts may be under way.
+  double more_seconds(std::int64_t texts, Reads shorter, Reads longer, std::int64_t turns) {
+    if (2 * texts > model_.limits().sequences) {
+      const double before = medians_in_turns({begin_answers(texts, shorter)}, turns)[0];
+      return std::max(0.0, medians_in_turns({begin_answers(texts, longer)}, turns)[0] - before);
+    }
+    const auto both = medians_in_turns({begin_answers(texts, shorter), begin_answers(texts, longer)}, turns);
+    return std::max(0.0, both[1] - both[0]);
+  }
+
   struct Pass {
     double seconds = 0;
     std::int64_t begin = 0, tokens = 0, texts = 0;  // begin: of the first text
@@ -51,6 +84,19 @@ class PassStopwatch {
   }
 
  private:
+  // Ends them.
+  std::vector<double> medians_in_turns(const std::vector<Texts>& answers, std::int64_t turns) {
+    std::vector<std::vector<double>> seconds(answers.size());
+    for (std::int64_t turn = 0; turn <= turns; ++turn)
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        const double taken = next_tokens(answers[i]);
+        if (turn > 0) seconds[i].push_back(taken);  // the first touches memory
+      }
+    std::vector<double> out;
+    for (auto& each : seconds) out.push_back(median_of(std::move(each)));
+    for (const Texts& texts : answers) end_answers(texts);
+    return out;
+  }
   std::vector<std::int32_t> text_of(std::int64_t tokens) {
     std::vector<std::int32_t> out;
     for (std::int64_t i = 0; i < tokens; ++i) out.push_back(next_token());
@@ -151,6 +197,53 @@ void measure_sources(PassStopwatch& watch, const infer::PassLimits& limits, int 
   keep_pass_times_rising(times.sources);
 }
 
+// What a token takes for each token before it, of its text and of the source.
+void measure_reads(PassStopwatch& watch, const infer::PassLimits& limits, std::int64_t room,
+                   std::int64_t source, int rounds, PassTimes& times) {
+  const PassStopwatch::Reads little{kShortPrompt, source};
+  const std::int64_t turns = std::min<std::int64_t>(4 * rounds, room - kShortPrompt - 1);
+  const std::int64_t short_blocks = limits.blocks_of(kShortPrompt + turns + 1) + limits.blocks_of(source);
+  const std::int64_t long_text =
+      std::min({room - turns - 2, 4 * limits.pass_tokens,
+                (limits.blocks - short_blocks - limits.blocks_of(source)) * limits.block_tokens - turns - 1});
+  if (long_text > kShortPrompt) {
+    // Several texts, where they fit: the keys and values of one take little of a pass.
+    const std::int64_t each =
+        short_blocks + limits.blocks_of(long_text + turns + 1) + limits.blocks_of(source);
+    const std::int64_t texts = std::clamp<std::int64_t>(
+        std::min({limits.blocks / each, limits.sequences / 2, limits.scored, limits.pass_tokens}), 1,
+        kMostLongTexts);
+    times.per_read = watch.more_seconds(texts, little, {long_text, source}, turns) /
+                     static_cast<double>(texts * (long_text - kShortPrompt));
+  }
+  const std::int64_t long_source = std::min(limits.source_tokens - limits.virtual_tokens,
+                                            (limits.blocks - 2 * short_blocks) * limits.block_tokens);
+  if (source > 0 && long_source > source)
+    times.per_source_read = watch.more_seconds(1, little, {kShortPrompt, long_source}, turns) /
+                            static_cast<double>(long_source - source);
+}
+
+// What a prompt's token takes for each token before it: passes of equally many tokens after ever more of
+// them.
+void measure_pairs(PassStopwatch& watch, const infer::PassLimits& limits, std::int64_t room,
+                   std::int64_t source, PassTimes& times) {
+  const std::int64_t longest = std::min(room - 2, 4 * limits.pass_tokens),
+                     chunk = std::clamp<std::int64_t>(longest / 2, 1, limits.pass_tokens);
+  const infer::SequenceId text = watch.begun(chunk, source);
+  const PassStopwatch::Pass first = watch.pass();
+  PassStopwatch::Pass last = first;
+  for (std::int64_t read = 2 * chunk; read <= longest; read += chunk) {
+    watch.append(text, chunk);
+    last = watch.pass();
+  }
+  watch.remove(text);
+  times.per_pair =
+      last.begin == first.begin
+          ? times.per_read
+          : std::max(0.0, last.seconds - first.seconds) /
+                (attended_pairs(last.begin, last.tokens) - attended_pairs(first.begin, first.tokens));
+}
+
 }  // namespace
 
 PassTimes measure_passes(infer::PassModel& model, int rounds) {
@@ -158,82 +251,52 @@ PassTimes measure_passes(infer::PassModel& model, int rounds) {
   PassStopwatch watch(model);
   const std::int64_t source = limits.reads_sources() ? std::min(kShortPrompt, limits.source_tokens) : 0;
   const std::int64_t room = limits.longest(source) - (source > 0 ? 0 : limits.virtual_tokens);
-  require<ConfigError>(room >= kShortPrompt + rounds + 1,
+  require<ConfigError>(room >= kShortPrompt + kTokensInARow + 1,
                        "a context of {} tokens is too short to measure passes: expected at least {}", room,
-                       kShortPrompt + rounds + 1);
-  // Median seconds of a pass.
-  const auto answers = [&](std::int64_t texts, std::int64_t prompt, std::int64_t of_source) {
-    std::vector<infer::SequenceId> open;
-    for (std::int64_t i = 0; i < texts; ++i) open.push_back(watch.add(prompt, of_source));
-    // All prompts are read before the first answer continues: their passes give logits of texts that wait.
-    for (std::int64_t read = 0; read < texts * (prompt + of_source);) read += watch.pass().tokens;
-    std::vector<double> seconds;
-    for (int round = 0; round <= rounds; ++round) {
-      for (const infer::SequenceId text : open) watch.append(text);
-      const PassStopwatch::Pass pass = watch.pass();
-      if (round > 0) seconds.push_back(pass.seconds);  // the first touches memory
-    }
-    for (const infer::SequenceId text : open) watch.remove(text);
-    return median_of(std::move(seconds));
-  };
+                       kShortPrompt + kTokensInARow + 1);
   PassTimes out;
-  const std::int64_t most_texts = std::clamp<std::int64_t>(
-      limits.blocks / (limits.blocks_of(kShortPrompt + rounds + 2) + limits.blocks_of(source)), 1,
-      limits.sequences);
-  std::vector<std::pair<std::int64_t, double>> short_answers;
-  answers(1, kShortPrompt, source);  // clocks are warm
-  for (const std::int64_t texts : doubling_counts(most_texts))
-    short_answers.emplace_back(texts, answers(texts, kShortPrompt, source));
+  watch.end_answers(watch.begin_answers(1, {kShortPrompt, source}));  // clocks are warm
+  measure_reads(watch, limits, room, source, rounds, out);
+  measure_pairs(watch, limits, room, source, out);
 
-  const std::int64_t long_text = std::min(room - rounds - 2, 4 * limits.pass_tokens);
-  // Passes of equally many tokens after ever more of them.
-  std::vector<PassStopwatch::Pass> chunks;
-  const std::int64_t chunk = std::clamp<std::int64_t>(long_text / 2, 1, limits.pass_tokens);
-  const infer::SequenceId text = watch.begun(chunk, source);
-  chunks.push_back(watch.pass());
-  for (std::int64_t read = 2 * chunk; read <= long_text; read += chunk) {
-    watch.append(text, chunk);
-    chunks.push_back(watch.pass());
-  }
-  watch.remove(text);
-  if (long_text > kShortPrompt)
-    out.per_read = std::max(0.0, answers(1, long_text, source) - short_answers.front().second) /
-                   static_cast<double>(long_text - kShortPrompt);
-  const std::int64_t long_source =
-      std::min(limits.source_tokens - limits.virtual_tokens,
-               (limits.blocks - limits.blocks_of(kShortPrompt + rounds + 2)) * limits.block_tokens);
-  if (source > 0 && long_source > source)
-    out.per_source_read =
-        std::max(0.0, answers(1, kShortPrompt, long_source) - short_answers.front().second) /
-        static_cast<double>(long_source - source);
-  out.per_pair = out.per_read;
-  if (chunks.size() > 1)
-    out.per_pair = std::max(0.0, chunks.back().seconds - chunks.front().seconds) /
-                   (attended_pairs(chunks.back().begin, chunks.back().tokens) -
-                    attended_pairs(chunks.front().begin, chunks.front().tokens));
-
-  const double mean_context = static_cast<double>(kShortPrompt) + static_cast<double>(rounds) / 2 + 1;
-  // What the tokens before it take an answer's token, and what the source takes any.
-  const double of_source = out.per_source_read * static_cast<double>(source),
-               of_text = out.per_read * mean_context + of_source;
-  out.tokens.emplace_back(1, std::max(0.0, short_answers.front().second - of_text));
-  for (const std::int64_t count :
-       doubling_counts(std::min(room - (source > 0 ? 1 : 0), limits.pass_tokens))) {
-    if (count == 1) continue;
-    std::vector<double> seconds;
-    for (int round = 0; round < rounds; ++round) {
-      const infer::SequenceId prompt = watch.begun(count, source);
-      seconds.push_back(watch.pass().seconds);
+  // Passes of every kind in each round: the speed of a machine changes, and kinds that are measured one after
+  // the other could not be compared.
+  const std::vector<std::int64_t> texts = doubling_counts(std::clamp<std::int64_t>(
+                                      limits.blocks / (limits.blocks_of(kShortPrompt + kTokensInARow + 1) +
+                                                       limits.blocks_of(source)),
+                                      1, limits.sequences)),
+                                  counts = doubling_counts(
+                                      std::min(room - (source > 0 ? 1 : 0), limits.pass_tokens));
+  std::vector<std::vector<double>> of_answers(texts.size()), of_prompts(counts.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const PassStopwatch::Texts open = watch.begin_answers(texts[i], {kShortPrompt, source});
+      watch.next_tokens(open);  // touches memory
+      for (std::int64_t token = 1; token < kTokensInARow; ++token)
+        of_answers[i].push_back(watch.next_tokens(open));
+      watch.end_answers(open);
+    }
+    for (std::size_t i = 1; i < counts.size(); ++i) {  // the first is that of an answer
+      const infer::SequenceId prompt = watch.begun(counts[i], source);
+      of_prompts[i].push_back(watch.pass().seconds);
       watch.remove(prompt);
     }
-    const double before =
-        out.per_pair * attended_pairs(source > 0 ? 1 : 0, count) + of_source * static_cast<double>(count);
-    out.tokens.emplace_back(count, std::max(0.0, median_of(std::move(seconds)) - before));
+  }
+  // What the source takes any token, and the tokens before it an answer's.
+  const double of_source = out.per_source_read * static_cast<double>(source),
+               of_text = out.per_read * static_cast<double>(kShortPrompt + kTokensInARow / 2 + 1) + of_source;
+  std::vector<double> answers;
+  for (auto& seconds : of_answers) answers.push_back(median_of(std::move(seconds)));
+  out.tokens.emplace_back(1, std::max(0.0, answers.front() - of_text));
+  for (std::size_t i = 1; i < counts.size(); ++i) {
+    const double before = out.per_pair * attended_pairs(source > 0 ? 1 : 0, counts[i]) +
+                          of_source * static_cast<double>(counts[i]);
+    out.tokens.emplace_back(counts[i], std::max(0.0, median_of(std::move(of_prompts[i])) - before));
   }
   keep_pass_times_rising(out.tokens);
-  for (const auto& [texts, seconds] : short_answers)
-    out.scored.emplace_back(
-        texts, std::max(0.0, seconds - at_count(out.tokens, texts) - of_text * static_cast<double>(texts)));
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    out.scored.emplace_back(texts[i], std::max(0.0, answers[i] - at_count(out.tokens, texts[i]) -
+                                                        of_text * static_cast<double>(texts[i])));
   keep_pass_times_rising(out.scored);
   if (source > 0) measure_sources(watch, limits, rounds, out);
   return out;
