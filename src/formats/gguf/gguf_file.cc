@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <set>
 
 #include "base/error.h"
@@ -208,7 +209,11 @@ Content parse(std::span<const std::byte> file, std::string_view source) {
 
 bool is_gguf(const fs::path& path) {
   std::error_code error;
-  return path.extension() == ".gguf" && fs::is_regular_file(path, error);
+  if (!fs::is_regular_file(path, error)) return false;
+  if (path.extension() == ".gguf") return true;
+  std::uint32_t first = 0;
+  return std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&first), sizeof first) &&
+         first == kMagic;
 }
 
 namespace {

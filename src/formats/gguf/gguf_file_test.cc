@@ -102,6 +102,21 @@ TEST(GgufFile, SaysWhatIsWrong) {
   EXPECT_THAT(message(with(good.find("plain") + 9, std::string(8, '\x7f'))), HasSubstr("dimension"));
 }
 
+// Blobs of Ollama have names without an extension.
+TEST(GgufFile, IsOneByItsNameOrItsFirstBytes) {
+  const TestFolder folder;
+  write_text(folder / "sha256-970a", read_text(values_file()));
+  EXPECT_TRUE(is_gguf(folder / "sha256-970a"));
+  write_text(folder / "cut.gguf", "GG");
+  EXPECT_TRUE(is_gguf(folder / "cut.gguf"));
+  for (const char* other : {"", "GGU", "GGML", "notes"}) {
+    write_text(folder / "other", other);
+    EXPECT_FALSE(is_gguf(folder / "other")) << other;
+  }
+  EXPECT_FALSE(is_gguf(folder / "none"));
+  EXPECT_FALSE(is_gguf(folder.path()));
+}
+
 // Parts of a split file.
 TEST(GgufFile, SplitFilesAreOne) {
   const TestFolder folder;
