@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/lfs_pointer.h"
 #include "formats/gguf/gguf_writer.h"
 
 namespace stoa::gguf {
@@ -167,6 +168,7 @@ std::int64_t Tensor::numbers() const {
 }
 
 Content parse(std::span<const std::byte> file, std::string_view source) {
+  refuse_lfs_pointer(file, source);
   Cursor cursor(file, source);
   Content out;
   take_header(cursor, source, out);

@@ -89,6 +89,7 @@ TEST(GgufFile, SaysWhatIsWrong) {
     return text.replace(at, bytes.size(), bytes);
   };
   EXPECT_THAT(message("GGML"), HasSubstr("does not begin with GGUF"));
+  EXPECT_THAT(message("version https://git-lfs.github.com/spec/v1"), HasSubstr("is a pointer of Git LFS"));
   EXPECT_THAT(message(with(4, std::string("\0\0\0\3", 4))), HasSubstr("big endian"));
   EXPECT_THAT(message(with(4, std::string("\1", 1))), HasSubstr("of version 1"));
   EXPECT_THAT(message(with(8, std::string(8, '\x7f'))), HasSubstr("announces"));
