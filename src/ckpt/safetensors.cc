@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/lfs_pointer.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -21,6 +22,7 @@ class HeaderParser {
   explicit HeaderParser(std::string_view source) : source_(source) {}
 
   SafetensorsHeader parse(std::span<const std::byte> file) {
+    refuse_lfs_pointer(file, source_);
     check(file.size() >= 8, "is only {} bytes long: a safetensors file starts with 8 bytes of header length",
           file.size());
     std::uint64_t length = 0;

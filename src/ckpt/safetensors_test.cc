@@ -58,6 +58,7 @@ TEST(Safetensors, RefusesEveryBreachOfTheFormat) {
   refused(std::string(8, '\0'), "does not start with");
   refused(std::string(8, '\xff') + "{}", "at most 100000000");
   refused(std::string("\x10\0\0\0\0\0\0\0", 8) + "{}", "truncated");
+  refused("version https://git-lfs.github.com/spec/v1", "is a pointer of Git LFS");
   refused(file_text("{", 0), "JSON");
   refused(file_text("[]", 0), "does not start with");
   refused(file_text("{} x", 0), "JSON");

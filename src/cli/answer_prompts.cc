@@ -92,7 +92,7 @@ void answer_prompts(infer::Engine& engine, const token::Tokenizer& tokenizer, co
                     const infer::GenerateOptions& options, AnswerList& answers) {
   const PromptReader reader(tokenizer, engine.limits().reads_sources());
   FilePrompt prompt;
-  if (prompts != "-") {
+  if (!is_read_once(prompts)) {
     std::int64_t count = 0;
     for (PromptFile file(prompts, options); file.next(prompt); ++count)
       file.at_place(

@@ -164,7 +164,7 @@ void answer_source_file(infer::OpenModel& model, const std::string& prompts, con
   const token::Tokenizer& tokenizer = model.tokenizer();
   SourceSizes sizes;
   std::int64_t count = 0;
-  if (prompts == "-") {  // it cannot be read twice
+  if (is_read_once(prompts)) {
     sizes.cover(infer::longest_side(model.model().config, {}), options.sampling.options.max_tokens);
   } else {
     FilePrompt prompt;

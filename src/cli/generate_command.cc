@@ -114,9 +114,9 @@ void generate(const GenerateArguments& arguments, Context& context, infer::RankT
   require<ConfigError>(arguments.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        arguments.sampling.options.max_tokens);
   require<ConfigError>(
-      arguments.prompts != "-" || arguments.output.empty(),
-      "--prompts -: an interrupted command cannot read standard input again; --output needs a file "
-      "of prompts");
+      arguments.prompts.empty() || arguments.output.empty() || !is_read_once(arguments.prompts),
+      "--prompts {0}: an interrupted command cannot read {1} again; --output needs a file of prompts",
+      arguments.prompts, arguments.prompts == "-" ? "standard input" : "'" + arguments.prompts + "'");
   infer::OpenModel model = arguments.model.open();
   const model::ModelKind kind = model.kind();
   require<ConfigError>(kind != model::ModelKind::kBert || team == nullptr,

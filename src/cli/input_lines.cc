@@ -23,6 +23,9 @@ bool InputLines::next(std::string& line) {
   if (std::getline(in, line)) {
     constexpr std::string_view kMark = "\xEF\xBB\xBF";  // editors of Windows put it before UTF-8
     if (first_ && line.starts_with(kMark)) line.erase(0, kMark.size());
+    const bool utf16 = first_ && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")) &&
+                       line.find('\0') != std::string::npos;
+    require<DataError>(!utf16, "{} is UTF-16, expected UTF-8: iconv -f UTF-16 -t UTF-8 converts it", name_);
     first_ = false;
     if (line.ends_with('\r')) line.pop_back();
     return true;

@@ -29,5 +29,23 @@ TEST(InputLines, EndAsInUnixOrWindowsAndMayFollowAMark) {
   EXPECT_THROW(InputLines(folder.path().string()), IoError);
 }
 
+// As PowerShell's > writes them.
+TEST(InputLines, OfUtf16AreRefused) {
+  const TestFolder folder;
+  for (const std::string& text : {std::string("\xFF\xFE"
+                                              "a\0\n\0",
+                                              6),
+                                  std::string("\xFE\xFF\0a\0\n", 6)}) {
+    write_text(folder / "lines.txt", text);
+    InputLines in((folder / "lines.txt").string());
+    std::string line;
+    EXPECT_THROW(in.next(line), DataError);
+  }
+  write_text(folder / "lines.txt", "\xFF\xFE, two bytes that are no UTF-8\n");
+  InputLines in((folder / "lines.txt").string());
+  std::string line;
+  EXPECT_TRUE(in.next(line));
+}
+
 }  // namespace
 }  // namespace stoa::cli

@@ -54,6 +54,25 @@ void require_command(const CLI::App& app, int argc, char** argv) {
   }
 }
 
+// An option that does not exist: the nearest one is named.
+void refuse_unknown_option(const CLI::App& app) {
+  const CLI::App* command = &app;
+  std::string called = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    called += " " + command->get_name();
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const std::string& word : app.remaining(true)) {
+    const std::string given = word.substr(0, word.find('='));
+    stoa::require<stoa::UsageError>(!given.starts_with("--"),
+                                    "'{}' is not an option of {}{}: {} --help lists them", given, called,
+                                    stoa::did_you_mean(given, names), called);
+  }
+}
+
 // Does what the arguments say. The exit status, where they are wrong or ask for help.
 int run(CLI::App& app, int argc, char** argv) {
   require_command(app, argc, argv);
@@ -61,6 +80,7 @@ int run(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) refuse_unknown_option(app);
     std::ostringstream help;
     const bool answered = app.exit(e, help, std::cerr) == 0;
     stoa::cli::print(help.str());

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/file.h"
 #include "serve/chat_messages.h"
 #include "serve/sampling_fields.h"
 
@@ -60,6 +61,11 @@ bool read_options(const serve::RequestBody& body, infer::GenerateOptions& option
 
 }  // namespace
 
+bool is_read_once(const std::string& path) {
+  std::error_code ignored;
+  return path.empty() || path == "-" || fs::is_other(path, ignored);
+}
+
 PromptFile::PromptFile(const std::string& path, const infer::GenerateOptions& options)
     : path_(path), options_(options), json_(path.ends_with(".jsonl")), lines_(path) {}
 
@@ -86,7 +92,7 @@ void PromptFile::parse(const std::string& line, FilePrompt& prompt) const {
     prompt.text = line;
     return;
   }
-  const serve::RequestBody body(line, kPromptFields, false);
+  const serve::RequestBody body(line, kPromptFields, false, "the line");
   require<DataError>(body.has("prompt") != body.has("messages"),
                      "a line needs either 'prompt', a text, or 'messages', a conversation");
   if (body.has("messages"))

@@ -22,6 +22,9 @@ struct FilePrompt {
   bool draws = false;  // the line itself says how tokens are drawn
 };
 
+// Standard input, a pipe or the like: what is gone when it has been read.
+bool is_read_once(const std::string& path);
+
 class PromptFile {
  public:
   // "" and "-": standard input, of texts. `options`: of prompts that do not give their own; each draws by the

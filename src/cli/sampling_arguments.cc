@@ -42,7 +42,10 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
                   "Order of penalties, temperature and cuts: that of Hugging Face, vLLM or llama.cpp")
       ->capture_default_str()
       ->check(CLI::IsMember({"hf", "vllm", "llama.cpp"}));
-  command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)");
+  command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)")
+      ->check([](const std::string& text) {
+        return std::string(text.empty() ? "expected a text, got an empty one" : "");
+      });
   command.add_option("--seed", s.seed, "Seed of the random numbers")
       ->capture_default_str()
       ->check(between(0, 9.2e18));

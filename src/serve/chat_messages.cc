@@ -22,9 +22,9 @@ Json read_tool_calls_of(const Json& calls, const std::string& place) {
     if (arguments.is_string()) {
       const auto text = arguments.get<std::string>();
       try {
-        arguments = parse_json(text.empty() ? "{}" : text);
+        arguments = parse_json(text.empty() ? "{}" : text, "function.arguments");
       } catch (const ApiError& error) {
-        reject("messages", "{}.tool_calls: function.arguments: {}", place, error.what());
+        reject("messages", "{}.tool_calls: {}", place, error.what());
       }
     }
     if (arguments.is_null()) arguments = Json::object();

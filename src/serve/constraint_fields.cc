@@ -73,10 +73,10 @@ std::optional<Wanted> read_structured_outputs(const Json& value) {
   std::optional<Wanted> out;
   static const std::vector<std::string> kForms{"json", "regex", "choice", "grammar", "json_object"};
   for (const auto& [key, inner] : value.items()) {
-    if (inner.is_null()) continue;
     const std::string place = field + "." + key.substr(0, 100);
     check(std::find(kForms.begin(), kForms.end(), key) != kForms.end(), field, "'{}' is not supported{}",
           place, did_you_mean(key.substr(0, 100), kForms));
+    if (inner.is_null()) continue;
     if (key == "json_object" && inner == false) continue;
     check(!out.has_value(), field, "'structured_outputs' takes one form, got {} and {}",
           out ? out->field : "", place);

@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <limits>
+
 #include "base/file.h"
 #include "base/test_paths.h"
+#include "serve/error.h"
 #include "serve/openapi.h"
 #include "serve/request_body.h"
 
@@ -42,6 +46,29 @@ TEST(Fields, NamesAreUniqueAndNeutralValuesAreJson) {
       EXPECT_NO_THROW(RequestBody(body, endpoint.fields, false)) << body;
     }
   }
+}
+
+TEST(RequestBody, ARefusalSaysWhatIsTaken) {
+  constexpr std::array kBestOf{Field{"best_of", FieldUse::kRefused, "", "1"}};
+  try {
+    RequestBody(R"({"best_of": 2})", kBestOf, false);
+    FAIL() << "accepted";
+  } catch (const ApiError& error) {
+    EXPECT_STREQ(error.what(), "'best_of' is not supported; only 1 is taken");
+  }
+}
+
+TEST(RequestBody, WholeNumbersAreBoundedExactly) {
+  constexpr std::array kSeed{Field{"seed"}};
+  const auto seed = [&](const char* text) {
+    return RequestBody(fmt::format("{{\"seed\": {}}}", text), kSeed, false)
+        .integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
+  };
+  EXPECT_EQ(seed("9223372036854775807"), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(seed("-9223372036854775808"), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(seed("5.0"), 5);
+  for (const char* beyond : {"9223372036854775808", "18446744073709551615", "9223372036854775808.0", "-1e19"})
+    EXPECT_THROW(seed(beyond), ApiError) << beyond;
 }
 
 // Each field has a schema that takes what leaves it out, and no schema is of a field that no endpoint has.

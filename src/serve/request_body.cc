@@ -1,6 +1,7 @@
 #include "serve/request_body.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/nearest.h"
 
@@ -27,19 +28,30 @@ const char* kind_of(const Json& value) {
   }
 }
 
+// None where 64 bits do not hold it.
+std::optional<std::int64_t> whole_number(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto x = value.get<std::uint64_t>();
+    return std::in_range<std::int64_t>(x) ? std::optional(static_cast<std::int64_t>(x)) : std::nullopt;
+  }
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  const auto x = value.get<double>();
+  return x >= -0x1p63 && x < 0x1p63 ? std::optional(static_cast<std::int64_t>(x)) : std::nullopt;
+}
+
 bool is_neutral(const Json& value, std::string_view neutral) {
   return value.is_null() || (!neutral.empty() && value == Json::parse(neutral));
 }
 
 }  // namespace
 
-Json parse_json(std::string_view text) {
+Json parse_json(std::string_view text, const char* what) {
   int depth = 0;
   try {
     return Json::parse(text, [&](int, Json::parse_event_t event, const Json&) {
       if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
         if (++depth > kDeepest)
-          throw ApiError(400, fmt::format("the body nests deeper than {} levels", kDeepest));
+          throw ApiError(400, fmt::format("{} nests deeper than {} levels", what, kDeepest));
       } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
         --depth;
       }
@@ -50,19 +62,19 @@ Json parse_json(std::string_view text) {
     std::string message = error.what();
     if (const auto end = message.find("] "); end != std::string::npos) message.erase(0, end + 2);
     if (message.size() > 300) message.resize(300);
-    throw ApiError(400, "the body is not JSON: " + message);
+    throw ApiError(400, fmt::format("{} is not JSON: {}", what, message));
   }
 }
 
-RequestBody RequestBody::of(Json object, std::span<const Field> fields, bool lenient) {
-  check(object.is_object(), "", "the body must be a JSON object, got {}", kind_of(object));
+RequestBody RequestBody::of(Json object, std::span<const Field> fields, bool lenient, const char* what) {
+  check(object.is_object(), "", "{} must be a JSON object, got {}", what, kind_of(object));
   RequestBody out(std::move(object));
   out.check_fields(fields, lenient);
   return out;
 }
 
-RequestBody::RequestBody(std::string_view text, std::span<const Field> fields, bool lenient)
-    : RequestBody(of(parse_json(text), fields, lenient)) {}
+RequestBody::RequestBody(std::string_view text, std::span<const Field> fields, bool lenient, const char* what)
+    : RequestBody(of(parse_json(text, what), fields, lenient, what)) {}
 
 void RequestBody::check_fields(std::span<const Field> fields, bool lenient) const {
   std::vector<std::string> names;
@@ -80,7 +92,9 @@ void RequestBody::check_fields(std::span<const Field> fields, bool lenient) cons
     }
     if (found->use == FieldUse::kRefused && !is_neutral(value, found->neutral))
       throw ApiError(
-          400, fmt::format("'{}' is not supported{}{}", key, found->note.empty() ? "" : ": ", found->note),
+          400,
+          fmt::format("'{}' is not supported{}{}{}", key, found->note.empty() ? "" : ": ", found->note,
+                      found->neutral.empty() ? "" : fmt::format("; only {} is taken", found->neutral)),
           key, "unsupported_field");
   }
 }
@@ -112,9 +126,10 @@ std::optional<std::int64_t> RequestBody::integer(const char* name, std::int64_t 
   check(value->is_number(), name, "'{}' must be a whole number, got {}", name, kind_of(*value));
   const auto x = value->get<double>();
   check(x == std::floor(x), name, "'{}' must be a whole number, got {}", name, value->dump());
-  check(x >= static_cast<double>(low) && x <= static_cast<double>(high), name,
-        "'{}' must be between {} and {}, got {}", name, low, high, value->dump());
-  return value->is_number_float() ? static_cast<std::int64_t>(x) : value->get<std::int64_t>();
+  const std::optional<std::int64_t> whole = whole_number(*value);
+  check(whole && *whole >= low && *whole <= high, name, "'{}' must be between {} and {}, got {}", name, low,
+        high, value->dump());
+  return whole;
 }
 
 bool RequestBody::boolean(const char* name, bool otherwise) const {

@@ -17,14 +17,17 @@ namespace stoa::serve {
 using Json = nlohmann::ordered_json;
 
 // ApiError 400: not JSON (deeper than 64 levels, invalid UTF-8, a number beyond double …).
-Json parse_json(std::string_view text);
+Json parse_json(std::string_view text, const char* what = "the body");
 
 class RequestBody {
  public:
   // `lenient`: unknown fields are ignored, refused ones not.
-  RequestBody(std::string_view text, std::span<const Field> fields, bool lenient);
+  // `what`: the text, in messages.
+  RequestBody(std::string_view text, std::span<const Field> fields, bool lenient,
+              const char* what = "the body");
   // The same of a value that was made here.
-  static RequestBody of(Json object, std::span<const Field> fields, bool lenient);
+  static RequestBody of(Json object, std::span<const Field> fields, bool lenient,
+                        const char* what = "the body");
 
   // Whether the field is there and not null.
   bool has(const char* name) const { return find(name) != nullptr; }

@@ -28,7 +28,7 @@ void read_bias(const RequestBody& body, const ServedModel& model, infer::Samplin
     const auto token = static_cast<std::int32_t>(id);
     if (bias->is_array() && value == false) return out.suppressed.push_back(token);
     check(value.is_number() && std::abs(value.get<double>()) <= kLargestBias, "logit_bias",
-          "'logit_bias': the bias of {} must be between -100 and 100", id);
+          "'logit_bias': the bias of {} must be between -100 and 100, got {}", id, value.dump());
     out.logit_bias.emplace_back(token, value.get<float>());
   };
   if (bias->is_object()) {

@@ -79,6 +79,11 @@ TEST_F(BadInput, WrongUsage) {
     EXPECT_EQ(stoa(arguments).exit_code, 2) << ::testing::PrintToString(arguments);
   refuse({"trian"}, {"'trian' is not a command of stoa", "'train'"}, "", 2);
   refuse({"eval", "perplexty", "run"}, {"'perplexty' is not a command of stoa eval", "'perplexity'"}, "", 2);
+  for (const Arguments& length : {Arguments{"--max-token", "3"}, Arguments{"--max-token=3"}})
+    refuse(Arguments{"generate", "run", "--prompt", "x"} + length,
+           {"'--max-token' is not an option of stoa generate", "'--max-tokens'"}, "", 2);
+  refuse({"eval", "perplexity", "run", "--text", "text.jsonl", "--txt", "x"},
+         {"'--txt' is not an option of stoa eval perplexity", "'--text'"}, "", 2);
   for (const Arguments& command : {Arguments{"train"}, Arguments{"compare"}, Arguments{"tokenizer", "encode"},
                                    Arguments{"data", "prepare"}}) {
     const Outcome help = stoa(command + Arguments{"--help"});

@@ -146,6 +146,7 @@ TEST_F(Constraints, BadOnesAreOneClear400) {
   refused({{"grammar", "root := \"a\""}}, "grammar", "line 1, character 6");
   refused({{"grammar", "root ::= \"a\""}, {"guided_regex", "a"}}, "grammar", "'guided_regex' and 'grammar'");
   refused({{"structured_outputs", {{"jsn", true}}}}, "structured_outputs", "did you mean 'json'?");
+  refused({{"structured_outputs", {{"jsn", nullptr}}}}, "structured_outputs", "did you mean 'json'?");
   refused({{"guided_regex", "(a|b)*a(a|b){60}"}}, "guided_regex", "the constraint is too");
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -108,6 +109,20 @@ TEST_F(GeneratePrompts, AnswersAreInOrderAndThoseOfThePromptsAlone) {
   EXPECT_EQ(std::count(texts.out.begin(), texts.out.end(), '\n'), 4) << texts.out;
 }
 
+// What the shell makes of `--prompts <(command)`.
+TEST_F(GeneratePrompts, APipeIsReadOnce) {
+  const auto piped = [&](const std::string& prompts) {
+    const std::string command = "printf 'the\\nby\\n' | " + test::program().string() +
+                                " generate run --greedy --max-tokens 3 --json --prompts " + prompts;
+    const Outcome outcome = stoa({"-c", command}, {directory(), {}, std::chrono::seconds(600), "/bin/sh"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
+    return outcome.out;
+  };
+  const std::string standard = piped("-");
+  EXPECT_EQ(std::count(standard.begin(), standard.end(), '\n'), 2) << standard;
+  EXPECT_EQ(piped("/dev/stdin"), standard);
+}
+
 TEST_F(GeneratePrompts, GoesOnAfterItWasKilled) {
   std::string many;
   for (int i = 0; i < 3000; ++i) many += "the stone " + std::to_string(i) + "\n";
@@ -176,7 +191,7 @@ TEST_F(GeneratePrompts, SaysWhatIsWrongBeforeTheFirstAnswer) {
     fs::remove(path("bad.out.partial"));
     fs::remove(path("bad.out.partial.json"));
   };
-  line("{\"prompt\": \"the\"", "");
+  line("{\"prompt\": \"the\"", "the line is not JSON");
   line("{\"prompt\": \"the\", \"max_tokns\": 3}", "unknown field 'max_tokns' (did you mean 'max_tokens'?)");
   line("{\"prompt\": \"the\", \"max_tokens\": 0}", "'max_tokens' must be between 1 and");
   line("{\"id\": 3}", "a line needs either 'prompt'");
@@ -187,9 +202,11 @@ TEST_F(GeneratePrompts, SaysWhatIsWrongBeforeTheFirstAnswer) {
   write("none.txt", "");
   refused({"generate", "run", "--prompts", "none.txt"}, "has no prompts");
   refused({"generate", "run", "--prompts", "-", "--output", "x"}, "standard input");
+  refused({"generate", "run", "--prompts", "/dev/null", "--output", "x"}, "cannot read '/dev/null' again");
   refused({"generate", "run", "--prompts", "bad.jsonl", "--kv-memory-gb", "1e-5"},
           "less than one context of 32");
   refused({"generate", "run", "--prompt", "x", "--output", "x"}, "--prompts", 2);
+  refused({"generate", "run", "--prompt", "x", "--stop", ""}, "--stop: expected a text", 2);
 }
 
 TEST_F(GeneratePrompts, GuessesChangeNoAnswer) {

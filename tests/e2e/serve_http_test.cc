@@ -114,6 +114,10 @@ TEST_F(ServeHttp, ConnectionsAndLimits) {
   EXPECT_THAT(connection.read_until("\r\n\r\n"), HasSubstr("100 Continue"));
   connection.send(body);
   EXPECT_EQ(connection.read().json()["choices"], first.json()["choices"]);
+  connection.send(
+      "POST /tokenize HTTP/1.0\r\nExpect: 100-continue\r\nConnection: keep-alive\r\n"
+      "Content-Length: 15\r\n\r\n{\"prompt\": \"a\"}");
+  EXPECT_EQ(connection.read().status, 200);  // 1.0 knows no 100
   connection.send("GET /health HTTP/1.0\r\n\r\n");
   EXPECT_EQ(connection.read().status, 200);
   EXPECT_EQ(connection.read().status, 0);  // closed, as 1.0 says
@@ -121,6 +125,11 @@ TEST_F(ServeHttp, ConnectionsAndLimits) {
   HttpConnection large(port());
   large.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n");
   expect_error(large.read(), 413, "invalid_request_error", nullptr, "1048576");
+  // A client that sends all of the body before it reads gets the answer, too.
+  HttpConnection stubborn(port());
+  stubborn.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000000\r\n\r\n");
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(stubborn.send(std::string(100'000, 'x'))) << i;
+  expect_error(stubborn.read(), 413, "invalid_request_error", nullptr, "1048576");
   HttpConnection older(port());
   older.send("GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
   EXPECT_EQ(older.read().headers.at("connection"), "keep-alive");

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/lfs_pointer.h"
 #include "ckpt/strided_elements.h"
 
 namespace stoa::ckpt::torch {
@@ -65,6 +66,7 @@ void TorchFile::read_zip(std::span<const std::byte> bytes) {
 // Five pickles: the magic number, the version, what wrote it, the content, the keys of its storages; then
 // each storage after its number of elements.
 void TorchFile::read_sequence(std::span<const std::byte> bytes) {
+  refuse_lfs_pointer(bytes, source_);
   std::size_t at = 0;
   const auto next = [&] {
     Pickle pickle(bytes.subspan(at), source_);

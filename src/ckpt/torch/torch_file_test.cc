@@ -84,7 +84,7 @@ TEST(TorchFile, SaysWhatIsNoFileOfTorch) {
                 ThrowsMessage<DataError>(HasSubstr(message)));
   };
   refused("", "'x.bin' (0 bytes) was not written by torch.save");
-  refused("version https://git-lfs.github.com/spec/v1", "was not written by torch.save");
+  refused("version https://git-lfs.github.com/spec/v1", "'x.bin' is a pointer of Git LFS");
   refused("PK\3\4", "damaged zip file");
   EXPECT_THROW(TorchFile(fixture("absent.pt")), IoError);
 }

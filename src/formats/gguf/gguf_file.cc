@@ -4,9 +4,11 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <set>
 
 #include "base/error.h"
+#include "base/lfs_pointer.h"
 #include "formats/gguf/gguf_writer.h"
 
 namespace stoa::gguf {
@@ -166,6 +168,7 @@ std::int64_t Tensor::numbers() const {
 }
 
 Content parse(std::span<const std::byte> file, std::string_view source) {
+  refuse_lfs_pointer(file, source);
   Cursor cursor(file, source);
   Content out;
   take_header(cursor, source, out);
@@ -208,7 +211,11 @@ Content parse(std::span<const std::byte> file, std::string_view source) {
 
 bool is_gguf(const fs::path& path) {
   std::error_code error;
-  return path.extension() == ".gguf" && fs::is_regular_file(path, error);
+  if (!fs::is_regular_file(path, error)) return false;
+  if (path.extension() == ".gguf") return true;
+  std::uint32_t first = 0;
+  return std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&first), sizeof first) &&
+         first == kMagic;
 }
 
 namespace {

@@ -42,7 +42,7 @@ struct Content {
 // size.
 Content parse(std::span<const std::byte> file, std::string_view source);
 
-// Is it one, by its name and first bytes?
+// Is it one, by its name or its first bytes?
 bool is_gguf(const fs::path& path);
 
 // A model's file or, where it is split (NAME-00001-of-00003.gguf), its files.

@@ -89,6 +89,7 @@ TEST(GgufFile, SaysWhatIsWrong) {
     return text.replace(at, bytes.size(), bytes);
   };
   EXPECT_THAT(message("GGML"), HasSubstr("does not begin with GGUF"));
+  EXPECT_THAT(message("version https://git-lfs.github.com/spec/v1"), HasSubstr("is a pointer of Git LFS"));
   EXPECT_THAT(message(with(4, std::string("\0\0\0\3", 4))), HasSubstr("big endian"));
   EXPECT_THAT(message(with(4, std::string("\1", 1))), HasSubstr("of version 1"));
   EXPECT_THAT(message(with(8, std::string(8, '\x7f'))), HasSubstr("announces"));
@@ -100,6 +101,21 @@ TEST(GgufFile, SaysWhatIsWrong) {
   EXPECT_THAT(message(with(at, std::string("\x0c", 1))), HasSubstr("blocks of 256"));
   EXPECT_THAT(message(with(good.find("test.u8"), "test.i8")), HasSubstr("twice"));
   EXPECT_THAT(message(with(good.find("plain") + 9, std::string(8, '\x7f'))), HasSubstr("dimension"));
+}
+
+// Blobs of Ollama have names without an extension.
+TEST(GgufFile, IsOneByItsNameOrItsFirstBytes) {
+  const TestFolder folder;
+  write_text(folder / "sha256-970a", read_text(values_file()));
+  EXPECT_TRUE(is_gguf(folder / "sha256-970a"));
+  write_text(folder / "cut.gguf", "GG");
+  EXPECT_TRUE(is_gguf(folder / "cut.gguf"));
+  for (const char* other : {"", "GGU", "GGML", "notes"}) {
+    write_text(folder / "other", other);
+    EXPECT_FALSE(is_gguf(folder / "other")) << other;
+  }
+  EXPECT_FALSE(is_gguf(folder / "none"));
+  EXPECT_FALSE(is_gguf(folder.path()));
 }
 
 // Parts of a split file.

@@ -102,6 +102,9 @@ class SessionAnswer : public Answer {
 namespace {
 
 constexpr std::size_t kReadAhead = 64 << 10;  // of pipelined requests
+// How long the rest of a refused request is read: closed before, the connection would be reset, and a client
+// that is still sending would not see the answer.
+constexpr std::chrono::seconds kLinger{5};
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -187,7 +190,10 @@ void Session::close_when_idle() {
 }
 
 void Session::close_now() {
-  asio::post(stream_.get_executor(), [self = shared_from_this()] { self->abandon(); });
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->phase_ == Phase::kClosed) return self->stream_.tcp().close();
+    self->abandon();
+  });
 }
 
 void Session::read_header(std::chrono::seconds patience) {
@@ -225,7 +231,7 @@ void Session::header_read(Error error) {
     return refuse(400, "of transfer encodings, chunked is read");
   if (message.version() >= 11 && message.count(beast::http::field::host) != 1)
     return refuse(400, "a request of HTTP/1.1 has one Host header");
-  if (lower(view(message[beast::http::field::expect])) == "100-continue") {
+  if (message.version() >= 11 && lower(view(message[beast::http::field::expect])) == "100-continue") {
     asio::async_write(stream_, asio::buffer("HTTP/1.1 100 Continue\r\n\r\n", 25),
                       [self = shared_from_this()](Error failed, std::size_t) {
                         if (failed) return self->shut();
@@ -258,6 +264,7 @@ void Session::body_read(Error error) {
 void Session::refuse(int status, const std::string& message) {
   keep_alive_ = false;
   is_head_ = false;
+  refused_ = true;
   phase_ = Phase::kHandling;
   ++context_->busy;
   request_.method = "?";
@@ -434,7 +441,17 @@ void Session::shut() {
 void Session::close() {
   Error ignored;
   stream_.tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  stream_.tcp().close();
+  if (!refused_ || gone_ || context_->draining) return stream_.tcp().close();
+  stream_.tcp().expires_after(kLinger);
+  discard();
+}
+
+void Session::discard() {
+  buffer_.consume(buffer_.size());
+  stream_.tcp().async_read_some(buffer_.prepare(4096), [self = shared_from_this()](Error error, std::size_t) {
+    if (error) return self->stream_.tcp().close();
+    self->discard();
+  });
 }
 
 }  // namespace stoa::serve::http

@@ -79,6 +79,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void next_request();
   void shut();
   void close();
+  void discard();  // what a refused client still sends
 
   const std::shared_ptr<SessionContext> context_;
   Transport stream_;
@@ -90,7 +91,7 @@ class Session : public std::enable_shared_from_this<Session> {
   enum class Phase : std::uint8_t { kReading, kHandling, kStreaming, kEnding, kClosed };
   Phase phase_ = Phase::kReading;
   bool first_ = true, keep_alive_ = false, is_head_ = false, chunked_ = false;
-  bool watching_ = false, writing_ = false, gone_ = false;
+  bool watching_ = false, writing_ = false, gone_ = false, refused_ = false;
   std::deque<std::string> out_;
   std::size_t unread_ = 0, sent_ = 0;
   int status_ = 0;

@@ -14,13 +14,18 @@ using Json = nlohmann::ordered_json;
 using gguf::Keys;
 using gguf::Value;
 
+// A tokenizer.json without its vocabulary, which `spec` has too: in an object of this kind each key is looked
+// for among all before it.
 Json tokenizer_file(const TokenizerSpec& spec) {
   require<DataError>(
       spec.form == SymbolForm::kByteLevel || spec.form == SymbolForm::kSentencePiece ||
           (spec.form == SymbolForm::kComponents && spec.original.name == "tokenizer.json"),
       "a tokenizer of this kind is not written into GGUF files; written are byte-level BPE and "
       "SentencePiece's BPE of a tokenizer.json");
-  return Json::parse(spec.original.name == "tokenizer.json" ? spec.original.text : tokenizer_json(spec));
+  return Json::parse(spec.original.name == "tokenizer.json" ? spec.original.text : tokenizer_json(spec),
+                     [](int depth, Json::parse_event_t event, const Json& read) {
+                       return event != Json::parse_event_t::key || depth != 2 || read != "vocab";
+                     });
 }
 
 bool is_type(const Json& part, std::string_view type) {
