@@ -29,6 +29,7 @@ def main():
     parser.add_argument("--output", type=int, default=64, help="tokens of an answer")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-context", type=int, default=512, help="of the measured passes")
+    parser.add_argument("--ids", type=int, default=20000, help="of the vocabulary, from which prompts are drawn")
     parser.add_argument("--kv-memory-gb", type=float, default=0.25, help="of the server")
     parser.add_argument("--json")
     args = parser.parse_args()
@@ -39,7 +40,7 @@ def main():
         folder = pathlib.Path(name)
 
         def answer(batch):
-            def seconds(tokens): return server.run([[draw.randrange(100, 20000) for _ in range(args.input)] for _ in range(batch)], tokens)
+            def seconds(tokens): return server.run([[draw.randrange(100, args.ids) for _ in range(args.input)] for _ in range(batch)], tokens)
             seconds(8)  # after a pause, processors have to fetch everything again
             return batch * args.output / seconds(args.output)
 

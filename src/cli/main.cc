@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -92,6 +93,7 @@ int run(CLI::App& app, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   occupy_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of write(), which is reported
   stoa::Console console;
   stoa::cli::InterruptScope interrupt(console);
   stoa::cli::Context context{console, interrupt};

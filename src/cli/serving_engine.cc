@@ -79,7 +79,7 @@ void add_bench_engine(CLI::App& bench, Context&) {
                 "Memory for keys and values (default: 1, or of one context if that is more)")
       ->check(between(1e-6, 1e6));
   a->cache.add_to(*c);
-  c->add_option("--rounds", a->rounds, "Passes of each kind, of which the median counts")
+  c->add_option("--rounds", a->rounds, "Rounds over all kinds of passes; of each kind the median counts")
       ->capture_default_str()
       ->check(between(1, 1000));
   c->add_flag("--json", a->json, "One JSON object");

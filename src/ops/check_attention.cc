@@ -58,8 +58,8 @@ void check_common(const Checker& c, const Op& op) {
   c.tensor("q", op.q, TypeSet::any_float(), "[Tq, H, d]", {-1, -1, -1}, kRows);
   const DType type = op.q.dtype;
   const std::int64_t heads = op.q.shape[1], d = op.q.shape[2];
-  const bool blocks = in_blocks(op.k);
-  if (blocks)
+  const bool cached = in_blocks(op.k);
+  if (cached)
     check_cache(c, "k", op.k, "[blocks, G, rows, width]", {-1, -1, -1, cached_width(op.k.dtype, d)}, type, d);
   else
     c.tensor("k", op.k, type, "[Tk, G, d]", {-1, -1, d}, kRows);
@@ -71,7 +71,7 @@ void check_common(const Checker& c, const Op& op) {
 
   c.that(s.count >= 0, "there are {} segments, expected 0 or more", s.count);
   check_segment_tensor(c, "q_begin", s.q_begin, DType::kI32, s.count + 1);
-  if (blocks)
+  if (cached)
     check_blocks(c, op);
   else
     check_segment_tensor(c, "k_begin", s.k_begin, DType::kI32, s.count);

@@ -34,7 +34,6 @@ fs::path temporary_file() {
   if (o < 0 || e < 0 || in < 0 || ::dup2(in, 0) < 0 || ::dup2(o, 1) < 0 || ::dup2(e, 2) < 0) ::_exit(125);
   if (options.file_bytes) {
     const rlimit limit{*options.file_bytes, *options.file_bytes};
-    ::signal(SIGXFSZ, SIG_IGN);
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(125);
   }
   ::execv(argv[0], argv);

@@ -25,11 +25,10 @@ struct Outcome {
 };
 
 struct ProgramOptions {
-  fs::path directory;  // to run in
-  std::optional<std::uint64_t>
-      file_bytes;  // largest file it may write (RLIMIT_FSIZE; the signal is ignored: EFBIG)
-  std::chrono::seconds timeout{600};  // long: no test may fail because the machine is busy
-  fs::path program = {};              // another one than stoa
+  fs::path directory;                       // to run in
+  std::optional<std::uint64_t> file_bytes;  // largest file it may write (RLIMIT_FSIZE)
+  std::chrono::seconds timeout{600};        // long: no test may fail because the machine is busy
+  fs::path program = {};                    // another one than stoa
   fs::path input = "/dev/null";
   fs::path output = {};  // given: what it prints goes there, and is not in the outcome
 };

@@ -238,12 +238,9 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
   auto* first = reinterpret_cast<std::int32_t*>(memory + at.first);
   const auto* q = op.segments.q_begin.as<std::int32_t>();
   const std::int64_t queries = cut.queries_of_task(q[op.segments.count] - q[0], args.groups, pool.size());
-  std::int64_t keys = 0;
   first[0] = 0;
-  for (std::int64_t i = 0; i < op.segments.count; ++i) {
+  for (std::int64_t i = 0; i < op.segments.count; ++i)
     first[i + 1] = first[i] + static_cast<std::int32_t>((q[i + 1] - q[i] + queries - 1) / queries);
-    keys += op.segments.k_count.as<std::int32_t>()[i];
-  }
   const std::int64_t pieces = first[op.segments.count] * args.groups;
   if (pieces == 0) return;
   const bool split = pieces <= cut.most_split(op, pool.size()) && op.segments.longest_q <= kSplitQueries;
@@ -252,7 +249,8 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
       split ? 1 : std::clamp<std::int64_t>(kLeastTasks * pool.size() / pieces, 1, cut.per_group);
   auto* finished = reinterpret_cast<std::int32_t*>(memory + at.finished);  // spans of a piece
   if (split) std::fill_n(finished, pieces, 0);
-  const auto run_one = [&](std::int64_t place, std::int64_t part, std::int64_t span, int worker) {
+  pool.run(pieces * parts * spans, [&](std::int64_t task, int worker) {
+    const std::int64_t place = task / (spans * parts), part = task / spans % parts, span = task % spans;
     const std::int64_t group = place % args.groups, piece = place / args.groups;
     const std::int64_t i = std::upper_bound(first, first + op.segments.count + 1, piece) - first - 1;
     const AttentionSegment segment = segment_of(op, i);
@@ -277,9 +275,6 @@ void run_paged(const AttentionForward& op, const AttentionPagedKernels& kernels,
     heads.first_span = 0;  // the last to finish has all of them
     heads.end_span = spans;
     kernels.merge(args, segment, heads, own);
-  };
-  pool.run(pieces * parts * spans, [&](std::int64_t task, int worker) {
-    run_one(task / (spans * parts), task / spans % parts, task % spans, worker);
   });
 }
 

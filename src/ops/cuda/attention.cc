@@ -52,6 +52,13 @@ void check_heads(const Op& op) {
   const int most = both ? kLargestCachedHead : kLargestHead;
   require<ConfigError>(d <= most, "{}: heads of {} elements on a GPU: expected at most {}", Op::kName, d,
                        most);
+  if (!in_blocks(op.k)) return;
+  const CacheShape cache(op.k);
+  constexpr std::int64_t kMostRows = std::numeric_limits<int>::max();  // attention_few.cu has them as int
+  require<ConfigError>(
+      cache.blocks * cache.heads * cache.rows <= kMostRows,
+      "{}: keys in {} blocks of {} rows of {} heads on a GPU: expected at most {} rows of heads", Op::kName,
+      cache.blocks, cache.rows, cache.heads, kMostRows);
 }
 
 // Room for the states of spans: of all queries of a pass, or of some of every segment. Segments of more leave
@@ -80,10 +87,6 @@ struct StateRoom {
 void add_blocks(AttentionArgs& a, const AttentionForward& op, bool few_queries, void* workspace) {
   const CacheShape cache(op.k);
   const std::int64_t rows = cache.rows;
-  require<ConfigError>(cache.blocks * cache.heads * rows <= std::numeric_limits<int>::max(),
-                       "{}: a cache of {} rows of heads on a GPU: expected at most {}",
-                       AttentionForward::kName, cache.blocks * cache.heads * rows,
-                       std::numeric_limits<int>::max());
   a.block_rows = static_cast<int>(rows);
   if (std::has_single_bit(static_cast<std::uint64_t>(rows)))
     a.block_shift = std::countr_zero(static_cast<std::uint64_t>(rows));

@@ -289,7 +289,7 @@ void KnownOperations::add_few_queries(DType type, std::int64_t d, const std::vec
   segments.k_count = integers(kPart, k_count, {segments.count});
   op.options.scale = 4 / std::sqrt(static_cast<double>(d));  // some keys count for much
   op.q = noise(kPart, type, {q_begin.back(), kHeads, d});
-  op.k = noise(kPart, type, CacheShape(count, kGroups, kBlock, d).shape()),
+  op.k = noise(kPart, type, CacheShape(count, kGroups, kBlock, d).shape());
   op.v = noise(kPart, type, op.k.shape);
   op.o = make(kPart, type, op.q.shape), op.lse = make(kPart, DType::kF32, {op.q.shape[0], kHeads});
   add(kPart, fmt::format("attention over {} keys ({})", segments.longest_k, name_of(type)), op, false,

@@ -10,10 +10,10 @@
 namespace stoa::serve {
 namespace {
 
-constexpr std::int64_t kShortPrompt = 16;  // tokens of a prompt, or of a source and the beginning of its
-                                           // target, before the answers that are measured
-constexpr std::int64_t kMostLongTexts = 8;
-constexpr std::int64_t kTokensInARow = 5;  // of answers in a round; the first is not counted
+constexpr std::int64_t kShortPrompt = 16;       // tokens of a prompt, or of a source and the beginning of its
+                                                // target, before the answers that are measured
+constexpr std::int64_t kMostLongTokens = 4096;  // of texts that are long together
+constexpr std::int64_t kTokensInARow = 5;       // of answers in a round; the first is not counted
 
 // Runs passes of texts that share nothing.
 class PassStopwatch {
@@ -37,8 +37,8 @@ class PassStopwatch {
   }
   void remove(infer::SequenceId text) { scheduler_.remove(text); }
 
-  // Texts whose prompts are read: all before the first answer continues, as their passes give logits of texts
-  // that wait.
+  // Texts whose prompts are read. All are read before any answer continues: a pass that reads prompts also
+  // gives logits.
   using Texts = std::vector<infer::SequenceId>;
   struct Reads {
     std::int64_t prompt, source;
@@ -202,22 +202,25 @@ void measure_reads(PassStopwatch& watch, const infer::PassLimits& limits, std::i
                    std::int64_t source, int rounds, PassTimes& times) {
   const PassStopwatch::Reads little{kShortPrompt, source};
   const std::int64_t turns = std::min<std::int64_t>(4 * rounds, room - kShortPrompt - 1);
-  const std::int64_t short_blocks = limits.blocks_of(kShortPrompt + turns + 1) + limits.blocks_of(source);
+  const std::int64_t own_blocks = limits.blocks_of(kShortPrompt + turns + 1),
+                     source_blocks = limits.blocks_of(source);
+  // Texts of both kinds are under way together, where there may be several, and each has a block to spare:
+  // the scheduler begins no text without one for those that grow.
+  const std::int64_t others = limits.sequences > 1 ? own_blocks + source_blocks + 2 : 0;
   const std::int64_t long_text =
       std::min({room - turns - 2, 4 * limits.pass_tokens,
-                (limits.blocks - short_blocks - limits.blocks_of(source)) * limits.block_tokens - turns - 1});
+                (limits.blocks - others - source_blocks) * limits.block_tokens - turns - 1});
   if (long_text > kShortPrompt) {
     // Several texts, where they fit: the keys and values of one take little of a pass.
-    const std::int64_t each =
-        short_blocks + limits.blocks_of(long_text + turns + 1) + limits.blocks_of(source);
-    const std::int64_t texts = std::clamp<std::int64_t>(
-        std::min({limits.blocks / each, limits.sequences / 2, limits.scored, limits.pass_tokens}), 1,
-        kMostLongTexts);
+    const std::int64_t each = others + source_blocks + limits.blocks_of(long_text + turns + 1);
+    const std::int64_t texts =
+        std::max<std::int64_t>(1, std::min({limits.blocks / each, limits.sequences / 2, limits.scored,
+                                            limits.pass_tokens, kMostLongTokens / long_text}));
     times.per_read = watch.more_seconds(texts, little, {long_text, source}, turns) /
                      static_cast<double>(texts * (long_text - kShortPrompt));
   }
   const std::int64_t long_source = std::min(limits.source_tokens - limits.virtual_tokens,
-                                            (limits.blocks - 2 * short_blocks) * limits.block_tokens);
+                                            (limits.blocks - others - own_blocks) * limits.block_tokens);
   if (source > 0 && long_source > source)
     times.per_source_read = watch.more_seconds(1, little, {kShortPrompt, long_source}, turns) /
                             static_cast<double>(long_source - source);

@@ -35,8 +35,9 @@ double at_count(const PassTimes::Curve& curve, std::int64_t count);
 // 1, 2, 4, … and `most`: the counts of a curve.
 std::vector<std::int64_t> doubling_counts(std::int64_t most);
 
-// Measured on a loaded model, of passes of up to 32 answers, up to a whole pass of a prompt and the longest
-// source; `rounds`: of each kind, whose median counts. The model must not be in use.
+// Measured on a loaded model: passes of up to as many answers as it runs at once, up to a whole pass of a
+// prompt and the longest source. The curves are medians of `rounds` rounds over all kinds, per_read of four
+// times as many passes; per_pair is from two passes. The model must not be in use.
 PassTimes measure_passes(infer::PassModel& model, int rounds);
 
 }  // namespace stoa::serve

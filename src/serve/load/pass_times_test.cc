@@ -2,10 +2,33 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "infer/engine/simulated_model.h"
 
 namespace stoa::serve {
 namespace {
+
+// Its passes take 2 us for each token that an answer's token attends to.
+class SlowReader final : public infer::PassModel {
+ public:
+  explicit SlowReader(const infer::PassLimits& limits) : model_(limits) {}
+  const infer::PassLimits& limits() const override { return model_.limits(); }
+  std::span<const float> run(const infer::PassPlan& plan) override {
+    std::int64_t read = 0;
+    for (const infer::PassSegment& segment : plan.segments)
+      if (segment.tokens.size() == 1) read += segment.begin;
+    std::this_thread::sleep_for(std::chrono::microseconds(2 * read));
+    return model_.run(plan);
+  }
+  void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override {
+    model_.share_out(tasks, body);
+  }
+
+ private:
+  infer::SimulatedModel model_;
+};
 
 TEST(PassTimes, CurvesAreLinesBetweenTheirPoints) {
   const PassTimes::Curve curve{{1, 2.0}, {4, 8.0}, {8, 10.0}};
@@ -84,6 +107,33 @@ TEST(PassTimes, AModelIsMeasuredWithinItsLimits) {
     EXPECT_EQ(times.scored.back().first, blocks == 4 ? 2 : 8);
     EXPECT_GT(times.tokens.back().second, 0);
   }
+}
+
+TEST(PassTimes, WhatAnAnswerReadsIsMeasuredOfOneTextAndOfSeveral) {
+  infer::PassLimits limits{
+      .blocks = 200, .context = 300, .pass_tokens = 64, .sequences = 8, .scored = 8, .vocabulary = 50};
+  SlowReader several(limits);
+  EXPECT_GT(measure_passes(several, 2).per_read, 1e-6);
+  limits.blocks = limits.sequences = 1;
+  limits.block_tokens = limits.context;
+  SlowReader one(limits);
+  EXPECT_GT(measure_passes(one, 2).per_read, 1e-6);
+}
+
+// Texts that grow have blocks to spare: those that wait for one would never begin.
+TEST(PassTimes, LongTextsFitInTightPools) {
+  for (const std::int64_t pass : {61, 150})
+    for (const std::int64_t sequences : {2, 4, 16})
+      for (std::int64_t blocks = 8; blocks < 130; ++blocks) {
+        SCOPED_TRACE(std::to_string(blocks) + " blocks, passes of " + std::to_string(pass));
+        infer::SimulatedModel model({.blocks = blocks,
+                                     .context = 1024,
+                                     .pass_tokens = pass,
+                                     .sequences = sequences,
+                                     .scored = 16,
+                                     .vocabulary = 50});
+        EXPECT_NO_THROW(measure_passes(model, 1));
+      }
 }
 
 }  // namespace

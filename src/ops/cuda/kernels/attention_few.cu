@@ -127,8 +127,7 @@ struct FewQueriesKernel {
         [&](int r) { return rows.template place<const T>(a.q, r); });
     t.commit_copies();
 
-    // Rows of the cache: of all keys of the span, and of those whose scores the warp computes (attention.cc
-    // checks that an int counts them).
+    // Rows of the cache: of all keys of the span, and of those whose scores the warp computes.
     const int low = static_cast<int>(rows.span) * kKeySpan, own = low + kWarpKeys * t.warp();
     const auto cache_row = [&](int key) {
       return key >= range.begin && key < range.end ? static_cast<int>(segment.key_row(a, rows.group, key))

@@ -4,7 +4,7 @@
 namespace stoa::ops::cuda {
 namespace {
 
-// Where a row of y is: of its head 0, and how far each head is from the one before.
+// Where head 0 of a row of y begins, and the distance between heads.
 struct CachePlace {
   std::int64_t first, step;
   STOA_DEVICE CachePlace(const ScatterRowsArgs& a, std::int64_t row) : step(a.block_rows * a.width) {
