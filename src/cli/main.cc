@@ -12,6 +12,8 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/console.h"
@@ -55,14 +57,19 @@ void require_command(const CLI::App& app, int argc, char** argv) {
   }
 }
 
+// The command that was given, and what it is called.
+std::pair<const CLI::App*, std::string> given_command(const CLI::App& app) {
+  std::pair<const CLI::App*, std::string> out(&app, app.get_name());
+  while (!out.first->get_subcommands().empty()) {
+    out.first = out.first->get_subcommands().front();
+    out.second += " " + out.first->get_name();
+  }
+  return out;
+}
+
 // An option that does not exist: the nearest one is named.
 void refuse_unknown_option(const CLI::App& app) {
-  const CLI::App* command = &app;
-  std::string called = app.get_name();
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    called += " " + command->get_name();
-  }
+  const auto& [command, called] = given_command(app);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -74,6 +81,21 @@ void refuse_unknown_option(const CLI::App& app) {
   }
 }
 
+// A value that is not a number, where the option takes one: 'Could not convert: --steps = 1e3' does not say
+// so.
+void refuse_value(const CLI::App& app, const std::string& message) {
+  constexpr std::string_view kBegin = "Could not convert: ", kThen = " = ";
+  const std::size_t then = message.find(kThen);
+  if (!message.starts_with(kBegin) || then == std::string::npos) return;
+  const std::string name = message.substr(kBegin.size(), then - kBegin.size());
+  const CLI::Option* option = given_command(app).first->get_option_no_throw(name);
+  if (!option) return;
+  const std::string type = option->get_type_name();
+  const bool whole = type.starts_with("INT") || type.starts_with("UINT");
+  stoa::require<stoa::UsageError>(!whole && !type.starts_with("FLOAT"), "{}: expected {}, got '{}'", name,
+                                  whole ? "a whole number" : "a number", message.substr(then + kThen.size()));
+}
+
 // Does what the arguments say. The exit status, where they are wrong or ask for help.
 int run(CLI::App& app, int argc, char** argv) {
   require_command(app, argc, argv);
@@ -82,6 +104,7 @@ int run(CLI::App& app, int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) refuse_unknown_option(app);
+    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConversionError)) refuse_value(app, e.what());
     std::ostringstream help;
     const bool answered = app.exit(e, help, std::cerr) == 0;
     stoa::cli::print(help.str());

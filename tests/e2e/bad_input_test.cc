@@ -82,6 +82,8 @@ TEST_F(BadInput, WrongUsage) {
   for (const Arguments& length : {Arguments{"--max-token", "3"}, Arguments{"--max-token=3"}})
     refuse(Arguments{"generate", "run", "--prompt", "x"} + length,
            {"'--max-token' is not an option of stoa generate", "'--max-tokens'"}, "", 2);
+  refuse({"generate", "run", "--prompt", "x", "--max-tokens", "1e3"},
+         {"--max-tokens: expected a whole number, got '1e3'"}, "", 2);
   refuse({"eval", "perplexity", "run", "--text", "text.jsonl", "--txt", "x"},
          {"'--txt' is not an option of stoa eval perplexity", "'--text'"}, "", 2);
   for (const Arguments& command : {Arguments{"train"}, Arguments{"compare"}, Arguments{"tokenizer", "encode"},

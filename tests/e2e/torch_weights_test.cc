@@ -68,7 +68,7 @@ TEST_F(TorchWeights, AreRefusedInOneMessageWhereTheyAreNone) {
   };
   const Arguments inspect{"checkpoint", "inspect", "model"};
   refused(inspect, text.substr(0, text.size() / 2), "truncated?");
-  refused(inspect, "version https://git-lfs.github.com/spec/v1\n", "was not written by torch.save");
+  refused(inspect, "version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS");
   std::string evil = text;
   const auto name = evil.find("_rebuild_tensor_v2");
   ASSERT_NE(name, evil.npos);

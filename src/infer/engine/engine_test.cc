@@ -3,14 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <random>
 
 #include "base/error.h"
 #include "constraint/test_support.h"
-#include "infer/engine/draft_model.h"
-#include "infer/engine/engine_loop.h"
 #include "infer/engine/prompt_lookup.h"
 #include "infer/engine/simulated_model.h"
 
@@ -529,102 +526,6 @@ TEST(Engine, WhereNoTokenIsLeftAnswersFailRatherThanBreakTheirConstraint) {
             EndReason::kEndToken);
   EXPECT_EQ(ask({.sampling = options, .constraint = constraint::letters_that_match("ab")}).end.reason,
             EndReason::kFailed);
-}
-
-TEST(EngineLoop, AnswersManyThreads) {
-  SimulatedModel model(kSmall);
-  Engine engine(model);
-  EngineLoop loop(engine);
-  std::vector<std::thread> threads;
-  std::atomic<int> ends{0};
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 20; ++i) {
-        Request r{.prompt = {t, i}, .sampling = {}, .max_tokens = 10};
-        const RequestId id = loop.submit(r, [&](const Event& e) {
-          if (e.kind == Event::Kind::kEnd) ++ends;
-          return true;
-        });
-        if (i % 5 == 0) loop.cancel(id);
-        loop.counters();
-      }
-      EXPECT_THROW(loop.submit({.prompt = {}, .sampling = {}}, [](const Event&) { return true; }), DataError);
-    });
-  for (auto& thread : threads) thread.join();
-  EXPECT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
-  EXPECT_EQ(ends, 80);
-  EXPECT_EQ(loop.counters().blocks_used, 0);
-}
-
-TEST(EngineLoop, EndsWhatIsLeftWhenItGoes) {
-  SimulatedModel model(kSmall);
-  Engine engine(model);
-  std::atomic<int> ends{0};
-  {
-    EngineLoop loop(engine);
-    for (int i = 0; i < 10; ++i)
-      loop.submit({.prompt = {1}, .sampling = {}, .max_tokens = 60}, [&](const Event& e) {
-        if (e.kind == Event::Kind::kEnd) ++ends;
-        return true;
-      });
-  }
-  EXPECT_EQ(ends, 10);
-}
-
-// A GPU must be chosen in every thread that uses it.
-TEST(EngineLoop, ItsThreadBeginsWithTheDevicesOfTheModels) {
-  struct Bound final : PassModel {
-    SimulatedModel good{kSmall};
-    std::thread::id chosen = std::this_thread::get_id();
-    const PassLimits& limits() const override { return good.limits(); }
-    void use_in_this_thread() override { chosen = std::this_thread::get_id(); }
-    std::span<const float> run(const PassPlan& plan) override {
-      EXPECT_EQ(chosen, std::this_thread::get_id());
-      return good.run(plan);
-    }
-    void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
-      good.share_out(n, body);
-    }
-  } model;
-  auto draft = std::make_unique<Bound>();
-  const Bound& guessing = *draft;
-  Engine engine(model, std::make_unique<DraftModel>(std::move(draft)));
-  EngineLoop loop(engine);
-  Collected answer;
-  answer.request = {.prompt = {1}, .sampling = {}, .max_tokens = 8};
-  loop.submit(answer.request, answer.listener());
-  ASSERT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
-  EXPECT_EQ(answer.choices[0].tokens.size(), 8u);
-  EXPECT_EQ(guessing.chosen, model.chosen);
-  EXPECT_NE(model.chosen, std::this_thread::get_id());
-}
-
-// A pass that throws ends its requests with a message, and the loop continues.
-TEST(EngineLoop, AFailedPassEndsItsRequests) {
-  struct Failing final : PassModel {
-    SimulatedModel good{kSmall};
-    bool fail = true;
-    const PassLimits& limits() const override { return good.limits(); }
-    std::span<const float> run(const PassPlan& plan) override {
-      if (std::exchange(fail, false)) throw DataError("no such luck");
-      return good.run(plan);
-    }
-    void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
-      good.share_out(n, body);
-    }
-  } model;
-  Engine engine(model);
-  EngineLoop loop(engine);
-  Collected first, second;
-  first.request = second.request = {.prompt = {1}, .sampling = {}, .max_tokens = 3};
-  loop.submit(first.request, first.listener());
-  ASSERT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
-  loop.submit(second.request, second.listener());
-  ASSERT_TRUE(loop.wait_idle(std::chrono::seconds(20)));
-  EXPECT_EQ(first.choices[0].end.reason, EndReason::kFailed);
-  EXPECT_EQ(first.choices[0].end.message, "no such luck");
-  EXPECT_EQ(second.choices[0].tokens.size(), 3u);
-  EXPECT_EQ(loop.counters().blocks_used, 0);
 }
 
 }  // namespace
