@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/detect_encoding.h"
 
 namespace stoa::cli {
 
@@ -23,9 +24,11 @@ bool InputLines::next(std::string& line) {
   if (std::getline(in, line)) {
     constexpr std::string_view kMark = "\xEF\xBB\xBF";  // editors of Windows put it before UTF-8
     if (first_ && line.starts_with(kMark)) line.erase(0, kMark.size());
-    const bool utf16 = first_ && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")) &&
-                       line.find('\0') != std::string::npos;
-    require<DataError>(!utf16, "{} is UTF-16, expected UTF-8: iconv -f UTF-16 -t UTF-8 converts it", name_);
+    if (first_ && line.find('\0') != std::string::npos) {
+      const std::string encoding = data::detect_encoding(line).name;
+      require<DataError>(!encoding.starts_with("UTF-16") && !encoding.starts_with("UTF-32"),
+                         "{0} is {1}, expected UTF-8: iconv -f {1} -t UTF-8 converts it", name_, encoding);
+    }
     first_ = false;
     if (line.ends_with('\r')) line.pop_back();
     return true;

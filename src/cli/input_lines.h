@@ -12,7 +12,7 @@ class InputLines {
   explicit InputLines(const std::string& path);  // IoError: there is none
 
   // Without its line end, "\n" or "\r\n", and without a byte order mark; false: there is no more. IoError
-  // when it cannot be read; DataError: it is UTF-16.
+  // when it cannot be read; DataError: it is UTF-16 or UTF-32.
   bool next(std::string& line);
 
  private:

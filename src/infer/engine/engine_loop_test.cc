@@ -14,14 +14,6 @@
 namespace stoa::infer {
 namespace {
 
-constexpr PassLimits kLoopLimits{.block_tokens = 4,
-                                 .blocks = 24,
-                                 .context = 64,
-                                 .pass_tokens = 16,
-                                 .sequences = 6,
-                                 .scored = 6,
-                                 .vocabulary = 50};
-
 struct LoopAnswer {
   int tokens = 0;
   Event end;
@@ -35,7 +27,7 @@ struct LoopAnswer {
 };
 
 TEST(EngineLoop, AnswersManyThreads) {
-  SimulatedModel model(kLoopLimits);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   EngineLoop loop(engine);
   std::vector<std::thread> threads;
@@ -60,7 +52,7 @@ TEST(EngineLoop, AnswersManyThreads) {
 }
 
 TEST(EngineLoop, EndsWhatIsLeftWhenItGoes) {
-  SimulatedModel model(kLoopLimits);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   std::atomic<int> ends{0};
   {
@@ -76,17 +68,13 @@ TEST(EngineLoop, EndsWhatIsLeftWhenItGoes) {
 
 // A GPU must be chosen in every thread that uses it.
 TEST(EngineLoop, ItsThreadBeginsWithTheDevicesOfTheModels) {
-  struct Bound final : PassModel {
-    SimulatedModel good{kLoopLimits};
+  struct Bound final : SimulatedModel {
+    Bound() : SimulatedModel(kSmallLimits) {}
     std::thread::id chosen = std::this_thread::get_id();
-    const PassLimits& limits() const override { return good.limits(); }
     void use_in_this_thread() override { chosen = std::this_thread::get_id(); }
     std::span<const float> run(const PassPlan& plan) override {
       EXPECT_EQ(chosen, std::this_thread::get_id());
-      return good.run(plan);
-    }
-    void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
-      good.share_out(n, body);
+      return SimulatedModel::run(plan);
     }
   } model;
   auto draft = std::make_unique<Bound>();
@@ -103,16 +91,12 @@ TEST(EngineLoop, ItsThreadBeginsWithTheDevicesOfTheModels) {
 
 // A pass that throws ends its requests with a message, and the loop continues.
 TEST(EngineLoop, AFailedPassEndsItsRequests) {
-  struct Failing final : PassModel {
-    SimulatedModel good{kLoopLimits};
+  struct Failing final : SimulatedModel {
+    Failing() : SimulatedModel(kSmallLimits) {}
     bool fail = true;
-    const PassLimits& limits() const override { return good.limits(); }
     std::span<const float> run(const PassPlan& plan) override {
       if (std::exchange(fail, false)) throw DataError("no such luck");
-      return good.run(plan);
-    }
-    void share_out(std::int64_t n, const std::function<void(std::int64_t)>& body) override {
-      good.share_out(n, body);
+      return SimulatedModel::run(plan);
     }
   } model;
   Engine engine(model);

@@ -14,14 +14,6 @@
 namespace stoa::infer {
 namespace {
 
-constexpr PassLimits kSmall{.block_tokens = 4,
-                            .blocks = 24,
-                            .context = 64,
-                            .pass_tokens = 16,
-                            .sequences = 6,
-                            .scored = 6,
-                            .vocabulary = 50};
-
 std::vector<std::int32_t> random_prompt(std::mt19937& random, std::size_t length) {
   std::vector<std::int32_t> ids(length);
   for (auto& id : ids) id = static_cast<std::int32_t>(random() % 50);
@@ -100,7 +92,7 @@ void expect_answers_as_alone(bool sources) {
   const auto pairs = constraint::letters_that_match("([ab][cde]){2,6}(e|[^c]*)");
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
-    PassLimits limits = kSmall;
+    PassLimits limits = kSmallLimits;
     limits.blocks = 5 + random() % 20;
     limits.block_tokens = 1 + random() % 6;
     limits.context = 8 + random() % 40;
@@ -184,7 +176,7 @@ TEST(Engine, RandomRequestsInTinyPoolsAnswerAsIfAlone) { expect_answers_as_alone
 TEST(Engine, SourcesOfAnEncoderDecoderToo) { expect_answers_as_alone(true); }
 
 TEST(Engine, SourcesAreReadOnceAndShared) {
-  PassLimits limits = kSmall;
+  PassLimits limits = kSmallLimits;
   limits.source_tokens = 40;
   limits.start = 3;
   SimulatedModel model(limits);
@@ -218,7 +210,7 @@ TEST(Engine, SourcesAreReadOnceAndShared) {
 }
 
 TEST(Engine, ProbabilitiesAreThoseOfTheLogits) {
-  SimulatedModel model(kSmall);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   std::mt19937 random(1);
   Collected c;
@@ -251,7 +243,7 @@ TEST(Engine, ProbabilitiesAreThoseOfTheLogits) {
 }
 
 TEST(Engine, ASecondQuestionFindsTheTextItSharesButNotThatOfAnotherSalt) {
-  PassLimits limits = kSmall;
+  PassLimits limits = kSmallLimits;
   SimulatedModel model(limits);
   Engine engine(model);
   std::mt19937 random(3);
@@ -276,7 +268,7 @@ TEST(Engine, ASecondQuestionFindsTheTextItSharesButNotThatOfAnotherSalt) {
 }
 
 TEST(Engine, ChoicesShareThePromptsBlocks) {
-  PassLimits limits = kSmall;
+  PassLimits limits = kSmallLimits;
   limits.sequences = limits.scored = 5;
   limits.blocks = 12;  // the prompt takes 8, and every choice one of its own
   limits.context = 40;
@@ -294,7 +286,7 @@ TEST(Engine, ChoicesShareThePromptsBlocks) {
 // As many texts as the pool is said to hold run at once to their ends, whatever of them is prompt: nobody
 // waits, and nobody gives up.
 TEST(Engine, AsManyTextsRunAtOnceAsFit) {
-  PassLimits limits = kSmall;  // 24 blocks of 4
+  PassLimits limits = kSmallLimits;  // 24 blocks of 4
   limits.pass_tokens = 96;
   EXPECT_EQ(limits.texts_at_once(64), 1);
   EXPECT_EQ(limits.texts_at_once(65), 0);
@@ -319,7 +311,7 @@ TEST(Engine, AsManyTextsRunAtOnceAsFit) {
 }
 
 TEST(Engine, TenantsTakeTurnsWhateverTheyQueue) {
-  PassLimits limits = kSmall;
+  PassLimits limits = kSmallLimits;
   limits.sequences = limits.scored = 1;
   SimulatedModel model(limits);
   Engine engine(model);
@@ -340,7 +332,7 @@ TEST(Engine, TenantsTakeTurnsWhateverTheyQueue) {
 }
 
 TEST(Engine, AListenerEndsItsChoiceAndMayCancelOthers) {
-  SimulatedModel model(kSmall);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   int ends = 0;
   RequestId other = 0;
@@ -366,7 +358,7 @@ TEST(Engine, AListenerEndsItsChoiceAndMayCancelOthers) {
 }
 
 TEST(Engine, RefusesWhatCannotBeAnswered) {
-  SimulatedModel model(kSmall);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   const Listener none = [](const Event&) { return true; };
   EXPECT_THROW(engine.submit({.prompt = {}, .sampling = {}}, none), DataError);
@@ -382,7 +374,7 @@ TEST(Engine, RefusesWhatCannotBeAnswered) {
 
 // A prompt as long as the context has one token of an answer.
 TEST(Engine, AFullContextGivesOneToken) {
-  SimulatedModel model(kSmall);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   Collected c{.request = {.prompt = std::vector<std::int32_t>(64, 1), .sampling = {}}, .choices = {}};
   engine.submit(c.request, c.listener());
@@ -393,7 +385,7 @@ TEST(Engine, AFullContextGivesOneToken) {
 
 // Virtual tokens stand before every text: its answers follow from them, and nobody sees them.
 TEST(Engine, PutsVirtualTokensBeforeEveryText) {
-  PassLimits limits = kSmall;
+  PassLimits limits = kSmallLimits;
   limits.virtual_tokens = 3;
   SimulatedModel model(limits);
   Engine engine(model);
@@ -429,7 +421,7 @@ TEST(Engine, PutsVirtualTokensBeforeEveryText) {
 // Where one sequence has the only block, what it leaves there serves the next one that begins alike.
 TEST(Engine, ContinuesWhatTheOnlySequenceLeft) {
   for (const LeftBehind left : {LeftBehind::kNothing, LeftBehind::kBeginning, LeftBehind::kWhole}) {
-    PassLimits limits = kSmall;
+    PassLimits limits = kSmallLimits;
     limits.block_tokens = 64;
     limits.blocks = limits.sequences = 1;
     limits.shares = false;
@@ -443,7 +435,7 @@ TEST(Engine, ContinuesWhatTheOnlySequenceLeft) {
       engine.submit(c.request, c.listener());
       run_out(engine);
       EndReason reason{};
-      EXPECT_EQ(c.choices[0].tokens, alone(c.request, 0, kSmall, reason));
+      EXPECT_EQ(c.choices[0].tokens, alone(c.request, 0, kSmallLimits, reason));
       return std::pair(c.choices[0].end.cached_tokens, c.choices[0].tokens);
     };
     std::vector<std::int32_t> text{1, 2, 3, 4, 5};
@@ -469,7 +461,7 @@ std::string letters_of(const Answer& answer) {
 }
 
 TEST(Engine, ConstrainedAnswersEndWhereTheirConstraintsDo) {
-  SimulatedModel model(kSmall);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   const auto ask = [&](Request request) {
     Collected c;
@@ -504,7 +496,7 @@ TEST(Engine, ConstrainedAnswersEndWhereTheirConstraintsDo) {
 }
 
 TEST(Engine, WhereNoTokenIsLeftAnswersFailRatherThanBreakTheirConstraint) {
-  SimulatedModel model(kSmall);
+  SimulatedModel model(kSmallLimits);
   Engine engine(model);
   const auto ask = [&](Request request) {
     Collected c;

@@ -11,7 +11,15 @@
 
 namespace stoa::infer {
 
-class SimulatedModel final : public PassModel {
+constexpr PassLimits kSmallLimits{.block_tokens = 4,
+                                  .blocks = 24,
+                                  .context = 64,
+                                  .pass_tokens = 16,
+                                  .sequences = 6,
+                                  .scored = 6,
+                                  .vocabulary = 50};
+
+class SimulatedModel : public PassModel {
  public:
   explicit SimulatedModel(const PassLimits& limits)
       : limits_(limits),

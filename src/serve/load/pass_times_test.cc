@@ -11,23 +11,16 @@ namespace stoa::serve {
 namespace {
 
 // Its passes take 2 us for each token that an answer's token attends to.
-class SlowReader final : public infer::PassModel {
+class SlowReader final : public infer::SimulatedModel {
  public:
-  explicit SlowReader(const infer::PassLimits& limits) : model_(limits) {}
-  const infer::PassLimits& limits() const override { return model_.limits(); }
+  using SimulatedModel::SimulatedModel;
   std::span<const float> run(const infer::PassPlan& plan) override {
     std::int64_t read = 0;
     for (const infer::PassSegment& segment : plan.segments)
       if (segment.tokens.size() == 1) read += segment.begin;
     std::this_thread::sleep_for(std::chrono::microseconds(2 * read));
-    return model_.run(plan);
+    return SimulatedModel::run(plan);
   }
-  void share_out(std::int64_t tasks, const std::function<void(std::int64_t)>& body) override {
-    model_.share_out(tasks, body);
-  }
-
- private:
-  infer::SimulatedModel model_;
 };
 
 TEST(PassTimes, CurvesAreLinesBetweenTheirPoints) {
