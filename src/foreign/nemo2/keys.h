@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,7 @@ struct Nemo2Class {
   std::string_view name;
   std::string_view fields;  // "num_layers=32 hidden_size=4096"
 };
+std::span<const Nemo2Class> nemo2_class_fields();
 const Nemo2Class* find_nemo2_class(std::string_view name);
 std::vector<std::string> nemo2_class_names();
 // Why a class cannot be read, or "".

@@ -199,15 +199,21 @@ struct Run {
     const std::int64_t slice_units = this->slice_units();
     const TileScope scope(k);
 
-    const std::uint32_t* a = units_at(p.shared_a) + i0 * slice_units * k.rows;
-    if (p.ahead) {
-      std::uint32_t* packed = units_at(p.worker_a + mine);
+    const std::uint32_t* packed = units_at(p.shared_a) + i0 * slice_units * k.rows;
+    const std::int64_t in_place = p.rows_in_place ? std::clamp(p.m / k.rows, i0, i1) : i0;
+    if (p.ahead && in_place < i1) {
+      std::uint32_t* to = units_at(p.worker_a + mine);
       const std::int64_t block = begin / p.slice * p.row_blocks + rb;
       if (std::exchange(holds(worker), block) != block)
-        pack_rows_of_a(i0 * k.rows, std::min(i1 * k.rows, p.m), packed);
-      a = packed;
+        pack_rows_of_a(in_place * k.rows, std::min(i1 * k.rows, p.m), to);
+      packed = to;
     }
-    const Place place{.a = a, .row_panel = i0, .end_panel = i1, .first_column = j0, .worker = worker};
+    const Place place{.packed = packed,
+                      .row_panel = i0,
+                      .packed_panel = in_place,
+                      .end_panel = i1,
+                      .first_column = j0,
+                      .worker = worker};
     if (p.across) {
       for (std::int64_t u = 0; u == 0 || u < slice_units; u += p.block) {
         const std::int64_t block = std::min(p.block, slice_units - u);
@@ -235,32 +241,54 @@ struct Run {
 
   // What a task computes with.
   struct Place {
-    const std::uint32_t* a;
-    std::int64_t row_panel, end_panel;  // of A
-    std::int64_t first_column;          // panel of B
+    const std::uint32_t* packed;                      // panels of A from packed_panel
+    std::int64_t row_panel, packed_panel, end_panel;  // of A; those before packed_panel are read in place
+    std::int64_t first_column;                        // panel of B
     int worker;
   };
 
   // Adds units [u, u + block) of panel j of B, packed, to the sums, and stores them after the last.
   void compute_block(const Place& at, std::int64_t j, std::int64_t u, std::int64_t block,
                      const std::uint32_t* b) const {
-    const std::size_t mine = p.per_worker * static_cast<std::size_t>(at.worker);
-    const std::int64_t row_panels = ceil_div(p.m, k.rows), slice_units = this->slice_units();
-    const std::int64_t i0 = at.row_panel, end_row = std::min(at.end_panel * k.rows, p.m);
-    const std::int64_t column = column0 + j * k.columns;
-    const std::int64_t width = std::min<std::int64_t>(k.columns, p.n - column);
-    float* sums = p.slices > 1
-                      ? reinterpret_cast<float*>(memory + p.sums) + (j * row_panels + i0) * k.rows * k.columns
-                      : reinterpret_cast<float*>(memory + p.worker_sums + mine) +
-                            (p.across ? (j - at.first_column) * p.block_rows * k.columns : 0);
-    bool first = first_slice && u == 0;
-    if (first && g.continues) {
-      load_sums(i0 * k.rows, end_row, column, width, sums);
-      first = false;
+    TileJob job{};
+    job.units = block;
+    job.b = b;
+    job.next_b = p.ahead;
+    if (at.row_panel < at.packed_panel) {
+      job.a_row = g.a.matrix.stride0 / per_unit();
+      job.a_stride = job.a_row * k.rows;
+      job.a = static_cast<const std::uint32_t*>(g.a.matrix.data) + at.row_panel * job.a_stride +
+              begin / per_unit() + u;
+      compute_panels(at, at.row_panel, at.packed_panel, j, u, job);
+      job.next_b = false;  // it was fetched
     }
-    const bool last = last_slice && u + block >= slice_units;
-    const std::int64_t out_at =
-        g.out_turned ? column * g.out.stride0 + i0 * k.rows : i0 * k.rows * g.out.stride0 + column;
+    if (at.packed_panel == at.end_panel) return;
+    job.a_row = 0;
+    job.a_stride = slice_units() * k.rows;
+    job.a = at.packed + u * k.rows;
+    compute_panels(at, at.packed_panel, at.end_panel, j, u, job);
+  }
+
+  // The same of panels [first_panel, end_panel) of A, which are those of `job`.
+  void compute_panels(const Place& at, std::int64_t first_panel, std::int64_t end_panel, std::int64_t j,
+                      std::int64_t u, TileJob job) const {
+    const std::size_t mine = p.per_worker * static_cast<std::size_t>(at.worker);
+    const std::int64_t row_panels = ceil_div(p.m, k.rows), row = first_panel * k.rows,
+                       end_row = std::min(end_panel * k.rows, p.m), column = column0 + j * k.columns;
+    job.rows = end_row - row;
+    job.columns = std::min<std::int64_t>(k.columns, p.n - column);
+    job.sums =
+        p.slices > 1
+            ? reinterpret_cast<float*>(memory + p.sums) + (j * row_panels * k.rows + row) * k.columns
+            : reinterpret_cast<float*>(memory + p.worker_sums + mine) +
+                  ((p.across ? (j - at.first_column) * p.block_rows : 0) + row - at.row_panel * k.rows) *
+                      k.columns;
+    job.first = first_slice && u == 0;
+    if (job.first && g.continues) {
+      load_sums(row, end_row, column, job.columns, job.sums);
+      job.first = false;
+    }
+    const std::int64_t out_at = g.out_turned ? column * g.out.stride0 + row : row * g.out.stride0 + column;
     const StoreJob store{
         .out = static_cast<std::byte*>(g.out.data) + static_cast<std::size_t>(out_at) * size_of(g.out.dtype),
         .out_stride = g.out.stride0,
@@ -269,16 +297,8 @@ struct Run {
         .accumulate = g.accumulate,
         .past_caches = past_caches,
         .turned = g.out_turned};
-    k.tiles({.units = block,
-             .a = at.a + u * k.rows,
-             .a_stride = slice_units * k.rows,
-             .b = b,
-             .sums = sums,
-             .rows = end_row - i0 * k.rows,
-             .columns = width,
-             .first = first,
-             .store = last ? &store : nullptr,
-             .next_b = p.ahead});
+    job.store = last_slice && u + job.units >= slice_units() ? &store : nullptr;
+    k.tiles(job);
   }
 };
 

@@ -46,6 +46,7 @@ struct TileJob {
   std::int64_t units;
   const std::uint32_t* a;
   std::int64_t a_stride;  // units between panels of A
+  std::int64_t a_row;     // units between its rows, which are read where they are; 0: they are packed
   const std::uint32_t* b;
   float* sums;                 // of whole tiles, one below the other
   std::int64_t rows, columns;  // that exist: of all panels of A, of the panel of B
@@ -82,6 +83,7 @@ struct ProductKernels {
   int slice;  // units of the reduction packed at a time
   std::int64_t packed_bytes;  // of A per worker: about half of the L2 cache
   std::int64_t most_rows;     // of A per task
+  bool reads_rows = false;    // tiles() reads whole panels of A where they lie, too, from the begin of lines
   void (*pack_a)(const PackJob&);
   void (*pack_b)(const PackJob&);
   void (*tiles)(const TileJob&);

@@ -18,6 +18,7 @@ struct Plan {
   bool stream;         // W is read without packing it
   bool packed_tokens;  // streamed by kernels->stream, which takes packed tokens; else by vectors->stream
   bool ahead;          // B is packed by all before it is used; else each task packs what it uses
+  bool rows_in_place;  // whole panels of A are read where they lie
   bool across;         // such a task goes through all its columns before the next units: B is [reduction, n]
   std::int64_t m, n, r;
   std::int64_t second_units;  // of the second product's reduction, behind the last slice

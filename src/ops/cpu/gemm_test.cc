@@ -472,6 +472,44 @@ TEST_P(GemmTest, SeveralTasks) {
 
 // An output that is larger than the caches is written past them where its rows are whole lines: with the same
 // result as in pieces, which are not.
+// Kernels on tiles read rows in place where these are whole lines of the cache, and pack others. What follows
+// the rows is not a number: whoever reads it has it in the sums.
+TEST_P(GemmTest, RowsInPlaceHaveTheBitsOfPackedOnes) {
+  if (GetParam().kernels.bf16 == nullptr) GTEST_SKIP() << "products of bf16 are those of fp32";
+  WorkerPool pool{3};
+  std::mt19937 random(16);
+  for (const std::int64_t m : {129, 144, 160, 205})
+    for (const auto& [n, r] :
+         {std::pair<std::int64_t, std::int64_t>{40, 96}, {70, 576}, {33, 1600}, {20, 2048}})
+      for (const bool accumulate : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}x{}x{} accumulate={}", m, n, r, accumulate));
+        Matrix b(DType::kBF16, n, r, false), bias(DType::kF32, 1, n, false);
+        b.fill(random);
+        bias.fill(random);
+        Matrix numbers(DType::kBF16, m, r, false);
+        numbers.fill(random);
+        const std::size_t bytes = static_cast<std::size_t>(m * r) * 2;
+        std::vector<std::byte> memory(bytes + 256, std::byte{0xff});
+        const std::size_t line = -reinterpret_cast<std::uintptr_t>(memory.data()) % 64;
+        std::vector<std::vector<std::byte>> outs;
+        for (const std::size_t shift : {0, 2}) {
+          std::ranges::fill(memory, std::byte{0xff});
+          std::memcpy(memory.data() + line + shift, numbers.memory.data(), bytes);
+          Matrix out(DType::kF32, m, n, true);
+          if (accumulate) out.memory.assign(out.memory.size(), std::byte{0x3e});
+          Gemm g{.a = {TensorView(memory.data() + line + shift, DType::kBF16, {m, r}), false},
+                 .b = {b.view(), false},
+                 .bias = bias.view().reshape({n}),
+                 .out = out.view(),
+                 .accumulate = accumulate};
+          run_in(g, GetParam().kernels, pool);
+          EXPECT_TRUE(accumulate || out.margins_untouched());
+          outs.push_back(out.memory);
+        }
+        EXPECT_EQ(outs[0], outs[1]);
+      }
+}
+
 TEST_P(GemmTest, OutputsPastTheCaches) {
   constexpr std::int64_t m = 4100, n = 544, r = 40, piece = 900;
   Pools pools;

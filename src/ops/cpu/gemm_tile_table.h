@@ -17,6 +17,7 @@ constexpr ProductKernels tile_table(void (*enter)(), void (*leave)(), float (*sp
           .slice = kTileSlice,
           .packed_bytes = kTilePackedBytes,
           .most_rows = kTileMostRows,
+          .reads_rows = true,
           .pack_a = pack_tile_rows,
           .pack_b = pack_tile_columns,
           .tiles = tile_products<Tiles>,

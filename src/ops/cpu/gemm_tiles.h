@@ -208,6 +208,7 @@ template <class Tiles, bool kDown, bool kAcross>
 void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
   Tiles tiles;
   const std::int64_t steps = job.units / kTileUnits;
+  const std::int64_t a_row = job.a_row ? job.a_row : kTileUnits, a_step = job.a_row ? kTileUnits : kStepUnits;
   const std::int64_t rows_per_step = steps > 1 ? (kPanel + steps - 2) / (steps - 1) : kPanel;
   const auto finish = [&](std::int64_t from, std::int64_t to) __attribute__((always_inline)) {
     if (from < to)
@@ -222,7 +223,7 @@ void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
     std::int64_t row = before && job.store ? finished - kPanel : finished;
     const std::uint32_t *a = job.a + panel * job.a_stride, *b = job.b;
     const auto step = [&]<bool kFirst>() __attribute__((always_inline)) {
-      tiles.template load_once<4>(a, 64);
+      tiles.template load_once<4>(a, a_row * 4);
       tiles.template load<6>(b, 128);
       if constexpr (kFirst) turn_to<0>(job, panel, before, tiles);
       tiles.template multiply_add<0, 4, 6>();
@@ -232,7 +233,7 @@ void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
         tiles.template multiply_add<1, 4, 7>();
       }
       if constexpr (kDown) {
-        tiles.template load_once<5>(a + kTileRows * kTileUnits, 64);
+        tiles.template load_once<5>(a + kTileRows * a_row, a_row * 4);
         if constexpr (kFirst) turn_to<2>(job, panel, before, tiles);
         tiles.template multiply_add<2, 5, 6>();
         if constexpr (kAcross) {
@@ -241,7 +242,7 @@ void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
         }
       }
       fetches.step();
-      a += kStepUnits;
+      a += a_step;
       b += kStepUnits;
     };
     step.template operator()<true>();
