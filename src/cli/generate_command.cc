@@ -198,8 +198,9 @@ void add_generate_command(CLI::App& app, Context& context) {
       command
           ->add_option(
               "--prompts", arguments->prompts,
-              "Instead: a file with a prompt per line, answered together; texts, or in a .jsonl file "
-              "objects with prompt or messages and options of their own; -: texts of standard input")
+              "Instead: a file with a prompt per line, answered together; texts, or in a .jsonl, .json or "
+              ".parquet file objects with prompt or messages and options of their own; -: texts of standard "
+              "input")
           ->excludes("--prompt");
   command->add_option("--output", arguments->output,
                       "With --prompts: a file for the answers, JSON lines in the order of the prompts; an "

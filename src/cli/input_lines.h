@@ -1,24 +1,31 @@
 // What a command reads line by line.
 #pragma once
 
-#include <fstream>
+#include <memory>
 #include <string>
+
+#include "data/byte_source.h"
 
 namespace stoa::cli {
 
-// The lines of a file, or of standard input for "" and "-".
+// The lines of a file, or of standard input for "" and "-". Of a .gz, .bz2 or .zst file those of what is in
+// it, of a .parquet or .arrow file its rows as objects of JSON.
 class InputLines {
  public:
-  explicit InputLines(const std::string& path);  // IoError: there is none
+  // `json`: the values of an array, or those that span lines, are a line each. IoError: there is no file.
+  explicit InputLines(const std::string& path, bool json = false);
 
   // Without its line end, "\n" or "\r\n", and without a byte order mark; false: there is no more. IoError
-  // when it cannot be read; DataError: it is UTF-16 or UTF-32.
+  // when it cannot be read; DataError: it is UTF-16 or UTF-32, or what is compressed is invalid.
   bool next(std::string& line);
 
  private:
-  const bool standard_;
+  bool read_line(std::string& line);
+
   const std::string name_;
-  std::ifstream file_;
+  std::unique_ptr<data::ByteSource> file_;  // null: standard input
+  std::string bytes_;                       // read, of the file
+  std::size_t at_ = 0;                      // handed out, of bytes_
   bool first_ = true;
 };
 

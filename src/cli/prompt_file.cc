@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/file.h"
+#include "data/text_reader.h"
 #include "serve/chat_messages.h"
 #include "serve/sampling_fields.h"
 
@@ -67,7 +68,7 @@ bool is_read_once(const std::string& path) {
 }
 
 PromptFile::PromptFile(const std::string& path, const infer::GenerateOptions& options)
-    : path_(path), options_(options), json_(path.ends_with(".jsonl")), lines_(path) {}
+    : path_(path), options_(options), json_(data::is_json_lines(path)), lines_(path, json_) {}
 
 std::string PromptFile::place() const {
   return fmt::format("{}:{}", path_.empty() || path_ == "-" ? "standard input" : path_, line_);

@@ -5,11 +5,13 @@
 #include <charconv>
 #include <span>
 
+#include "base/lfs_pointer.h"
 #include "token/unicode.h"
 
 namespace stoa::token {
 
 json::element parse_json(json::parser& parser, std::string_view text, std::string_view what) {
+  refuse_lfs_pointer(std::as_bytes(std::span(text)), what);
   json::element root;
   const auto error = parser.parse(text.data(), text.size()).get(root);
   require<DataError>(!error, "{} is not valid JSON: {}", what, simdjson::error_message(error));

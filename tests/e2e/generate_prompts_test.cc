@@ -109,6 +109,28 @@ TEST_F(GeneratePrompts, AnswersAreInOrderAndThoseOfThePromptsAlone) {
   EXPECT_EQ(std::count(texts.out.begin(), texts.out.end(), '\n'), 4) << texts.out;
 }
 
+// An array, objects over several lines and compressed files have the same prompts as JSON lines.
+TEST_F(GeneratePrompts, AreReadFromEveryFormOfJson) {
+  const std::string first = "{\"prompt\": \"the\"}", second = "{\"prompt\": \"by\", \"seed\": 4}";
+  const std::string lines = first + "\n" + second + "\n";
+  const auto answers = [&](const std::string& name, const std::string& text) {
+    write(name, text);
+    return stoa_ok({"generate", "run", "--prompts", name, "--json", "--max-tokens", "3"}).out;
+  };
+  const std::string expected = answers("asked.jsonl", lines);
+  EXPECT_EQ(std::count(expected.begin(), expected.end(), '\n'), 2) << expected;
+  EXPECT_EQ(answers("asked.ndjson", lines), expected);
+  EXPECT_EQ(answers("asked.json", "[" + first + ", " + second + "]"), expected);
+  EXPECT_EQ(answers("spread.json", "[\n  {\n    \"prompt\": \"the\"\n  },\n  " + second + "\n]\n"), expected);
+  const Outcome packed =
+      stoa({"-c", "gzip -n asked.jsonl"}, {directory(), {}, std::chrono::seconds(60), "/bin/sh"});
+  ASSERT_EQ(packed.exit_code, 0) << packed.text();
+  EXPECT_EQ(stoa_ok({"generate", "run", "--prompts", "asked.jsonl.gz", "--json", "--max-tokens", "3"}).out,
+            expected);
+  write("broken.jsonl.gz", "not compressed");
+  refused({"generate", "run", "--prompts", "broken.jsonl.gz"}, "broken.jsonl.gz");
+}
+
 // What the shell makes of `--prompts <(command)`.
 TEST_F(GeneratePrompts, APipeIsReadOnce) {
   const auto piped = [&](const std::string& prompts) {
