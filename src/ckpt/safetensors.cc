@@ -61,10 +61,10 @@ class HeaderParser {
     std::unordered_set<std::string> seen;
     for (const auto field : root) {
       check(seen.emplace(field.key).second, "names '{}' twice", field.key);
-      if (field.key == "__metadata__")
-        parse_metadata(value(field.value.get_object(), "__metadata__"));
-      else
+      if (field.key != "__metadata__")
         parse_tensor(field.key, value(field.value.get_object(), field.key));
+      else if (!field.value.is_null())  // there are none, as for Hugging Face's reader
+        parse_metadata(value(field.value.get_object(), "__metadata__"));
     }
   }
 

@@ -50,6 +50,12 @@ TEST(Safetensors, ReadsTypesShapesAndMetadata) {
   EXPECT_EQ(header.metadata.at("format"), "pt");
 }
 
+TEST(Safetensors, MetadataMayBeNull) {
+  const auto header = parse(file_text(R"({"__metadata__":null,"a":)" + entry("F32", "[1]", 0, 4) + "}", 4));
+  EXPECT_EQ(header.tensors.size(), 1u);
+  EXPECT_TRUE(header.metadata.empty());
+}
+
 TEST(Safetensors, RefusesEveryBreachOfTheFormat) {
   const auto refused = [](const std::string& text, const std::string& message) {
     EXPECT_THAT([&] { parse(text); }, ThrowsMessage<DataError>(HasSubstr(message))) << text.substr(8, 200);

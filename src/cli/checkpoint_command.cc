@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -411,12 +412,14 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       "export",
       "Write a bare Hugging Face directory, a GGUF file, or a checkpoint that Megatron-Core or NeMo loads",
       "Example: stoa checkpoint export runs/shakespeare --dtype bf16 --output shakespeare-bf16", export_to);
-  sub->add_option(
-         "--to", arguments->to,
-         "Whose form; megatron: torch_dist, with the optimizer's state of a checkpoint; nemo: the same "
-         "in a directory of NeMo 2, or with --output NAME.nemo an archive of NeMo 1")
+  sub->add_option("--to", arguments->to,
+                  "Whose form; hf: huggingface; megatron: torch_dist, with the optimizer's state of a "
+                  "checkpoint; nemo: the same "
+                  "in a directory of NeMo 2, or with --output NAME.nemo an archive of NeMo 1")
       ->capture_default_str()
-      ->check(CLI::IsMember({"huggingface", "gguf", "megatron", "nemo"}));
+      ->check(CLI::IsMember({"huggingface", "gguf", "megatron", "nemo"}))
+      ->transform(
+          CLI::Transformer(std::map<std::string, std::string>{{"hf", "huggingface"}}).description(""));
   sub->add_option("--dtype", arguments->dtype, "Type of the weights, but of a GGUF file")
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
   sub->add_option(

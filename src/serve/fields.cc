@@ -287,7 +287,7 @@ constexpr std::array kResponses{
     Field{"tools", kHonoured, "of type function"},
     Field{"tool_choice", kHonoured, "as of /v1/chat/completions"},
     Field{"parallel_tool_calls", kHonoured, "false: the first call only"},
-    Field{"text", kHonoured, "`format`: `text`, `json_object`, `json_schema`"},
+    Field{"text", kHonoured, "`format`: `text`, `json_object`, `json_schema`; `verbosity` has no effect"},
     Field{"metadata", kHonoured, "repeated in the answer"},
     Field{"previous_response_id", kRefused, "nothing is stored: send the whole conversation"},
     Field{"conversation", kRefused, "nothing is stored"},

@@ -3,110 +3,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "tune/messages.h"
+#include "tune/preference.h"
+#include "tune/prompt_answer.h"
+#include "tune/record_fields.h"
 
 namespace stoa::tune {
 namespace {
-
-// An object, and where it stands for messages.
-class Fields {
- public:
-  Fields(const Json& object, const Place& place) : object_(object), place_(place) {}
-
-  double number(const Json& value, const char* name) const {
-    require<DataError>(value.is_number() && std::isfinite(value.get<double>()),
-                       "{}: \"{}\" is {}, expected a number", place_.text(), name, value.dump());
-    return value.get<double>();
-  }
-  // The value of the first of `names` that is there; null: none is.
-  const Json* find(std::initializer_list<const char*> names) const {
-    for (const char* name : names)
-      if (const auto found = object_.find(name); found != object_.end() && !found->is_null()) return &*found;
-    return nullptr;
-  }
-  const Json& need(std::initializer_list<const char*> names) const {
-    const Json* found = find(names);
-    require<DataError>(found != nullptr, "{}: no \"{}\", which other records of the file have", place_.text(),
-                       *names.begin());
-    return *found;
-  }
-  std::string text(const Json& value, const char* name) const {
-    require<DataError>(value.is_string(), "{}: \"{}\" is {}, expected text", place_.text(), name,
-                       value.type_name());
-    return value.get<std::string>();
-  }
-  std::string text(std::initializer_list<const char*> names) const {
-    return text(need(names), *names.begin());
-  }
-  std::string optional_text(std::initializer_list<const char*> names) const {
-    const Json* found = find(names);
-    return found ? text(*found, *names.begin()) : std::string();
-  }
-
- private:
-  const Json& object_;
-  const Place& place_;
-};
-
-bool names_turns(const Json& value) { return value.is_array(); }
-
-void require_answer(const std::string& answer, const Place& place, const char* key) {
-  require<DataError>(!answer.empty(), "{}: \"{}\" is empty: there is nothing to train", place.text(), key);
-}
-
-// A prompt and its answer, in one of the two forms. The answer alone is trained.
-Answered pair_of(const std::string& system, const std::string& prompt, const std::string& answer,
-                 bool roles) {
-  if (!roles) return Continuation{prompt, answer};
-  Conversation out;
-  if (!system.empty()) add_message(out, "system", system);
-  add_message(out, "user", prompt);
-  add_message(out, "assistant", answer);
-  return out;
-}
-
-void train_from(Conversation& conversation, std::size_t first) {
-  for (std::size_t i = 0; i < conversation.trained.size(); ++i)
-    conversation.trained[i] = conversation.trained[i] && i >= first;
-}
-
-// `prompt` followed by `answer`: two texts, or two lists of messages.
-Answered answered(const Fields& fields, const Json* prompt, const Json& answer, const char* key,
-                  const Place& place, bool roles) {
-  if (!names_turns(answer)) {
-    const std::string text = fields.text(answer, key);
-    require_answer(text, place, key);
-    require<DataError>(!prompt || !names_turns(*prompt),
-                       "{}: \"prompt\" is a list of messages, \"{}\" is a text; expected both alike",
-                       place.text(), key);
-    if (!prompt) return Continuation{"", text};
-    return pair_of("", fields.text(*prompt, "prompt"), text, roles);
-  }
-  Conversation out;
-  if (prompt) {
-    if (names_turns(*prompt))
-      out = read_messages(*prompt, place, "prompt");
-    else
-      add_message(out, "user", fields.text(*prompt, "prompt"));
-  }
-  const std::size_t first = out.messages.size();
-  const Conversation end = read_messages(answer, place, key);
-  for (std::size_t i = 0; i < end.messages.size(); ++i) {
-    out.messages.push_back(end.messages[i]);
-    out.trained.push_back(end.trained[i]);
-  }
-  train_from(out, first);
-  return out;
-}
 
 void check(const Answered& text, const Place& place) {
   if (const auto* chat = std::get_if<Conversation>(&text)) check_order(*chat, place);
 }
 
-void set_tools(Answered& text, const Fields& fields, const Place& place) {
+void set_tools(Answered& text, const RecordFields& fields, const Place& place) {
   auto* chat = std::get_if<Conversation>(&text);
   const Json* tools = fields.find({"tools", "functions"});
   if (chat && tools) chat->tools = read_tools(*tools, place);
@@ -124,61 +35,38 @@ void drop_before_first_question(Conversation& chat) {
   chat.trained.erase(at(chat.trained, kept), at(chat.trained, first));
 }
 
-Conversation share_gpt(const Fields& fields, const Place& place) {
+Conversation share_gpt(const RecordFields& fields, const Place& place) {
   Conversation chat = read_messages(fields.need({"conversations", "conversation"}), place, "conversations");
-  if (const std::string system = fields.optional_text({"system"});
-      !system.empty() && chat.messages[0]["role"] != "system") {
-    const Json first = {{"role", "system"}, {"content", system}};
-    chat.messages.insert(chat.messages.begin(), first);
-    chat.trained.insert(chat.trained.begin(), false);
-  }
   drop_before_first_question(chat);
   return chat;
 }
 
-// Without "prompt" it is what both answers begin with.
-void read_pair(const Fields& fields, Record& out, const RecordOptions& options) {
-  const Json *prompt = fields.find({"prompt"}), &chosen = fields.need({"chosen"}),
-             &rejected = fields.need({"rejected"});
-  if (const Json* margin = fields.find({"margin"})) out.margin = fields.number(*margin, "margin");
-  require<DataError>(names_turns(chosen) == names_turns(rejected),
-                     "{}: one of \"chosen\" and \"rejected\" is a text, the other a list of messages",
-                     out.place.text());
-  require<DataError>(chosen != rejected, "{}: \"chosen\" and \"rejected\" are equal: nothing to prefer",
-                     out.place.text());
-  if (prompt || names_turns(chosen)) {
-    out.text = answered(fields, prompt, chosen, "chosen", out.place, options.roles);
-    out.rejected = answered(fields, prompt, rejected, "rejected", out.place, options.roles);
-    if (prompt) return;
-    auto &a = std::get<Conversation>(out.text), &b = std::get<Conversation>(*out.rejected);
-    const auto common =
-        std::mismatch(a.messages.begin(), a.messages.end(), b.messages.begin(), b.messages.end());
-    const auto first = static_cast<std::size_t>(common.first - a.messages.begin());
-    train_from(a, first);
-    train_from(b, first);
-    return;
+// LLaMA-Factory's "history": turns before the instruction, as pairs of a question and its answer.
+Conversation turns_before(const Json& history, const Place& place) {
+  Conversation out;
+  require<DataError>(history.is_array(), "{}: \"history\" is {}, expected a list of pairs", place.text(),
+                     history.type_name());
+  for (const Json& pair : history) {
+    const bool good = pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string();
+    require<DataError>(good, "{}: \"history\" holds {}, expected [question, answer]", place.text(),
+                       pair.dump());
+    add_message(out, "user", pair[0].get<std::string>());
+    add_message(out, "assistant", pair[1].get<std::string>());
   }
-  const std::string a = fields.text(chosen, "chosen"), b = fields.text(rejected, "rejected");
-  auto common =
-      static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-  while (common > 0 && (static_cast<unsigned char>(a[std::min(common, a.size() - 1)]) & 0xc0) == 0x80)
-    --common;  // not within a character
-  require_answer(a.substr(common), out.place, "chosen");
-  require_answer(b.substr(common), out.place, "rejected");
-  out.text = Continuation{a.substr(0, common), a.substr(common)};
-  out.rejected = Continuation{b.substr(0, common), b.substr(common)};
+  return out;
 }
 
-Answered alpaca(const Fields& fields, const Place& place, bool roles) {
-  const std::string instruction = fields.text({"instruction"}),
-                    input = fields.optional_text({"input", "context"}),
-                    output = fields.text({"output", "response"});
+Answered alpaca(const RecordFields& fields, const Place& place, bool roles) {
+  const std::string output = fields.text({"output", "response"});
   require_answer(output, place, "output");
-  if (!roles) return Continuation{alpaca_prompt(instruction, input), output};
-  const std::string question = input.empty()         ? instruction
-                               : instruction.empty() ? input
-                                                     : instruction + "\n\n" + input;
-  return pair_of(fields.optional_text({"system"}), question, output, true);
+  const Json* history = fields.find({"history"});
+  if (!history || (history->is_array() && history->empty()))
+    return pair_of(instruction_of(fields, roles), output, roles);
+  require<DataError>(roles, "{}: \"history\" has no place in a text without roles", place.text());
+  Conversation out = turns_before(*history, place);
+  add_message(out, "user", instruction_of(fields, true));
+  add_message(out, "assistant", output);
+  return out;
 }
 
 // Columns of sentence-transformers' data sets have any names; these are the usual ones.
@@ -186,7 +74,7 @@ constexpr std::initializer_list<const char*> kQueries{"query", "anchor", "questi
     kPositives{"positive", "pos", "answer", "sentence2"};
 
 // One text, or a list of them.
-void add_texts(const Fields& fields, const Json& value, const std::string& name,
+void add_texts(const RecordFields& fields, const Json& value, const std::string& name,
                std::vector<std::string>& out) {
   if (!value.is_array()) return out.push_back(fields.text(value, name.c_str()));
   for (const Json& text : value) out.push_back(fields.text(text, name.c_str()));
@@ -195,7 +83,7 @@ void add_texts(const Fields& fields, const Json& value, const std::string& name,
 bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
 // "negative", "negatives" or "neg", a text or a list; "negative_1", "negative_2" … follow.
-std::vector<std::string> compared_texts(const Fields& fields, const Place& place) {
+std::vector<std::string> compared_texts(const RecordFields& fields, const Place& place) {
   std::vector<std::string> out{fields.text(kQueries)};
   add_texts(fields, fields.need(kPositives), "positive", out);
   require<DataError>(out.size() == 2, "{}: {} positives, expected one: give a record for each", place.text(),
@@ -273,6 +161,9 @@ RecordForm form_of(const Json& object, const Place& place) {
   if (has("conversations") || has("conversation")) return RecordForm::kShareGpt;
   if (has("instruction") && (has("output") || has("response"))) return RecordForm::kAlpaca;
   if (has("prompt") && (has("completion") || has("response"))) return RecordForm::kCompletion;
+  // OpenOrca's and MetaMathQA's names.
+  if ((has("question") || has("query")) && has("response") && !has("answer") && !has("positive"))
+    return RecordForm::kCompletion;
   if (has("input") && has("output")) return RecordForm::kInputOutput;
   if (has("text")) return RecordForm::kText;
   const auto has_one = [&](std::initializer_list<const char*> keys) {
@@ -289,7 +180,7 @@ RecordForm form_of(const Json& object, const Place& place) {
 
 Record read_record(const Json& object, RecordForm form, const Place& place, const RecordOptions& options) {
   require<DataError>(object.is_object(), "{}: not a JSON object", place.text());
-  const Fields fields(object, place);
+  const RecordFields fields(object, place);
   Record out;
   out.form = form;
   out.place = place;
@@ -310,18 +201,18 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
     case RecordForm::kInputOutput: {
       const std::string output = fields.text({"output"});
       require_answer(output, place, "output");
-      out.text = pair_of(fields.optional_text({"system"}), fields.text({"input"}), output, options.roles);
+      out.text = pair_of(fields.text({"input"}), output, options.roles);
       break;
     }
     case RecordForm::kJudged:
       if (!options.score) out.desirable = read_label(fields.need({"label"}), place);
       [[fallthrough]];
     case RecordForm::kCompletion:
-      out.text = answered(fields, &fields.need({"prompt"}), fields.need({"completion", "response"}),
-                          "completion", place, options.roles);
+      out.text = answered(fields, &fields.need({"prompt", "question", "query"}),
+                          fields.need({"completion", "response"}), "completion", place, options.roles);
       break;
     case RecordForm::kPreference:
-      read_pair(fields, out, options);
+      read_preference(fields, out, options);
       break;
     case RecordForm::kCompared:
       out.compared = compared_texts(fields, place);
@@ -333,9 +224,11 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
       break;
     }
   }
+  if (form != RecordForm::kText) set_system(out.text, fields, place);
   set_tools(out.text, fields, place);
   check(out.text, place);
   if (!out.rejected) return out;
+  set_system(*out.rejected, fields, place);
   set_tools(*out.rejected, fields, place);
   check(*out.rejected, place);
   return out;

@@ -1,5 +1,6 @@
 #include "tune/record.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,6 +113,80 @@ TEST(Records, PairsHaveAPromptOrWhatBothBeginWith) {
   EXPECT_EQ(turns(*lists.rejected), "user: Q | assistant*: bad");
   const Record texts = read("{\"chosen\":\"Human: é Assistant: ê\",\"rejected\":\"Human: é Assistant: è\"}");
   EXPECT_EQ(turns(texts.text), "Human: é Assistant:  -> ê");  // not cut within a character
+}
+
+TEST(Records, PairsOfDataSetsThatPeopleHave) {
+  const struct {
+    const char *json, *chosen;
+  } cases[] = {
+      // Orca's pairs.
+      {R"({"system":"S","question":"Q","chosen":"good","rejected":"bad"})",
+       "system: S | user: Q | assistant*: good"},
+      // LLaMA-Factory's, of Alpaca's and of ShareGPT's form.
+      {R"({"instruction":"Q","input":"R","chosen":"good","rejected":"bad"})",
+       "user: Q\n\nR | assistant*: good"},
+      {R"({"conversations":[{"from":"human","value":"Q"}],"chosen":{"from":"gpt","value":"good"},
+           "rejected":{"from":"gpt","value":"bad"}})",
+       "user: Q | assistant*: good"},
+      {R"({"conversations":[{"from":"human","value":"Q"}],"chosen":"good","rejected":"bad"})",
+       "user: Q | assistant*: good"},
+      // UltraFeedback's: the answers are chats, which repeat the prompt.
+      {R"({"prompt":"Q","chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"good"}],
+           "rejected":[{"role":"user","content":"Q"},{"role":"assistant","content":"bad"}]})",
+       "user: Q | assistant*: good"},
+      {R"({"prompt":[{"role":"user","content":"Q"}],
+           "chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"good"}],
+           "rejected":[{"role":"user","content":"Q"},{"role":"assistant","content":"bad"}]})",
+       "user: Q | assistant*: good"},
+      // Capybara's: what was asked stands in a form of its own next to them.
+      {R"({"conversation":[{"input":"Q","output":"good"}],
+           "chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"good"}],
+           "rejected":[{"role":"user","content":"Q"},{"role":"assistant","content":"bad"}]})",
+       "user: Q | assistant*: good"},
+  };
+  for (const auto& c : cases) {
+    const Record record = read(c.json);
+    EXPECT_EQ(turns(record.text), c.chosen) << c.json;
+    std::string rejected = c.chosen;
+    rejected.replace(rejected.find("good"), 4, "bad");
+    EXPECT_EQ(turns(*record.rejected), rejected) << c.json;
+  }
+}
+
+TEST(Records, SystemMessagesAndHistoryBesideThePrompt) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"system":"S","prompt":"Q","completion":"A"})", "system: S | user: Q | assistant*: A"},
+      {R"({"system_prompt":"S","question":"Q","response":"A"})", "system: S | user: Q | assistant*: A"},
+      {R"({"query":"Q","response":"A"})", "user: Q | assistant*: A"},
+      {R"({"system":"S","messages":[{"role":"user","content":"Q"},{"role":"assistant","content":"A"}]})",
+       "system: S | user: Q | assistant*: A"},
+      {R"({"system":"S","messages":[{"role":"system","content":"T"},{"role":"user","content":"Q"},
+           {"role":"assistant","content":"A"}]})",
+       "system: T | user: Q | assistant*: A"},
+      {R"({"instruction":"R","input":"","output":"B","system":"S","history":[["Q","A"]]})",
+       "system: S | user: Q | assistant*: A | user: R | assistant*: B"},
+      {R"({"instruction":"R","input":"","output":"B","system":"","history":[]})", "user: R | assistant*: B"},
+  };
+  for (const auto& [json, expected] : cases) EXPECT_EQ(turns(read(json).text), expected) << json;
+  EXPECT_THAT(error_of(R"({"instruction":"R","output":"B","history":["Q"]})"),
+              HasSubstr("\"history\" holds \"Q\", expected [question, answer]"));
+  EXPECT_THROW(read(R"({"system":"S","prompt":"Q","completion":"A"})", false), DataError);
+}
+
+TEST(Records, ArgumentsOfCallsAreObjects) {
+  const auto with = [](std::string_view arguments) {
+    return fmt::format(
+        R"({{"messages":[{{"role":"user","content":"Q"}},{{"role":"assistant","tool_calls":[{{"function":{{"name":"f","arguments":{}}}}}]}}],"tools":""}})",
+        arguments);
+  };
+  for (const char* none : {"\"\"", "null", "{}", "\"{}\""}) {
+    const Record record = read(with(none));
+    const auto& chat = std::get<Conversation>(record.text);
+    EXPECT_EQ(chat.messages[1]["tool_calls"][0]["function"]["arguments"], Json::object()) << none;
+    EXPECT_TRUE(chat.tools.is_null());
+  }
+  for (const char* other : {R"("{\"a\":")", "\"[1]\"", "[1]", "7"})
+    EXPECT_THAT(error_of(with(other)), HasSubstr("message 2: the arguments of 'f' are ")) << other;
 }
 
 TEST(Records, ToolCallsBecomeWhatTemplatesTake) {

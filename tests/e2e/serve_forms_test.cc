@@ -80,6 +80,8 @@ TEST_F(ServeForms, ResponsesAreChatsInItems) {
   refused({{"input", json::array()}}, "input", "not empty");
   refused({{"input", "a"}, {"max_output_tokens", 100000}}, "max_output_tokens", "8192");
   refused({{"input", "a"}, {"previous_response_id", "resp_1"}}, "previous_response_id", "nothing is stored");
+  refused({{"input", "a"}, {"text", {{"type", "json_object"}}}}, "text",
+          "'text' has an unknown field 'type'");
   refused({{"input", json::array({{{"type", "image"}}})}}, "input", "'image' is not supported");
 }
 

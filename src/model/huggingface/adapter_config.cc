@@ -108,9 +108,11 @@ void read_lora(JsonKeys& keys, const nlohmann::json& json, LoraConfig& c) {
   require<ConfigError>(bias == "none" || bias == "all" || bias == "lora_only",
                        "{}: bias '{}': expected none, all or lora_only", kAdapterConfig, bias);
   c.bias = bias == "all" ? AdapterBias::kAll : bias == "none" ? AdapterBias::kNone : AdapterBias::kLoraOnly;
-  keys.only("lora_bias", false);
-  require<ConfigError>(!keys.has("layer_replication"), "{}: layer_replication is not supported",
-                       kAdapterConfig);
+  for (const char* other : {"lora_bias", "use_qalora", "use_bdlora"}) keys.only(other, false);
+  // Adapters that act only behind certain tokens, that are chosen by the input, or that have more parts.
+  for (const char* other : {"layer_replication", "alora_invocation_tokens", "arrow_config", "kasa_config",
+                            "monteclora_config"})
+    require<ConfigError>(!keys.has(other), "{}: {} is not supported", kAdapterConfig, other);
   const auto init = json.find("init_lora_weights");
   if (init != json.end() && init->is_string())
     for (const std::string_view method : kChangesBase)

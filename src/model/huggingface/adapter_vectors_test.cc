@@ -1,5 +1,6 @@
 // Adapters with weights by formula on models with weights by formula against logits, losses and gradients
 // that PEFT 0.21.2 gave with transformers 5.23, for each base family.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -345,6 +346,11 @@ TEST(AdapterConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(message("{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":0}"),
             "adapter_config.json: lora_alpha 0 switches the adapter off: expected a number above 0");
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"lora_bias\":true}").find("lora_bias"), std::string::npos);
+  for (const char* other :
+       {"alora_invocation_tokens\":[4,7]", "arrow_config\":{\"top_k\":2}", "use_qalora\":true"})
+    EXPECT_THAT(message(fmt::format("{{\"peft_type\":\"LORA\",\"{}}}", other)),
+                ::testing::HasSubstr("not supported"))
+        << other;
   EXPECT_NE(message("{\"peft_type\":\"LORA\",\"init_lora_weights\":\"pissa\"}").find("pissa"),
             std::string::npos);
 }
