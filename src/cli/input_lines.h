@@ -8,8 +8,8 @@
 
 namespace stoa::cli {
 
-// The lines of a file, or of standard input for "" and "-". Of a .gz, .bz2 or .zst file those of what is in
-// it, of a .parquet or .arrow file its rows as objects of JSON.
+// The lines of a file, or of standard input for "" and "-". Compressed files (.gz, .bz2, .zst) are read as
+// what is in them, the rows of .parquet and .arrow files as objects of JSON.
 class InputLines {
  public:
   // `json`: the values of an array, or those that span lines, are a line each. IoError: there is no file.
