@@ -63,7 +63,7 @@ class HeaderParser {
       check(seen.emplace(field.key).second, "names '{}' twice", field.key);
       if (field.key != "__metadata__")
         parse_tensor(field.key, value(field.value.get_object(), field.key));
-      else if (!field.value.is_null())  // there are none, as for Hugging Face's reader
+      else if (!field.value.is_null())  // null: none, as Hugging Face's reader has it
         parse_metadata(value(field.value.get_object(), "__metadata__"));
     }
   }

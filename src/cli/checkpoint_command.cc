@@ -413,9 +413,9 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       "Write a bare Hugging Face directory, a GGUF file, or a checkpoint that Megatron-Core or NeMo loads",
       "Example: stoa checkpoint export runs/shakespeare --dtype bf16 --output shakespeare-bf16", export_to);
   sub->add_option("--to", arguments->to,
-                  "Whose form; hf: huggingface; megatron: torch_dist, with the optimizer's state of a "
-                  "checkpoint; nemo: the same "
-                  "in a directory of NeMo 2, or with --output NAME.nemo an archive of NeMo 1")
+                  "Whose form; hf means huggingface; megatron: torch_dist, with the optimizer's state of a "
+                  "checkpoint; nemo: the same in a directory of NeMo 2, or with --output NAME.nemo an "
+                  "archive of NeMo 1")
       ->capture_default_str()
       ->check(CLI::IsMember({"huggingface", "gguf", "megatron", "nemo"}))
       ->transform(

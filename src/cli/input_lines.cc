@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "data/detect_encoding.h"
+#include "data/file_names.h"
 #include "data/json_values.h"
 
 namespace stoa::cli {
@@ -19,6 +20,7 @@ InputLines::InputLines(const std::string& path, bool json)
     : name_(path.empty() || path == "-" ? "standard input" : "'" + path + "'") {
   if (path.empty() || path == "-") return;
   require<IoError>(!fs::is_directory(path), "cannot read {}: it is a directory", name_);
+  require<ConfigError>(json || !data::is_table(path), "{} is a table; expected a file of lines", name_);
   file_ = data::open_bytes(path);
   if (json) file_ = data::one_value_per_line(std::move(file_));
 }

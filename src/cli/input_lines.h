@@ -9,10 +9,12 @@
 namespace stoa::cli {
 
 // The lines of a file, or of standard input for "" and "-". Compressed files (.gz, .bz2, .zst) are read as
-// what is in them, the rows of .parquet and .arrow files as objects of JSON.
+// what is in them.
 class InputLines {
  public:
-  // `json`: the values of an array, or those that span lines, are a line each. IoError: there is no file.
+  // `json`: the lines are values of JSON; those of an array, or that span lines, are a line each, and so are
+  // the rows of a .parquet or .arrow file. IoError: there is no file. ConfigError: it is a table without
+  // `json`.
   explicit InputLines(const std::string& path, bool json = false);
 
   // Without its line end, "\n" or "\r\n", and without a byte order mark; false: there is no more. IoError

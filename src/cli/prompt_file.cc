@@ -77,7 +77,7 @@ std::string PromptFile::place() const {
 bool PromptFile::next(FilePrompt& prompt) {
   for (std::string line; lines_.next(line);) {
     ++line_;
-    if (json_ && line.find_first_not_of(" \t") == std::string::npos) continue;
+    if (json_ && (line.find_first_not_of(" \t") == std::string::npos || line == "[]")) continue;
     prompt = {};
     prompt.line = line_;
     prompt.options = options_;
@@ -93,6 +93,8 @@ void PromptFile::parse(const std::string& line, FilePrompt& prompt) const {
     prompt.text = line;
     return;
   }
+  require<DataError>(!line.starts_with('['),
+                     "expected objects with 'prompt' or 'messages'; texts belong in a file of lines (.txt)");
   const serve::RequestBody body(line, kPromptFields, false, "the line");
   require<DataError>(body.has("prompt") != body.has("messages"),
                      "a line needs either 'prompt', a text, or 'messages', a conversation");

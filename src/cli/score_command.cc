@@ -13,6 +13,7 @@
 #include "cli/print.h"
 #include "cli/score_rewards.h"
 #include "cli/team_arguments.h"
+#include "data/text_reader.h"
 #include "infer/engine/text_losses.h"
 #include "infer/labelled_rows.h"
 #include "infer/masked_losses.h"
@@ -178,7 +179,7 @@ void score_texts(infer::OpenModel& model, bool as_ids, std::optional<DType> cach
 }
 
 void score(const ScoreArguments& arguments, Context& context, infer::RankTeam* team) {
-  InputLines in(arguments.file);
+  InputLines in(arguments.file, arguments.reward && data::is_json_lines(arguments.file));
   infer::OpenModel model = arguments.model.open();
   require<ConfigError>(
       team == nullptr || (model.kind() != model::ModelKind::kBert && !arguments.reward && !arguments.follows),

@@ -12,7 +12,7 @@ namespace stoa::data {
 namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 16;
-constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kBlanks = " \t\r\n\xEF\xBB\xBF";  // and a byte order mark, in front
 
 // Whether JSON begins with `[` and an object, or with a line that is nothing but `{`.
 bool spans_lines(std::string_view head) {

@@ -24,12 +24,28 @@ namespace hf = model::huggingface;
 
 namespace {
 
-model::PeftConfig adapter_config(const fs::path& directory, const model::ModelSpec& base) {
+// ConfigError: PEFT trained the embedding apart from the head, and the model has one matrix for both.
+void require_tied(const hf::AdapterDescription& adapter, const model::ModelSpec& base,
+                  const hf::Family& family) {
+  const auto& saved = adapter.config.modules_to_save;
+  if (saved.empty() || adapter.stays_tied || !base.config.ties_head()) return;
+  for (const model::LinearModule& module : model::token_modules(base, family))
+    for (const std::string& name : saved)
+      require<ConfigError>(
+          !model::matches_target(name, module.path, {}),
+          "modules_to_save has '{}' without ensure_weight_tying: PEFT then trains one of two "
+          "matrices that are one in the model, which Stoa does not support",
+          name);
+}
+
+model::PeftConfig adapter_config(const fs::path& directory, const model::ModelSpec& base,
+                                 const hf::Family& family) {
   try {
     const hf::AdapterDescription out = hf::read_adapter_config(read_text(directory / hf::kAdapterConfig));
     require<ConfigError>(out.submodules == 1 || base.config.kind == model::ModelKind::kT5,
                          "num_transformer_submodules {} is of an encoder-decoder, which the model is not",
                          out.submodules);
+    require_tied(out, base, family);
     return out.config;
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: {}", directory.string(), error.what());
@@ -116,7 +132,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
                            std::string_view model_type)
     : directory_(directory) {
   model::ModelConfig config = base.config;
-  config.peft = adapter_config(directory, base);
+  config.peft = adapter_config(directory, base, hf::family_for(model_type, base.config));
   config.peft.base_model_type = std::string(model_type);
   if (config.peft.is_lora()) {
     // Which modules have a branch, the tensors say.
@@ -154,7 +170,9 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted)
     : directory_(directory), model_(adapted) {
-  const model::PeftConfig theirs = adapter_config(directory, adapted), &ours = adapted.config.peft;
+  const model::PeftConfig theirs =
+                              adapter_config(directory, model::base_of(adapted), adapted.adapters->family()),
+                          &ours = adapted.config.peft;
   const auto text = [&](const model::PeftConfig& c) {
     if (c.has_virtual_tokens())
       return fmt::format("{} virtual tokens of scheme {}", c.virtual_count(),
@@ -198,11 +216,16 @@ void AdapterFiles::scatter_values() {
   for (const hf::AdapterTensor& tensor : hf::adapter_tensors(model_)) {
     const auto found = files.find(tensor.key);
     if (found == files.end()) {
-      problems.push_back(tensor.key + " is missing");
+      if (!tensor.repeats_embedding) problems.push_back(tensor.key + " is missing");
       continue;
     }
     const FileValues values = std::move(found->second);
     files.erase(found);
+    if (tensor.repeats_embedding) {
+      if (values.values != values_["embedding.tokens.weight"])
+        problems.push_back(tensor.key + " is not the embedding, to which the model ties it");
+      continue;
+    }
     std::vector<std::int64_t> expected;
     const Shape shape = tensor.shape();
     for (int i = 0; i < shape.rank(); ++i) expected.push_back(shape[i]);

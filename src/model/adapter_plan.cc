@@ -381,6 +381,10 @@ bool AdapterPlan::adapts_tokens() const { return adapts("embedding.tokens") || a
 
 bool AdapterPlan::trains_base(const std::string& name) const { return trained_.contains(name); }
 
+bool AdapterPlan::saves_tied_embedding(const ModelSpec& base) const {
+  return base.config.ties_head() && trains_base("embedding.tokens.weight");
+}
+
 bool AdapterPlan::trains(const nn::ParamSpec& spec) const {
   if (spec.adapter) return true;
   const auto& pieces = spec.shard.pieces;

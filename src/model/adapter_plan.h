@@ -33,6 +33,8 @@ class AdapterPlan final : public nn::AdapterPolicy {
   bool adapts(const std::string& piece) const { return module_of_.contains(piece); }
   // Whether the embedding or the head has a branch. Where they are tied, merging unties them.
   bool adapts_tokens() const;
+  // Whether the embedding is trained in full, and is the head of `base`, too.
+  bool saves_tied_embedding(const ModelSpec& base) const;
   // Tensors of the model itself that are trained, by canonical name.
   bool trains_base(const std::string& name) const;
   // ParamSpec::trained of a parameter. ConfigError: only some of what is held in one tensor is trained.

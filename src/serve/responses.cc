@@ -98,9 +98,10 @@ Json chat_body(const RequestBody& body) {
     out["tool_choice"] = choice->is_object() && choice->contains("name") ? chat_tool(*choice) : *choice;
   if (const Json* text = body.find("text")) {
     check(text->is_object(), "text", "'text' must be an object");
-    for (const auto& [key, unused] : text->items())
-      check(key == "format" || key == "verbosity", "text",
-            "'text' has an unknown field '{}'; format has the form", key.substr(0, 100));
+    for (const auto& [key, value] : text->items())
+      check(key == "format" || key == "verbosity" || value.is_null(), "text",
+            "'text' has an unknown field '{}'; the form of the answer belongs in 'format'",
+            key.substr(0, 100));
     if (text->contains("format")) out["response_format"] = (*text)["format"];
   }
   return out;

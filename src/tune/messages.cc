@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "tune/record_fields.h"
 
 namespace stoa::tune {
 namespace {
@@ -51,25 +52,24 @@ std::string role_of(const std::string& name, const std::string& where) {
                   did_you_mean(wanted, names));
 }
 
-bool is_blank(const Json& value) {
-  return value.is_string() &&
-         value.get_ref<const std::string&>().find_first_not_of(" \t\r\n") == std::string::npos;
+// Null, or a text of blanks: files have them for nothing.
+bool is_nothing(const Json& value) {
+  return value.is_null() || (value.is_string() && is_blank_text(value.get_ref<const std::string&>()));
 }
 
 // Arguments of a call: templates take an object, OpenAI's files hold its text.
 Json call_of(const Json& function, const std::string& where) {
   require<DataError>(function.is_object() && function.contains("name") && function["name"].is_string(),
                      "{}: a tool call needs the \"name\" of a function", where);
-  Json arguments = function.contains("arguments")    ? function["arguments"]
-                   : function.contains("parameters") ? function["parameters"]
-                                                     : Json::object();
-  // A call without arguments has null or an empty text.
-  if (arguments.is_null() || is_blank(arguments)) arguments = Json::object();
-  Json parsed = arguments.is_string() ? Json::parse(arguments.get_ref<const std::string&>(), nullptr, false)
-                                      : arguments;
-  require<DataError>(parsed.is_object(), "{}: the arguments of '{}' are {}, expected a JSON object", where,
-                     function["name"].get<std::string>(), arguments.dump());
-  arguments = std::move(parsed);
+  Json arguments = Json::object();  // of a call without any
+  for (const char* name : {"parameters", "arguments"})
+    if (function.contains(name) && !is_nothing(function[name])) arguments = function[name];
+  if (arguments.is_string()) {
+    Json parsed = Json::parse(arguments.get_ref<const std::string&>(), nullptr, false);
+    if (parsed.is_object()) arguments = std::move(parsed);
+  }
+  require<DataError>(arguments.is_object(), "{}: the arguments of '{}' are {}, expected a JSON object", where,
+                     function["name"].get<std::string>(), beginning_of(arguments));
   return {{"type", "function"}, {"function", {{"name", function["name"]}, {"arguments", arguments}}}};
 }
 
@@ -193,7 +193,7 @@ void check_order(const Conversation& conversation, const Place& place) {
 
 Json read_tools(const Json& value, const Place& place) {
   Json tools = value;
-  if (is_blank(value)) return {};  // ShareGPT: a record without tools
+  if (is_nothing(value)) return {};  // ShareGPT: a record without tools
   if (value.is_string()) tools = Json::parse(value.get_ref<const std::string&>(), nullptr, false);
   require<DataError>(tools.is_array() || tools.is_null(), "{}: \"tools\" is not a list of tools",
                      place.text());

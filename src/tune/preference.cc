@@ -12,34 +12,48 @@ namespace {
 // An answer as files have it: a text, messages, or one message.
 Json turns_of(const Json& answer) { return answer.is_object() ? Json::array({answer}) : answer; }
 
-// The chat up to the answer is within it, whatever the prompt next to it repeats.
-bool begins_with_prompt(const Json& answer, const Place& place, const char* key) {
+// Whether an answer is a chat from its first question on.
+bool begins_with_question(const Json& answer, const Place& place, const char* key) {
   if (!answer.is_array()) return false;
   return read_messages(answer, place, key).messages[0]["role"] != "assistant";
 }
 
-// What was asked, by the names that data sets have for it: a text or messages; null: nothing but the
-// answers.
-Json prompt_of(const RecordFields& fields, const RecordOptions& options) {
+// What was asked, by the names that data sets have for it: a text or messages; null: nothing but the answers.
+// Other names than "prompt" have other uses, too: texts that hold the question are whole.
+Json prompt_of(const RecordFields& fields, const Json& chosen, const Json& rejected,
+               const RecordOptions& options) {
   if (const Json* prompt = fields.find({"prompt"})) return *prompt;
   if (const Json* chat = fields.find({"conversations", "conversation"})) return *chat;
-  if (fields.find({"instruction"})) return instruction_of(fields, options.roles);
-  const Json* prompt = fields.find({"question", "query", "input"});
-  return prompt ? *prompt : Json();
+  const Json* named = fields.find({"instruction", "question", "query", "input"});
+  if (!named || !named->is_string()) return {};
+  const auto holds = [&](const Json& answer) {
+    return answer.is_string() &&
+           answer.get_ref<const std::string&>().find(named->get<std::string>()) != std::string::npos;
+  };
+  if (!is_blank_text(named->get<std::string>()) && holds(chosen) && holds(rejected)) return {};
+  return fields.find({"instruction"}) ? Json(instruction_of(fields, options.roles)) : *named;
 }
 
-bool is_beginning(const Json& messages, const Json& of) {
-  return messages.size() < of.size() && std::equal(messages.begin(), messages.end(), of.begin());
-}
-
-// Whether both answers are chats that hold what was asked, too: they are read alone then, whatever else the
-// record has. Messages of "prompt" must be those that both begin with.
+// Whether both answers are chats that begin with the prompt, too: they are read alone then.
 bool repeats_prompt(const RecordFields& fields, const Json& chosen, const Json& rejected,
                     const Place& place) {
-  if (!begins_with_prompt(chosen, place, "chosen") || !begins_with_prompt(rejected, place, "rejected"))
+  if (!begins_with_question(chosen, place, "chosen") || !begins_with_question(rejected, place, "rejected"))
     return false;
   const Json* prompt = fields.find({"prompt"});
-  return !prompt || !prompt->is_array() || (is_beginning(*prompt, chosen) && is_beginning(*prompt, rejected));
+  if (!prompt) return true;
+  const Json a = read_messages(chosen, place, "chosen").messages,
+             b = read_messages(rejected, place, "rejected").messages;
+  if (!prompt->is_array()) {
+    const auto asks = [&](const Json& message) {
+      return message["role"] == "user" && message["content"] == *prompt;
+    };
+    return std::any_of(a.begin(), a.end(), asks) && std::any_of(b.begin(), b.end(), asks);
+  }
+  const Json asked = read_messages(*prompt, place, "prompt").messages;
+  const auto begins = [&](const Json& chat) {
+    return asked.size() < chat.size() && std::equal(asked.begin(), asked.end(), chat.begin());
+  };
+  return begins(a) && begins(b);
 }
 
 // Two chats: what both begin with is the prompt.
@@ -75,14 +89,19 @@ void read_preference(const RecordFields& fields, Record& out, const RecordOption
   require<DataError>(chosen != rejected, "{}: \"chosen\" and \"rejected\" are equal: nothing to prefer",
                      out.place.text());
   const bool repeated = repeats_prompt(fields, chosen, rejected, out.place);
-  const Json prompt = repeated ? Json() : prompt_of(fields, options);
+  const Json prompt = repeated ? Json() : prompt_of(fields, chosen, rejected, options);
   if (prompt.is_array() && !chosen.is_array()) {
     // A chat, and texts that end it.
     const auto turn = [](const Json& text) {
       return Json::array({Json{{"role", "assistant"}, {"content", text}}});
     };
+    require_answer(fields.text(chosen, "chosen"), out.place, "chosen");
+    require_answer(fields.text(rejected, "rejected"), out.place, "rejected");
     out.text = answered(fields, &prompt, turn(chosen), "chosen", out.place, options.roles);
     out.rejected = answered(fields, &prompt, turn(rejected), "rejected", out.place, options.roles);
+    if (!fields.find({"prompt"}))
+      for (Answered* text : {&out.text, &*out.rejected})
+        drop_before_first_question(std::get<Conversation>(*text));
     return;
   }
   if (prompt.is_null() && !chosen.is_array())
@@ -90,6 +109,9 @@ void read_preference(const RecordFields& fields, Record& out, const RecordOption
   const Json* asked = prompt.is_null() ? nullptr : &prompt;
   out.text = answered(fields, asked, chosen, "chosen", out.place, options.roles);
   out.rejected = answered(fields, asked, rejected, "rejected", out.place, options.roles);
+  if (asked && asked->is_array() && !fields.find({"prompt"}))
+    for (Answered* text : {&out.text, &*out.rejected})
+      drop_before_first_question(std::get<Conversation>(*text));
   if (!asked) split_chats(out);
 }
 

@@ -23,8 +23,16 @@ std::string instruction_of(const RecordFields& fields, bool roles);
 // Messages before `first` are not trained.
 void train_from(Conversation& conversation, std::size_t first);
 
-// The system message of the record ("system"), in front, unless the chat has one. DataError: a text without
-// roles has no place for it.
-void set_system(Answered& text, const RecordFields& fields, const Place& place);
+// ShareGPT's conversations often begin with an answer: what comes before the first question is left out.
+void drop_before_first_question(Conversation& chat);
+
+// LLaMA-Factory's "history", pairs of a question and its answer, in front of the other turns; `trained`: its
+// answers are trained, too. Whole texts have their own. DataError: a text without roles (`roles`) has no
+// place for it.
+void set_history(Answered& text, const RecordFields& fields, const Place& place, bool roles, bool trained);
+
+// The system message of the record ("system", "system_prompt"), in front, unless the chat has one; else as
+// set_history().
+void set_system(Answered& text, const RecordFields& fields, const Place& place, bool roles);
 
 }  // namespace stoa::tune

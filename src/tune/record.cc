@@ -23,50 +23,16 @@ void set_tools(Answered& text, const RecordFields& fields, const Place& place) {
   if (chat && tools) chat->tools = read_tools(*tools, place);
 }
 
-// ShareGPT's conversations often begin with an answer: what comes before the first question is left out.
-void drop_before_first_question(Conversation& chat) {
-  std::size_t first = 0;
-  while (first < chat.messages.size() && chat.messages[first]["role"] != "user") ++first;
-  const bool system = !chat.messages.empty() && chat.messages[0]["role"] == "system";
-  const std::size_t kept = system ? 1 : 0;
-  if (first == chat.messages.size() || first <= kept) return;
-  const auto at = [](auto& list, std::size_t i) { return list.begin() + static_cast<std::ptrdiff_t>(i); };
-  chat.messages.erase(at(chat.messages, kept), at(chat.messages, first));
-  chat.trained.erase(at(chat.trained, kept), at(chat.trained, first));
-}
-
 Conversation share_gpt(const RecordFields& fields, const Place& place) {
   Conversation chat = read_messages(fields.need({"conversations", "conversation"}), place, "conversations");
   drop_before_first_question(chat);
   return chat;
 }
 
-// LLaMA-Factory's "history": turns before the instruction, as pairs of a question and its answer.
-Conversation turns_before(const Json& history, const Place& place) {
-  Conversation out;
-  require<DataError>(history.is_array(), "{}: \"history\" is {}, expected a list of pairs", place.text(),
-                     history.type_name());
-  for (const Json& pair : history) {
-    const bool good = pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string();
-    require<DataError>(good, "{}: \"history\" holds {}, expected [question, answer]", place.text(),
-                       pair.dump());
-    add_message(out, "user", pair[0].get<std::string>());
-    add_message(out, "assistant", pair[1].get<std::string>());
-  }
-  return out;
-}
-
 Answered alpaca(const RecordFields& fields, const Place& place, bool roles) {
   const std::string output = fields.text({"output", "response"});
   require_answer(output, place, "output");
-  const Json* history = fields.find({"history"});
-  if (!history || (history->is_array() && history->empty()))
-    return pair_of(instruction_of(fields, roles), output, roles);
-  require<DataError>(roles, "{}: \"history\" has no place in a text without roles", place.text());
-  Conversation out = turns_before(*history, place);
-  add_message(out, "user", instruction_of(fields, true));
-  add_message(out, "assistant", output);
-  return out;
+  return pair_of(instruction_of(fields, roles), output, roles);
 }
 
 // Columns of sentence-transformers' data sets have any names; these are the usual ones.
@@ -79,8 +45,6 @@ void add_texts(const RecordFields& fields, const Json& value, const std::string&
   if (!value.is_array()) return out.push_back(fields.text(value, name.c_str()));
   for (const Json& text : value) out.push_back(fields.text(text, name.c_str()));
 }
-
-bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
 // "negative", "negatives" or "neg", a text or a list; "negative_1", "negative_2" … follow.
 std::vector<std::string> compared_texts(const RecordFields& fields, const Place& place) {
@@ -99,7 +63,8 @@ std::vector<std::string> compared_texts(const RecordFields& fields, const Place&
       break;
   }
   for (std::size_t i = 0; i < out.size(); ++i)
-    require<DataError>(!is_blank(out[i]), "{}: the {} is empty: it has no vector to compare", place.text(),
+    require<DataError>(!is_blank_text(out[i]), "{}: the {} is empty: it has no vector to compare",
+                       place.text(),
                        i == 0   ? "query"
                        : i == 1 ? "positive"
                                 : "negative");
@@ -161,20 +126,19 @@ RecordForm form_of(const Json& object, const Place& place) {
   if (has("conversations") || has("conversation")) return RecordForm::kShareGpt;
   if (has("instruction") && (has("output") || has("response"))) return RecordForm::kAlpaca;
   if (has("prompt") && (has("completion") || has("response"))) return RecordForm::kCompletion;
-  // OpenOrca's and MetaMathQA's names.
-  if ((has("question") || has("query")) && has("response") && !has("answer") && !has("positive"))
-    return RecordForm::kCompletion;
   if (has("input") && has("output")) return RecordForm::kInputOutput;
   if (has("text")) return RecordForm::kText;
   const auto has_one = [&](std::initializer_list<const char*> keys) {
     return std::any_of(keys.begin(), keys.end(), has);
   };
   if (has_one(kQueries) && has_one(kPositives)) return RecordForm::kCompared;
+  if ((has("question") || has("query")) && has("response"))  // OpenOrca's and MetaMathQA's names
+    return RecordForm::kCompletion;
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   fail<DataError>(
       "{}: its keys are {}; expected messages, conversations, instruction and output, prompt and completion, "
-      "input and output, chosen and rejected, query and positive, or text",
+      "input and output, question and response, chosen and rejected, query and positive, or text",
       place.text(), keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", ")));
 }
 
@@ -224,13 +188,17 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
       break;
     }
   }
-  if (form != RecordForm::kText) set_system(out.text, fields, place);
-  set_tools(out.text, fields, place);
-  check(out.text, place);
-  if (!out.rejected) return out;
-  set_system(*out.rejected, fields, place);
-  set_tools(*out.rejected, fields, place);
-  check(*out.rejected, place);
+  const bool has_turns = form == RecordForm::kMessages || form == RecordForm::kShareGpt;
+  const auto finish = [&](Answered& text) {
+    if (form != RecordForm::kText) {
+      if (!has_turns) set_history(text, fields, place, options.roles, !out.rejected);
+      set_system(text, fields, place, options.roles);
+    }
+    set_tools(text, fields, place);
+    check(text, place);
+  };
+  finish(out.text);
+  if (out.rejected) finish(*out.rejected);
   return out;
 }
 

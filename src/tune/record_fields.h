@@ -1,14 +1,25 @@
 // An object of a tuning file, whose errors name its place.
 #pragma once
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "tune/record.h"
 
 namespace stoa::tune {
+
+inline bool is_blank_text(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
+
+// A value in a message: its first hundred bytes.
+inline std::string beginning_of(const Json& value) {
+  const std::string text = value.dump(-1, ' ', true);  // in ASCII, which may be cut anywhere
+  return text.size() <= 100 ? text : text.substr(0, 100) + "...";
+}
 
 class RecordFields {
  public:
@@ -28,7 +39,7 @@ class RecordFields {
   const Json& need(std::initializer_list<const char*> names) const {
     const Json* found = find(names);
     require<DataError>(found != nullptr, "{}: no \"{}\", which other records of the file have", place_.text(),
-                       *names.begin());
+                       fmt::join(names, "\" or \""));
     return *found;
   }
   std::string text(const Json& value, const char* name) const {
@@ -37,11 +48,17 @@ class RecordFields {
     return value.get<std::string>();
   }
   std::string text(std::initializer_list<const char*> names) const {
-    return text(need(names), *names.begin());
+    return text(need(names), name_of(names));
   }
   std::string optional_text(std::initializer_list<const char*> names) const {
     const Json* found = find(names);
-    return found ? text(*found, *names.begin()) : std::string();
+    return found ? text(*found, name_of(names)) : std::string();
+  }
+  // The first of `names` that is there; there is one.
+  const char* name_of(std::initializer_list<const char*> names) const {
+    for (const char* name : names)
+      if (find({name})) return name;
+    return *names.begin();
   }
 
  private:

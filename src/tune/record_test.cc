@@ -138,6 +138,16 @@ TEST(Records, PairsOfDataSetsThatPeopleHave) {
            "chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"good"}],
            "rejected":[{"role":"user","content":"Q"},{"role":"assistant","content":"bad"}]})",
        "user: Q | assistant*: good"},
+      // Repeated with other keys and names.
+      {R"({"prompt":[{"from":"human","value":"Q","name":null}],
+           "chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"good"}],
+           "rejected":[{"role":"user","content":"Q"},{"role":"assistant","content":"bad"}]})",
+       "user: Q | assistant*: good"},
+      {R"({"instruction":"Q","input":"","history":[["P","A"]],"chosen":"good","rejected":"bad"})",
+       "user: P | assistant: A | user: Q | assistant*: good"},
+      {R"({"conversations":[{"from":"gpt","value":"first"},{"from":"human","value":"Q"}],
+           "chosen":{"from":"gpt","value":"good"},"rejected":{"from":"gpt","value":"bad"}})",
+       "user: Q | assistant*: good"},
       // Capybara's: what was asked stands in a form of its own next to them.
       {R"({"conversation":[{"input":"Q","output":"good"}],
            "chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"good"}],
@@ -153,10 +163,38 @@ TEST(Records, PairsOfDataSetsThatPeopleHave) {
   }
 }
 
+// Other columns than "prompt" beside whole texts or chats change nothing.
+TEST(Records, PairsThatAreWholeStayWhole) {
+  const char* more[] = {R"("question":"x.")", R"("input":{"a":1})", R"("system":"S")"};
+  for (const char* column : more) {
+    const Record record =
+        read(fmt::format(R"({{"chosen":"Q: x. A: Yes","rejected":"Q: x. A: No",{}}})", column));
+    const auto& text = std::get<Continuation>(record.text);
+    EXPECT_EQ(text.prompt + "|" + text.answer, "Q: x. A: |Yes") << column;
+  }
+  EXPECT_THAT(
+      error_of(R"({"prompt":"P","chosen":[{"role":"user","content":"Q"},{"role":"assistant","content":"A"}],
+                          "rejected":[{"role":"user","content":"Q"},{"role":"assistant","content":"B"}]})"),
+      HasSubstr("roles out of order"));
+}
+
+TEST(Records, TextsToBeComparedAreNotAnswers) {
+  const Place place{"x.jsonl", 1};
+  const auto form = [&](const char* json) { return form_of(Json::parse(json), place); };
+  EXPECT_EQ(form(R"({"query":"Q","response":"A","pos":["p"],"neg":["n"]})"), RecordForm::kCompared);
+  EXPECT_EQ(form(R"({"question":"Q","response":"A","text":"T"})"), RecordForm::kText);
+  EXPECT_EQ(form(R"({"question":"Q","response":"A"})"), RecordForm::kCompletion);
+}
+
 TEST(Records, SystemMessagesAndHistoryBesideThePrompt) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"system":"S","prompt":"Q","completion":"A"})", "system: S | user: Q | assistant*: A"},
       {R"({"system_prompt":"S","question":"Q","response":"A"})", "system: S | user: Q | assistant*: A"},
+      {R"({"system":"","system_prompt":"S","question":"Q","response":"A"})",
+       "system: S | user: Q | assistant*: A"},
+      {R"({"prompt":"R","completion":"B","history":[["Q","A"]]})",
+       "user: Q | assistant*: A | user: R | assistant*: B"},
+      {R"({"instruction":"Q","output":"A","history":""})", "user: Q | assistant*: A"},
       {R"({"query":"Q","response":"A"})", "user: Q | assistant*: A"},
       {R"({"system":"S","messages":[{"role":"user","content":"Q"},{"role":"assistant","content":"A"}]})",
        "system: S | user: Q | assistant*: A"},
@@ -185,6 +223,10 @@ TEST(Records, ArgumentsOfCallsAreObjects) {
     EXPECT_EQ(chat.messages[1]["tool_calls"][0]["function"]["arguments"], Json::object()) << none;
     EXPECT_TRUE(chat.tools.is_null());
   }
+  const Record named = read(
+      R"({"messages":[{"role":"user","content":"Q"},{"role":"assistant","tool_calls":[{"name":"f","arguments":null,"parameters":{"x":1}}]}]})");
+  EXPECT_EQ(std::get<Conversation>(named.text).messages[1]["tool_calls"][0]["function"]["arguments"],
+            (Json{{"x", 1}}));
   for (const char* other : {R"("{\"a\":")", "\"[1]\"", "[1]", "7"})
     EXPECT_THAT(error_of(with(other)), HasSubstr("message 2: the arguments of 'f' are ")) << other;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "infer/chat_session.h"
 #include "tune/token_offsets.h"
+#include "tune/record_fields.h"
 
 namespace stoa::tune {
 namespace {
@@ -19,8 +20,6 @@ std::tm fixed_date() {
   date.tm_yday = 207;
   return date;
 }
-
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
 std::vector<token::TokenId> ids_of(token::Encoder& encoder, std::string_view text,
                                    token::EncodeOptions options) {
@@ -263,7 +262,7 @@ EncodedText SampleEncoder::encode_spans(const std::string& text, const std::vect
     // The turn ends at its last special token: the line end behind it is never generated.
     std::size_t last = end;
     while (last > first && !ends_turn(out.tokens[last - 1]) &&
-           is_blank(tokenizer_.token_bytes(out.tokens[last - 1])))
+           is_blank_text(tokenizer_.token_bytes(out.tokens[last - 1])))
       --last;
     if (last == first || !ends_turn(out.tokens[last - 1])) {
       require<DataError>(end < out.tokens.size() && ends_turn(out.tokens[end]),

@@ -201,6 +201,27 @@ TEST_F(Adapter, MultipliesByFactors) {
   expect_refused(ia3("typo", {"model.peft.ia3_tuning.target_modules=[c_atn]"}), "did you mean 'c_attn'");
 }
 
+// An embedding that is the head, too, is trained in full: PEFT keeps them one if ensure_weight_tying says so,
+// and then wants both in the file.
+TEST_F(Adapter, SavesATiedEmbeddingAsBothItIs) {
+  make_base();
+  stoa_ok(
+      tune("tuned", {"model.peft.lora_tuning.target_modules=[c_attn]", "model.peft.modules_to_save=[wte]"}));
+  const fs::path config = path("tuned/checkpoints/latest/adapter/adapter_config.json");
+  Json described = Json::parse(read_text(config));
+  EXPECT_EQ(described["ensure_weight_tying"], true);
+  std::map<std::string, Json> shapes;
+  const Json inspected = json_of({"checkpoint", "inspect", "tuned", "--json"});
+  for (const auto& tensor : inspected["adapter"]) shapes[tensor["name"]] = tensor["shape"];
+  ASSERT_TRUE(shapes.contains("base_model.model.lm_head.weight"));
+  EXPECT_EQ(shapes["base_model.model.lm_head.weight"], shapes["base_model.model.transformer.wte.weight"]);
+  fs::copy(path("tuned/checkpoints/latest/adapter"), path("peft"), fs::copy_options::recursive);
+  EXPECT_LT(largest_difference(scores({"base", "--adapter", "peft"}), scores({"tuned"})), 1e-6);
+  described["ensure_weight_tying"] = false;
+  write_text(path("peft/adapter_config.json"), described.dump());
+  expect_refused({"score", "base", "--adapter", "peft", "text.txt"}, "without ensure_weight_tying");
+}
+
 // Branches of the embedding and of the head that is tied to it: PEFT keeps them apart, and so does a merged
 // model, whose matrices are two.
 TEST_F(Adapter, AdaptsEmbeddingAndHead) {

@@ -122,6 +122,11 @@ TEST_F(GeneratePrompts, AreReadFromEveryFormOfJson) {
   EXPECT_EQ(answers("asked.ndjson", lines), expected);
   EXPECT_EQ(answers("asked.json", "[" + first + ", " + second + "]"), expected);
   EXPECT_EQ(answers("spread.json", "[\n  {\n    \"prompt\": \"the\"\n  },\n  " + second + "\n]\n"), expected);
+  EXPECT_EQ(answers("marked.json", "\xEF\xBB\xBF[" + first + ", " + second + "]"), expected);
+  write("texts.json", "[\"the\", \"by\"]");
+  refused({"generate", "run", "--prompts", "texts.json"}, "texts belong in a file of lines");
+  write("none.json", "[]\n");
+  refused({"generate", "run", "--prompts", "none.json"}, "has no prompts");
   const Outcome packed =
       stoa({"-c", "gzip -n asked.jsonl"}, {directory(), {}, std::chrono::seconds(60), "/bin/sh"});
   ASSERT_EQ(packed.exit_code, 0) << packed.text();

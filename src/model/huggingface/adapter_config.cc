@@ -110,8 +110,8 @@ void read_lora(JsonKeys& keys, const nlohmann::json& json, LoraConfig& c) {
   c.bias = bias == "all" ? AdapterBias::kAll : bias == "none" ? AdapterBias::kNone : AdapterBias::kLoraOnly;
   for (const char* other : {"lora_bias", "use_qalora", "use_bdlora"}) keys.only(other, false);
   // Adapters that act only behind certain tokens, that are chosen by the input, or that have more parts.
-  for (const char* other : {"layer_replication", "alora_invocation_tokens", "arrow_config", "kasa_config",
-                            "monteclora_config"})
+  for (const char* other :
+       {"layer_replication", "alora_invocation_tokens", "arrow_config", "kasa_config", "monteclora_config"})
     require<ConfigError>(!keys.has(other), "{}: {} is not supported", kAdapterConfig, other);
   const auto init = json.find("init_lora_weights");
   if (init != json.end() && init->is_string())
@@ -188,6 +188,7 @@ AdapterDescription read_adapter_config(std::string_view text) {
     read_targets(json, "feedforward_modules", out.config.ia3.feedforward_modules);
   }
   if (const auto saved = keys.texts("modules_to_save")) out.config.modules_to_save = *saved;
+  out.stays_tied = keys.boolean("ensure_weight_tying").value_or(false);
   return out;
 }
 
@@ -290,7 +291,8 @@ std::string write_ia3(const ModelSpec& spec, const std::string& base) {
                   {"target_modules", words ? last_words(adapted) : adapted},
                   {"feedforward_modules", words ? last_words(inputs) : inputs},
                   {"fan_in_fan_out", transposed},
-                  {"modules_to_save", saved.empty() ? Json() : Json(saved)}};
+                  {"modules_to_save", saved.empty() ? Json() : Json(saved)},
+                  {"ensure_weight_tying", plan.saves_tied_embedding(spec)}};
   return json.dump(2) + "\n";
 }
 
@@ -388,6 +390,7 @@ std::string write_adapter_config(const ModelSpec& spec, const std::string& base)
   for (const auto& [path, value] : alphas) json["alpha_pattern"][path] = whole_or_not(value);
   const auto& saved = plan.config().modules_to_save;
   json["modules_to_save"] = saved.empty() ? Json() : Json(saved);
+  json["ensure_weight_tying"] = plan.saves_tied_embedding(spec);
   if (const auto& rows = plan.token_rows(); !rows.empty()) {
     if (spec.config.ties_head() || !plan.head_rows())
       json["trainable_token_indices"] = rows;

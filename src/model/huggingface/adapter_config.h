@@ -21,6 +21,9 @@ struct AdapterDescription {
   // num_transformer_submodules: with 2, files of virtual tokens have as many rows again behind those in front
   // of the encoder's input, which PEFT does not use.
   std::int64_t submodules = 1;
+  // ensure_weight_tying: an embedding of modules_to_save and the head of a model that ties them stay one
+  // matrix; without it PEFT leaves the head as it was.
+  bool stays_tied = false;
 };
 
 // ConfigError: a method or an option that is not supported (the nearest is named), a rank or an alpha of 0.

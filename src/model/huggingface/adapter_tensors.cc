@@ -238,7 +238,15 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
     // The bias of a layer that PEFT wraps.
     if (plan.adapts(part.substr(0, part.rfind('.')))) tensor.name.insert(dot, ".base_layer");
     tensor.name = std::string(kAdapterPrefix) + tensor.name;
+    Tensor head = tensor;
     out.push_back({.key = key, .tensor = std::move(tensor)});
+    if (part != "embedding.tokens.weight" || !plan.saves_tied_embedding(base)) continue;
+    for (const LinearModule& module : token_modules(base, plan.family()))
+      if (module.kind == ModuleKind::kHead) {
+        head.name = std::string(kAdapterPrefix) + module.path + ".weight";
+        out.push_back({.key = module.path + ".weight", .tensor = std::move(head), .repeats_embedding = true});
+        break;
+      }
   }
   if (spec.config.task.embeds()) name_bare_modules(out, plan.family());
   return out;

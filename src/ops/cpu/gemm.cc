@@ -260,7 +260,7 @@ struct Run {
       job.a = static_cast<const std::uint32_t*>(g.a.matrix.data) + at.row_panel * job.a_stride +
               begin / per_unit() + u;
       compute_panels(at, at.row_panel, at.packed_panel, j, u, job);
-      job.next_b = false;  // it was fetched
+      job.next_b = false;  // the products above fetch it
     }
     if (at.packed_panel == at.end_panel) return;
     job.a_row = 0;
@@ -269,7 +269,7 @@ struct Run {
     compute_panels(at, at.packed_panel, at.end_panel, j, u, job);
   }
 
-  // The same of panels [first_panel, end_panel) of A, which are those of `job`.
+  // compute_block() for panels [first_panel, end_panel) of A, to which `job` points.
   void compute_panels(const Place& at, std::int64_t first_panel, std::int64_t end_panel, std::int64_t j,
                       std::int64_t u, TileJob job) const {
     const std::size_t mine = p.per_worker * static_cast<std::size_t>(at.worker);

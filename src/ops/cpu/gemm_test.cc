@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "ops/cpu/emulation/gemm_emulated.h"
+#include "ops/cpu/gemm_kernels.h"
+#include "ops/cpu/gemm_plan.h"
 #include "ops/cpu/linear.h"
 #include "ops/cpu/self_check.h"
 #include "ops/cpu/tile_trap.h"
@@ -500,6 +502,8 @@ TEST_P(GemmTest, RowsInPlaceHaveTheBitsOfPackedOnes) {
                  .bias = bias.view().reshape({n}),
                  .out = out.view(),
                  .accumulate = accumulate};
+          EXPECT_EQ(plan_of(g, GetParam().kernels, pool.size()).rows_in_place,
+                    GetParam().kernels.bf16->reads_rows && shift == 0 && r != 2048);
           run_in(g, GetParam().kernels, pool);
           EXPECT_TRUE(accumulate || out.margins_untouched());
           outs.push_back(out.memory);
