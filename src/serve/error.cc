@@ -25,8 +25,9 @@ std::string ApiError::body() const {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   const Json error{
       {"message", what()}, {"type", type()}, {"param", text_or_null(param_)}, {"code", text_or_null(code_)}};
-  // Messages quote what was sent, which need not be UTF-8.
-  return Json{{"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // "type" is Anthropic's; clients of OpenAI's form pass over it. Messages quote what was sent, which need
+  // not be UTF-8.
+  return Json{{"type", "error"}, {"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace stoa::serve

@@ -282,8 +282,8 @@ Json openapi(std::string_view version, const std::vector<DescribedRoute>& routes
             {{"schemas",
               {{"Error",
                 {{"type", "object"},
-                 {"required", Json::array({"error"})},
-                 {"properties", {{"error", error}}}}}}}}}};
+                 {"required", Json::array({"type", "error"})},
+                 {"properties", {{"type", {{"const", "error"}}}, {"error", error}}}}}}}}}};
   if (keys) out["components"]["securitySchemes"]["key"] = {{"type", "http"}, {"scheme", "bearer"}};
   for (const DescribedRoute& route : routes) {
     const std::string method = operation_id(route.method, "");

@@ -213,6 +213,7 @@ TEST_F(ServeForms, MessagesCallTools) {
     body.update(changes);
     const HttpAnswer answer = post("/v1/messages", body);
     EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_EQ(answer.json()["type"], "error") << answer.body;
     EXPECT_EQ(answer.json()["error"]["param"], param) << answer.body;
     EXPECT_THAT(answer.json()["error"]["message"].get<std::string>(), HasSubstr(words));
   };
