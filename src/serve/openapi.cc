@@ -252,8 +252,10 @@ Json operation(const DescribedRoute& route, bool keys) {
   const auto found = std::ranges::find(endpoints(), route.path, &Endpoint::path);
   if (found != endpoints().end()) {
     out["requestBody"] = body_of(route.path, found->fields);
-    if (std::ranges::find(found->fields, "stream", &Field::name) != found->fields.end())
-      ok["content"]["text/event-stream"] = {{"schema", {{"type", "string"}}}};
+    if (std::ranges::find(found->fields, "stream", &Field::name) != found->fields.end()) {
+      // No schema: some readers would hold it against each event, others against the whole text.
+      ok["content"]["text/event-stream"] = Json::object();
+    }
   }
   if (route.path.find('{') != std::string::npos)
     out["parameters"] = Json::array(
