@@ -77,7 +77,8 @@ std::string PromptFile::place() const {
 bool PromptFile::next(FilePrompt& prompt) {
   for (std::string line; lines_.next(line);) {
     ++line_;
-    if (json_ && (line.find_first_not_of(" \t") == std::string::npos || line == "[]")) continue;
+    const bool is_empty_array = line_ == 1 && line == "[]";
+    if (json_ && (is_empty_array || line.find_first_not_of(" \t") == std::string::npos)) continue;
     prompt = {};
     prompt.line = line_;
     prompt.options = options_;

@@ -31,11 +31,11 @@ void require_tied(const hf::AdapterDescription& adapter, const model::ModelSpec&
   if (saved.empty() || adapter.stays_tied || !base.config.ties_head()) return;
   for (const model::LinearModule& module : model::token_modules(base, family))
     for (const std::string& name : saved)
-      require<ConfigError>(
-          !model::matches_target(name, module.path, {}),
-          "modules_to_save has '{}' without ensure_weight_tying: PEFT then trains one of two "
-          "matrices that are one in the model, which Stoa does not support",
-          name);
+      require<ConfigError>(!model::matches_target(name, module.path, {}),
+                           "modules_to_save has '{}' without ensure_weight_tying: PEFT then unties the "
+                           "embedding and the head, "
+                           "which Stoa does not do for an adapter",
+                           name);
 }
 
 model::PeftConfig adapter_config(const fs::path& directory, const model::ModelSpec& base,
@@ -132,11 +132,11 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
                            std::string_view model_type)
     : directory_(directory) {
   model::ModelConfig config = base.config;
-  config.peft = adapter_config(directory, base, hf::family_for(model_type, base.config));
+  const hf::Family& family = hf::family_for(model_type, base.config);
+  config.peft = adapter_config(directory, base, family);
   config.peft.base_model_type = std::string(model_type);
   if (config.peft.is_lora()) {
     // Which modules have a branch, the tensors say.
-    const hf::Family& family = hf::family_for(model_type, base.config);
     const std::map<std::string, FileValues> held = read_adapter_values(directory, base, family);
     name_layers(config.peft.lora, model::linear_modules(base, family), held);
     const std::set<std::string> targets = branch_paths(held);
@@ -148,8 +148,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
     std::vector<std::string>&targets = config.peft.ia3.target_modules,
     &inputs = config.peft.ia3.feedforward_modules;
     targets.clear(), inputs.clear();
-    for (const auto& [name, values] :
-         read_adapter_values(directory, base, hf::family_for(model_type, base.config)))
+    for (const auto& [name, values] : read_adapter_values(directory, base, family))
       if (name.ends_with(kEnd)) {
         targets.push_back(name.substr(0, name.size() - kEnd.size()));
         if (values.shape.front() == 1) inputs.push_back(targets.back());
@@ -170,8 +169,7 @@ AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& ba
 
 AdapterFiles::AdapterFiles(const fs::path& directory, const model::ModelSpec& adapted)
     : directory_(directory), model_(adapted) {
-  const model::PeftConfig theirs =
-                              adapter_config(directory, model::base_of(adapted), adapted.adapters->family()),
+  const model::PeftConfig theirs = adapter_config(directory, adapted, adapted.adapters->family()),
                           &ours = adapted.config.peft;
   const auto text = [&](const model::PeftConfig& c) {
     if (c.has_virtual_tokens())
@@ -222,7 +220,8 @@ void AdapterFiles::scatter_values() {
     const FileValues values = std::move(found->second);
     files.erase(found);
     if (tensor.repeats_embedding) {
-      if (values.values != values_["embedding.tokens.weight"])
+      const std::vector<float>* embedding = find("embedding.tokens.weight");
+      if (!embedding || values.values != *embedding)
         problems.push_back(tensor.key + " is not the embedding, to which the model ties it");
       continue;
     }

@@ -46,13 +46,16 @@ TEST(Sizes, AreRefusedWithAReason) {
   EXPECT_THROW(resolve_model(c), ConfigError);
 }
 
+// A model of this kind is good, and no longer with what `spoil` changes.
+void expect_refused(int kind, void (*spoil)(ModelConfig&)) {
+  ModelConfig c = config_of(kind);
+  resolve_model(c);
+  spoil(c);
+  EXPECT_THROW(resolve_model(c), ConfigError);
+}
+
 TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
-  const auto refused = [](auto spoil) {
-    ModelConfig c = config_of(kLatent);
-    resolve_model(c);
-    spoil(c);
-    EXPECT_THROW(resolve_model(c), ConfigError);
-  };
+  const auto refused = [](auto spoil) { expect_refused(kLatent, spoil); };
   refused([](ModelConfig& c) { c.num_query_groups = 2; });
   refused([](ModelConfig& c) { c.kv_channels = 9; });        // 4 + 4
   refused([](ModelConfig& c) { c.latent.v_head_dim = 9; });  // wider than keys
@@ -64,12 +67,7 @@ TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
 }
 
 TEST(Sizes, OfLinearAttentionAreRefusedWithAReason) {
-  const auto refused = [](auto spoil) {
-    ModelConfig c = config_of(kLinear);
-    resolve_model(c);
-    spoil(c);
-    EXPECT_THROW(resolve_model(c), ConfigError);
-  };
+  const auto refused = [](auto spoil) { expect_refused(kLinear, spoil); };
   refused([](ModelConfig& c) { c.linear.linear_num_value_heads = 3; });
   refused([](ModelConfig& c) { c.linear.linear_attention_layers = {0}; });  // beside every third
   refused(

@@ -115,9 +115,7 @@ void read_choice(const Json& choice, Json& chat) {
 // {"format": {"type": "json_schema", "schema": …}}
 void read_output(const Json& config, Json& chat) {
   check(config.is_object(), "output_config", "'output_config' must be an object");
-  for (const auto& [key, value] : config.items())
-    check(key == "format" || key == "effort" || value.is_null(), "output_config",
-          "'output_config' has an unknown field '{}'", key.substr(0, 100));
+  check_keys(config, "output_config", {"format", "effort"});
   const Json format = config.value("format", Json());
   if (format.is_null()) return;
   check(type_of(format) == "json_schema" && format.contains("schema"), "output_config",

@@ -1,5 +1,8 @@
 #include "serve/request_body.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -163,6 +166,12 @@ std::vector<std::string> RequestBody::texts(const char* name, std::size_t most) 
 std::vector<std::int32_t> RequestBody::ids(const char* name, std::int64_t vocabulary) const {
   const Json* value = find(name);
   return value == nullptr ? std::vector<std::int32_t>() : ids_of(*value, name, vocabulary);
+}
+
+void check_keys(const Json& object, const char* field, const std::vector<std::string>& known) {
+  for (const auto& [key, value] : object.items())
+    check(value.is_null() || std::ranges::find(known, key) != known.end(), field,
+          "'{}' has an unknown field '{}'; known are {}", field, key.substr(0, 100), fmt::join(known, ", "));
 }
 
 std::vector<std::int32_t> ids_of(const Json& value, const std::string& place, std::int64_t vocabulary) {

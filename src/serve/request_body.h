@@ -51,6 +51,9 @@ class RequestBody {
   Json object_;
 };
 
+// 400 where an object within the field has a key that is not among `known`, unless its value is null.
+void check_keys(const Json& object, const char* field, const std::vector<std::string>& known);
+
 // The same for a value at a place, such as "prompt[3]".
 std::vector<std::int32_t> ids_of(const Json& value, const std::string& place, std::int64_t vocabulary);
 

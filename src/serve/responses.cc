@@ -98,10 +98,7 @@ Json chat_body(const RequestBody& body) {
     out["tool_choice"] = choice->is_object() && choice->contains("name") ? chat_tool(*choice) : *choice;
   if (const Json* text = body.find("text")) {
     check(text->is_object(), "text", "'text' must be an object");
-    for (const auto& [key, value] : text->items())
-      check(key == "format" || key == "verbosity" || value.is_null(), "text",
-            "'text' has an unknown field '{}'; the form of the answer belongs in 'format'",
-            key.substr(0, 100));
+    check_keys(*text, "text", {"format", "verbosity"});
     if (text->contains("format")) out["response_format"] = (*text)["format"];
   }
   return out;

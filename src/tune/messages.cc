@@ -52,11 +52,6 @@ std::string role_of(const std::string& name, const std::string& where) {
                   did_you_mean(wanted, names));
 }
 
-// Null, or a text of blanks: files have them for nothing.
-bool is_nothing(const Json& value) {
-  return value.is_null() || (value.is_string() && is_blank_text(value.get_ref<const std::string&>()));
-}
-
 // Arguments of a call: templates take an object, OpenAI's files hold its text.
 Json call_of(const Json& function, const std::string& where) {
   require<DataError>(function.is_object() && function.contains("name") && function["name"].is_string(),

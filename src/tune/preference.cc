@@ -12,10 +12,11 @@ namespace {
 // An answer as files have it: a text, messages, or one message.
 Json turns_of(const Json& answer) { return answer.is_object() ? Json::array({answer}) : answer; }
 
-// Whether an answer is a chat from its first question on.
-bool begins_with_question(const Json& answer, const Place& place, const char* key) {
-  if (!answer.is_array()) return false;
-  return read_messages(answer, place, key).messages[0]["role"] != "assistant";
+// A text as the message that ends a chat. DataError: it is empty.
+Json turn_of(const RecordFields& fields, const Json& answer, const char* key, const Place& place) {
+  const std::string text = fields.text(answer, key);
+  require_answer(text, place, key);
+  return Json::array({Json{{"role", "assistant"}, {"content", text}}});
 }
 
 // What was asked, by the names that data sets have for it: a text or messages; null: nothing but the answers.
@@ -37,12 +38,12 @@ Json prompt_of(const RecordFields& fields, const Json& chosen, const Json& rejec
 // Whether both answers are chats that begin with the prompt, too: they are read alone then.
 bool repeats_prompt(const RecordFields& fields, const Json& chosen, const Json& rejected,
                     const Place& place) {
-  if (!begins_with_question(chosen, place, "chosen") || !begins_with_question(rejected, place, "rejected"))
-    return false;
-  const Json* prompt = fields.find({"prompt"});
-  if (!prompt) return true;
+  if (!chosen.is_array()) return false;
   const Json a = read_messages(chosen, place, "chosen").messages,
              b = read_messages(rejected, place, "rejected").messages;
+  if (a[0]["role"] == "assistant" || b[0]["role"] == "assistant") return false;
+  const Json* prompt = fields.find({"prompt"});
+  if (!prompt) return true;
   if (!prompt->is_array()) {
     const auto asks = [&](const Json& message) {
       return message["role"] == "user" && message["content"] == *prompt;
@@ -81,7 +82,7 @@ void split_texts(const std::string& a, const std::string& b, Record& out) {
 }  // namespace
 
 void read_preference(const RecordFields& fields, Record& out, const RecordOptions& options) {
-  const Json chosen = turns_of(fields.need({"chosen"})), rejected = turns_of(fields.need({"rejected"}));
+  Json chosen = turns_of(fields.need({"chosen"})), rejected = turns_of(fields.need({"rejected"}));
   if (const Json* margin = fields.find({"margin"})) out.margin = fields.number(*margin, "margin");
   require<DataError>(chosen.is_array() == rejected.is_array(),
                      "{}: one of \"chosen\" and \"rejected\" is a text, the other a list of messages",
@@ -90,29 +91,19 @@ void read_preference(const RecordFields& fields, Record& out, const RecordOption
                      out.place.text());
   const bool repeated = repeats_prompt(fields, chosen, rejected, out.place);
   const Json prompt = repeated ? Json() : prompt_of(fields, chosen, rejected, options);
-  if (prompt.is_array() && !chosen.is_array()) {
-    // A chat, and texts that end it.
-    const auto turn = [](const Json& text) {
-      return Json::array({Json{{"role", "assistant"}, {"content", text}}});
-    };
-    require_answer(fields.text(chosen, "chosen"), out.place, "chosen");
-    require_answer(fields.text(rejected, "rejected"), out.place, "rejected");
-    out.text = answered(fields, &prompt, turn(chosen), "chosen", out.place, options.roles);
-    out.rejected = answered(fields, &prompt, turn(rejected), "rejected", out.place, options.roles);
-    if (!fields.find({"prompt"}))
-      for (Answered* text : {&out.text, &*out.rejected})
-        drop_before_first_question(std::get<Conversation>(*text));
-    return;
-  }
   if (prompt.is_null() && !chosen.is_array())
     return split_texts(fields.text(chosen, "chosen"), fields.text(rejected, "rejected"), out);
+  if (prompt.is_array() && !chosen.is_array()) {  // a chat, and texts that end it
+    chosen = turn_of(fields, chosen, "chosen", out.place);
+    rejected = turn_of(fields, rejected, "rejected", out.place);
+  }
   const Json* asked = prompt.is_null() ? nullptr : &prompt;
   out.text = answered(fields, asked, chosen, "chosen", out.place, options.roles);
   out.rejected = answered(fields, asked, rejected, "rejected", out.place, options.roles);
-  if (asked && asked->is_array() && !fields.find({"prompt"}))
+  if (!asked) return split_chats(out);
+  if (prompt.is_array() && !fields.find({"prompt"}))  // ShareGPT's
     for (Answered* text : {&out.text, &*out.rejected})
       drop_before_first_question(std::get<Conversation>(*text));
-  if (!asked) split_chats(out);
 }
 
 }  // namespace stoa::tune

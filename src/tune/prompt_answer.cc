@@ -91,8 +91,7 @@ Conversation* chat_for(const char* key, Answered& text, const Place& place, bool
 
 void set_history(Answered& text, const RecordFields& fields, const Place& place, bool roles, bool trained) {
   const Json* history = fields.find({"history"});
-  if (!history || history->empty() || (history->is_string() && is_blank_text(history->get<std::string>())))
-    return;
+  if (!history || history->empty() || is_nothing(*history)) return;
   Conversation* chat = chat_for("history", text, place, roles);
   if (!chat) return;
   require<DataError>(history->is_array(), "{}: \"history\" is {}, expected a list of pairs", place.text(),

@@ -15,6 +15,11 @@ namespace stoa::tune {
 
 inline bool is_blank_text(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
+// Null, or a text of blanks: files have them for nothing.
+inline bool is_nothing(const Json& value) {
+  return value.is_null() || (value.is_string() && is_blank_text(value.get_ref<const std::string&>()));
+}
+
 // A value in a message: its first hundred bytes.
 inline std::string beginning_of(const Json& value) {
   const std::string text = value.dump(-1, ' ', true);  // in ASCII, which may be cut anywhere

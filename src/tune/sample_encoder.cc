@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "infer/chat_session.h"
-#include "tune/token_offsets.h"
 #include "tune/record_fields.h"
+#include "tune/token_offsets.h"
 
 namespace stoa::tune {
 namespace {

@@ -217,6 +217,11 @@ TEST_F(Adapter, SavesATiedEmbeddingAsBothItIs) {
   EXPECT_EQ(shapes["base_model.model.lm_head.weight"], shapes["base_model.model.transformer.wte.weight"]);
   fs::copy(path("tuned/checkpoints/latest/adapter"), path("peft"), fs::copy_options::recursive);
   EXPECT_LT(largest_difference(scores({"base", "--adapter", "peft"}), scores({"tuned"})), 1e-6);
+  // The embedding is on the first stage, the head on the last.
+  stoa_ok(tune("split", {"model.peft.lora_tuning.target_modules=[c_attn]", "model.peft.modules_to_save=[wte]",
+                         "--ranks", "4", "model.tensor_model_parallel_size=2",
+                         "model.pipeline_model_parallel_size=2"}));
+  EXPECT_LT(largest_difference(scores({"split"}), scores({"tuned"})), 2e-4);
   described["ensure_weight_tying"] = false;
   write_text(path("peft/adapter_config.json"), described.dump());
   expect_refused({"score", "base", "--adapter", "peft", "text.txt"}, "without ensure_weight_tying");

@@ -170,6 +170,16 @@ std::vector<AdapterTensor> virtual_tensors(const ModelSpec& spec) {
   return out;
 }
 
+// The head, as the embedding that was added last.
+void add_tied_head(const ModelSpec& base, const AdapterPlan& plan, std::vector<AdapterTensor>& out) {
+  const auto modules = token_modules(base, plan.family());
+  const auto head = std::ranges::find(modules, ModuleKind::kHead, &LinearModule::kind);
+  if (head == modules.end()) return;
+  AdapterTensor tensor{.key = head->path + ".weight", .tensor = out.back().tensor, .repeats_embedding = true};
+  tensor.tensor.name = std::string(kAdapterPrefix) + tensor.key;
+  out.push_back(std::move(tensor));
+}
+
 }  // namespace
 
 Shape AdapterTensor::shape() const {
@@ -238,15 +248,8 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec) {
     // The bias of a layer that PEFT wraps.
     if (plan.adapts(part.substr(0, part.rfind('.')))) tensor.name.insert(dot, ".base_layer");
     tensor.name = std::string(kAdapterPrefix) + tensor.name;
-    Tensor head = tensor;
     out.push_back({.key = key, .tensor = std::move(tensor)});
-    if (part != "embedding.tokens.weight" || !plan.saves_tied_embedding(base)) continue;
-    for (const LinearModule& module : token_modules(base, plan.family()))
-      if (module.kind == ModuleKind::kHead) {
-        head.name = std::string(kAdapterPrefix) + module.path + ".weight";
-        out.push_back({.key = module.path + ".weight", .tensor = std::move(head), .repeats_embedding = true});
-        break;
-      }
+    if (part == "embedding.tokens.weight" && plan.saves_tied_embedding(base)) add_tied_head(base, plan, out);
   }
   if (spec.config.task.embeds()) name_bare_modules(out, plan.family());
   return out;

@@ -19,8 +19,8 @@ struct AdapterTensor {
   bool side_by_side = false;
   // Not a parameter: what the encoder of p-tuning makes of its own (infer/prompt_table.h).
   bool computed = false;
-  // The head, which is tied to an embedding that is trained in full: the embedding once more. Files of a
-  // model that ties them without PEFT's help have it as well or not.
+  // The head of a model that ties it to the embedding, where that is trained in full: the same numbers once
+  // more. PEFT writes it with ensure_weight_tying; other files may leave it out.
   bool repeats_embedding = false;
 
   const std::string& name() const { return tensor.name; }

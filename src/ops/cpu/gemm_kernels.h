@@ -83,7 +83,7 @@ struct ProductKernels {
   int slice;  // units of the reduction packed at a time
   std::int64_t packed_bytes;  // of A per worker: about half of the L2 cache
   std::int64_t most_rows;     // of A per task
-  bool reads_rows = false;    // tiles() reads whole panels of A where they lie, too, from the begin of lines
+  bool reads_rows = false;    // tiles() also takes whole panels of A that are not packed (a_row)
   void (*pack_a)(const PackJob&);
   void (*pack_b)(const PackJob&);
   void (*tiles)(const TileJob&);

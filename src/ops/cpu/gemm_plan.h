@@ -12,7 +12,7 @@ namespace stoa::ops::cpu {
 constexpr std::int64_t kPackColumns = 8,
                        kPackUnits = 256;  // panels and units of B that a packing task handles
 
-// A function of shapes, types, instruction set and number of workers.
+// A function of shapes, types, instruction set and number of workers; rows_in_place also of where A begins.
 struct Plan {
   const ProductKernels* kernels;
   bool stream;         // W is read without packing it
