@@ -13,12 +13,15 @@ bool has_generation(const Node& node) {
 
 }  // namespace
 
-ChatTemplate::ChatTemplate(std::string_view jinja) : tree_(parse_template(jinja)) {}
+ChatTemplate::ChatTemplate(std::string_view jinja, std::string_view with_tools)
+    : tree_(parse_template(jinja)), with_tools_(with_tools == jinja ? nullptr : parse_template(with_tools)) {}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
-bool ChatTemplate::marks_generation() const { return has_generation(*tree_); }
+bool ChatTemplate::marks_generation() const {
+  return has_generation(*tree_) && (!with_tools_ || has_generation(*with_tools_));
+}
 
 std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const RenderOptions& options) const {
   return render(messages, options, nullptr);
@@ -40,7 +43,10 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const R
     const std::time_t seconds = std::time(nullptr);
     ::localtime_r(&seconds, &now);
   }
-  return interpret(*tree_, std::move(variables), now, options.limits, generated);
+  const auto tools = options.variables.find("tools");
+  const bool has_tools = tools != options.variables.end() && !tools->is_null();
+  return interpret(has_tools && with_tools_ ? *with_tools_ : *tree_, std::move(variables), now,
+                   options.limits, generated);
 }
 
 }  // namespace stoa::chat

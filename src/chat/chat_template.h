@@ -24,7 +24,9 @@ struct RenderOptions {
 class ChatTemplate {
  public:
   // TemplateError (a DataError) for unsupported syntax, with its line.
-  explicit ChatTemplate(std::string_view jinja);
+  explicit ChatTemplate(std::string_view jinja) : ChatTemplate(jinja, jinja) {}
+  // Another one renders chats with tools.
+  ChatTemplate(std::string_view jinja, std::string_view with_tools);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
@@ -35,11 +37,11 @@ class ChatTemplate {
   // The same; `generated` gets what {% generation %} blocks wrote, in order (interpret()).
   std::string render(const nlohmann::ordered_json& messages, const RenderOptions& options,
                      std::vector<TextSpan>* generated) const;
-  // Whether the template has {% generation %} blocks.
+  // Whether the template has {% generation %} blocks, and the one for tools, too.
   bool marks_generation() const;
 
  private:
-  std::unique_ptr<const Node> tree_;
+  std::unique_ptr<const Node> tree_, with_tools_;  // none: tree_
 };
 
 }  // namespace stoa::chat

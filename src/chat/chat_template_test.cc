@@ -23,6 +23,17 @@ std::tm time_of(const Json& now) {  // Python's struct_time
   return t;
 }
 
+TEST(ChatTemplate, AnotherOneForTools) {
+  const ChatTemplate templates("{{ 'plain' }}", "{% generation %}tools{% endgeneration %}");
+  RenderOptions options;
+  EXPECT_EQ(templates.render(Json::array(), options), "plain");
+  options.variables["tools"] = nullptr;
+  EXPECT_EQ(templates.render(Json::array(), options), "plain");
+  options.variables["tools"] = Json::array({{{"type", "function"}}});
+  EXPECT_EQ(templates.render(Json::array(), options), "tools");
+  EXPECT_FALSE(templates.marks_generation());
+}
+
 // Made by tests/oracle/make_chat_fixtures.py with transformers.
 TEST(ChatTemplate, RendersWhatTransformersRenders) {
   const Json fixture = Json::parse(read_text(test::source_dir() / "tests/fixtures/chat/templates.json"));

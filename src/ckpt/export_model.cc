@@ -197,11 +197,17 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
     shards = writer.shards();
     if (content.stem == kModelStem) write_model_checksums(staging, writer.checksums());
     write_text(staging / content.config_name, content.config);
-    if (fs::is_directory(small_files))
-      for (const auto& item : fs::directory_iterator(small_files))
-        if (item.is_regular_file() && !is_made_anew(item.path()))
-          write_text(staging / item.path().filename(), read_text(item.path()));
-    for (const SmallFile& file : content.texts) write_text(staging / file.name, file.text);
+    const auto add = [&](const fs::path& name, std::string_view text) {
+      fs::create_directories((staging / name).parent_path());
+      write_text(staging / name, text);
+    };
+    // The folder: templates of a chat beside the default one.
+    for (const fs::path folder : {"", "additional_chat_templates"})
+      if (fs::is_directory(small_files / folder))
+        for (const auto& item : fs::directory_iterator(small_files / folder))
+          if (item.is_regular_file() && !is_made_anew(item.path()))
+            add(folder / item.path().filename(), read_text(item.path()));
+    for (const SmallFile& file : content.texts) add(file.name, file.text);
   };
   write_complete(output, write, [&] {
     if (progress) progress(total, total);

@@ -19,8 +19,8 @@ constexpr std::int64_t kInFlight = 4;
 class PromptReader {
  public:
   // `sources`: of an encoder-decoder.
-  PromptReader(const token::Tokenizer& tokenizer, bool sources) : tokenizer_(tokenizer), sources_(sources) {
-    if (!tokenizer.chat_template().empty()) template_.emplace(tokenizer.chat_template());
+  PromptReader(const token::Tokenizer& tokenizer, bool sources)
+      : tokenizer_(tokenizer), sources_(sources), template_(infer::chat_template_of(tokenizer)) {
     infer::name_special_tokens(tokenizer, variables_);
   }
   std::vector<std::int32_t> ids_of(const FilePrompt& prompt) const {
@@ -38,7 +38,7 @@ class PromptReader {
  private:
   const token::Tokenizer& tokenizer_;
   const bool sources_;
-  std::optional<chat::ChatTemplate> template_;
+  const std::optional<chat::ChatTemplate> template_;
   nlohmann::ordered_json variables_ = nlohmann::ordered_json::object();
 };
 

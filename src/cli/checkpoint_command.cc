@@ -417,7 +417,7 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
                   "checkpoint; nemo: the same in a directory of NeMo 2, or with --output NAME.nemo an "
                   "archive of NeMo 1")
       ->capture_default_str()
-      ->check(CLI::IsMember({"huggingface", "gguf", "megatron", "nemo"}))
+      ->check(CLI::IsMember({"huggingface", "hf", "gguf", "megatron", "nemo"}))
       ->transform(
           CLI::Transformer(std::map<std::string, std::string>{{"hf", "huggingface"}}).description(""));
   sub->add_option("--dtype", arguments->dtype, "Type of the weights, but of a GGUF file")

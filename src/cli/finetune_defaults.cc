@@ -10,6 +10,7 @@
 #include "infer/adapter_files.h"
 #include "infer/open_base.h"
 #include "infer/sentence_files.h"
+#include "model/architecture.h"
 #include "tune/tuning_files.h"
 
 namespace stoa::cli {
@@ -175,6 +176,17 @@ std::vector<std::string> keys_of_adapter(const FinetuneChoice& choice, const inf
   return out;
 }
 
+// Questions with their answers teach a language model to answer, and other models which texts belong
+// together.
+std::string objective_of(tune::RecordForm form, const ckpt::FoundCheckpoint& found,
+                         const model::ModelConfig& config) {
+  const bool compared = form == tune::RecordForm::kCompared ||
+                        (form == tune::RecordForm::kQuestion &&
+                         (model::traits(config).samples != model::Samples::kNextToken ||
+                          infer::is_sentence_folder(found.adapter.value_or(found.model))));
+  return compared ? "contrastive" : "sft";
+}
+
 }  // namespace
 
 std::vector<std::string> finetune_methods() {
@@ -195,9 +207,8 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
   const infer::ModelFiles model = infer::open_base(found.model, found.adapter);
   const model::ModelSpec spec = model.model();
   const TuningFiles files(paths_of(choice.data), bad_records(choice));
-  const std::string objective = !choice.objective.empty()                      ? choice.objective
-                                : files.form(0) == tune::RecordForm::kCompared ? "contrastive"
-                                                                               : "sft";
+  const std::string objective =
+      !choice.objective.empty() ? choice.objective : objective_of(files.form(0), found, spec.config);
   const bool embeds = objective == "contrastive";
   infer::SentenceOptions said;
   if (embeds) said = infer::read_sentence_files(found.adapter.value_or(found.model), true);

@@ -94,8 +94,13 @@ void PromptFile::parse(const std::string& line, FilePrompt& prompt) const {
     prompt.text = line;
     return;
   }
-  require<DataError>(!line.starts_with('['),
-                     "expected objects with 'prompt' or 'messages'; texts belong in a file of lines (.txt)");
+  if (line.starts_with('"')) {
+    const auto text = nlohmann::ordered_json::parse(line, nullptr, false);
+    require<DataError>(text.is_string(), "not a JSON text, nor an object with 'prompt' or 'messages'");
+    prompt.text = text;
+    return;
+  }
+  require<DataError>(!line.starts_with('['), "expected texts, or objects with 'prompt' or 'messages'");
   const serve::RequestBody body(line, kPromptFields, false, "the line");
   require<DataError>(body.has("prompt") != body.has("messages"),
                      "a line needs either 'prompt', a text, or 'messages', a conversation");

@@ -1,5 +1,6 @@
 // A file of prompts, a line each: texts, or in a file of JSON (.jsonl, .json …) or a table (.parquet …)
-// objects with "prompt" or "messages" and options of their own, which have the names of OpenAI's fields.
+// texts, or objects with "prompt" or "messages" and options of their own, which have the names of OpenAI's
+// fields.
 #pragma once
 
 #include <memory>

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kPieceBytes = 1 << 16;
 constexpr std::string_view kBlanks = " \t\r\n\xEF\xBB\xBF";  // and a byte order mark, in front
 
-// Whether JSON begins with `[` and an object, or with a line that is nothing but `{`.
+// Whether JSON begins with `[` and an object or a text, or with a line that is nothing but `{`.
 bool spans_lines(std::string_view head) {
   const std::size_t first = std::min(head.find_first_not_of(kBlanks), head.size());
   head.remove_prefix(first);
@@ -23,10 +23,10 @@ bool spans_lines(std::string_view head) {
   const std::string_view rest = head.substr(1);
   const std::size_t next = rest.find_first_not_of(kBlanks);
   if (next == rest.npos) return false;
-  return is_list ? rest[next] == '{' : rest.substr(0, next).find('\n') != rest.npos;
+  return is_list ? rest[next] == '{' || rest[next] == '"' : rest.substr(0, next).find('\n') != rest.npos;
 }
 
-// The objects of an array, or over several lines, a line each.
+// The objects and texts of an array, or objects over several lines, a line each.
 class ValueLines final : public ByteSource {
  public:
   explicit ValueLines(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}

@@ -7,8 +7,8 @@
 
 namespace stoa::data {
 
-// The bytes of `source`, unless they begin as an array of objects or as an object over several lines: then
-// the objects, a line each.
+// The bytes of `source`, unless they begin as an array of objects or texts, or as an object over several
+// lines: then these, a line each.
 std::unique_ptr<ByteSource> one_value_per_line(std::unique_ptr<ByteSource> source);
 
 }  // namespace stoa::data

@@ -16,6 +16,11 @@ void name_special_tokens(const token::Tokenizer& tokenizer, Json& variables) {
   name("pad_token", tokenizer.pad_id());
 }
 
+std::optional<chat::ChatTemplate> chat_template_of(const token::Tokenizer& tokenizer) {
+  if (tokenizer.chat_template().empty()) return std::nullopt;
+  return chat::ChatTemplate(tokenizer.chat_template(), tokenizer.tool_template());
+}
+
 ChatSession::ChatSession(Engine& engine, const token::Tokenizer& tokenizer,
                          std::optional<chat::ChatTemplate> chat_template, ChatOptions options)
     : engine_(engine),

@@ -23,6 +23,9 @@ struct ChatOptions {
 // bos_token and the like, as templates name them, unless `variables` has them.
 void name_special_tokens(const token::Tokenizer& tokenizer, nlohmann::ordered_json& variables);
 
+// None: the tokenizer has no template.
+std::optional<chat::ChatTemplate> chat_template_of(const token::Tokenizer& tokenizer);
+
 class ChatSession {
  public:
   // Without a template every turn continues the text so far: a base model has no roles. The references must

@@ -166,6 +166,10 @@ std::vector<ckpt::SmallFile> small_files_of(const fs::path& adapter) {
        {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
         "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "generation_config.json"})
     if (fs::exists(adapter / name)) out.push_back({name, read_text(adapter / name)});
+  const fs::path templates = "additional_chat_templates";
+  if (fs::is_directory(adapter / templates))
+    for (const auto& entry : fs::directory_iterator(adapter / templates))
+      out.push_back({(templates / entry.path().filename()).string(), read_text(entry.path())});
   return out;
 }
 

@@ -43,6 +43,8 @@ Pooling pooling_of(const std::string& key, const fs::path& file) {
 
 }  // namespace
 
+bool is_sentence_folder(const fs::path& directory) { return fs::exists(directory / "modules.json"); }
+
 SentenceOptions read_sentence_files(const fs::path& directory, bool pooled) {
   SentenceOptions out;
   const fs::path pooling = directory / "1_Pooling" / "config.json";

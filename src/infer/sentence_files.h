@@ -21,6 +21,8 @@ struct SentenceOptions {
   bool normalises = false;
 };
 
+bool is_sentence_folder(const std::filesystem::path& directory);
+
 // `pooled`: the pooling is asked for; otherwise it may be one that is not supported. ConfigError, DataError.
 SentenceOptions read_sentence_files(const std::filesystem::path& directory, bool pooled);
 

@@ -16,6 +16,8 @@ class OpRecording {
   void run(Stream& stream) const {
     for (const auto& operation : operations_) operation->execute(stream);
   }
+  // Of memory, without what an allocator adds.
+  std::size_t bytes() const { return bytes_; }
 
  private:
   friend class RecordingBackend;
@@ -36,6 +38,7 @@ class OpRecording {
   };
 
   std::vector<std::unique_ptr<const Operation>> operations_;
+  std::size_t bytes_ = 0;
 };
 
 // Executes on another backend, which outlives what is recorded.
@@ -50,8 +53,9 @@ class RecordingBackend final : public ForwardOps<RecordingBackend> {
   template <class Op>
   void apply(const Op& op, Resources resources) {
     executing_.execute(op, resources);
-    recording_.operations_.push_back(
-        std::make_unique<OpRecording::KeptOperation<Op>>(executing_, op, resources.workspace));
+    using Kept = OpRecording::KeptOperation<Op>;
+    recording_.operations_.push_back(std::make_unique<Kept>(executing_, op, resources.workspace));
+    recording_.bytes_ += sizeof(Kept) + sizeof(recording_.operations_.back());
   }
   template <class Op>
   std::size_t workspace(const Op& op) const {

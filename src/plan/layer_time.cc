@@ -30,6 +30,15 @@ KindTime KindTime::operator*(double f) const {
   return {linear * f, attention * f, elementwise * f, host * f, tensor * f, context * f, expert * f};
 }
 
+LayerTime LayerTime::operator+(const LayerTime& o) const {
+  return {forward + o.forward, backward_input + o.backward_input, backward_weight + o.backward_weight,
+          again + o.again};
+}
+
+LayerTime LayerTime::operator*(double f) const {
+  return {forward * f, backward_input * f, backward_weight * f, again * f};
+}
+
 LayerModel::LayerModel(const Workload& w, const Cluster& c, const Constants& k)
     : w_(w), k_(k), comm_(c, k), plain_(w.format == Format::kFp8 ? Format::kBf16 : w.format) {
   const bool fp8 = w.format == Format::kFp8;
@@ -42,7 +51,10 @@ LayerModel::LayerModel(const Workload& w, const Cluster& c, const Constants& k)
   const double bandwidth = c.device.memory_bandwidth_gbs * 1e9;
   ramp16_ = k[Constant::kGemmRamp] * c.peak(plain_) / bandwidth / kBalance;
   ramp_ = k[Constant::kGemmRamp] * c.peak(w.format) / bandwidth / kBalance;
-  tokens_ = real(w.micro_batch * w.model.sequence) / real(w.cp);
+  const ModelShape& m = w.model;
+  const auto on_rank = [&](std::int64_t sequence) { return real(w.micro_batch * sequence) / real(w.cp); };
+  rows_ = {on_rank(m.sequence), m.sequence, m.causal && m.encoder_layers == 0};
+  targets_ = {on_rank(m.target), m.target, true, rows_.tokens, m.sequence};
 }
 
 double LayerModel::product(double m, double n, double k, Format format) const {
@@ -51,10 +63,10 @@ double LayerModel::product(double m, double n, double k, Format format) const {
   return 2 * m * n * k / (fp8 ? peak_ : peak16_) * (1 + (fp8 ? ramp_ : ramp16_) * (1 / m + 1 / n + 1 / k));
 }
 
-LayerTime LayerModel::layer(bool experts) const {
+LayerTime LayerModel::layer(bool experts, const Rows& of) const {
   const ModelShape& m = w_.model;
   const Software& s = w_.software;
-  const double n = tokens_, h = real(m.hidden), d = real(m.head_size), t = real(w_.tp);
+  const double n = of.tokens, h = real(m.hidden), d = real(m.head_size), t = real(w_.tp);
   const double q = real(w_.rank_heads()) * d;
   const double kv = real(w_.rank_groups()) * d;
   const double kv_all = std::min(q, kv);
@@ -96,6 +108,11 @@ LayerTime LayerModel::layer(bool experts) const {
       add(n, values, h, linear);
     }
   }
+  if (of.sources > 0) {
+    add(n, h, q, 1);
+    add(of.sources, h, 2 * q, 1);
+    add(n, q, h, 1);
+  }
   const double before_ffn = forward;
   double width = real(m.ffn) / t, expert_tokens = 0, shared = 0;
   if (experts) {
@@ -125,29 +142,34 @@ LayerTime LayerModel::layer(bool experts) const {
 
   // Core attention. Fused kernels skip what a causal mask hides and recompute scores in the backward pass:
   // 2.5 times the forward FLOPs, at 63 instead of 73 % of the peak (2307.08691 sections 1 and 3.1.2).
-  const double seen = m.window ? std::min(real(*m.window), real(m.sequence)) : real(m.sequence);
-  const double causal = m.window && *m.window < m.sequence ? 1.0 : 0.5;
+  const double sequence = real(of.sequence);
+  const double seen = m.window ? std::min(real(*m.window), sequence) : sequence;
+  const double causal = of.causal && !(m.window && *m.window < of.sequence) ? 0.5 : 1.0;
   double core = 0, core_backward = 0;
-  if (s.attention == AttentionKernel::kUnfused) {
-    const double copies = real(w_.micro_batch) * real(w_.rank_heads());
-    const double rows = real(m.sequence) / real(w_.cp);
-    // Head sizes that are not multiples of 8 cannot use the tensor cores.
-    const double unaligned = m.head_size % 8 == 0 ? 1 : 8;
-    const double products =
-        copies * (product(rows, real(m.sequence), d, plain_) + product(rows, d, real(m.sequence), plain_)) *
-        unaligned;
-    const double scores =
-        copies * rows * real(m.sequence) / memory_ * k_[Constant::kScore] * (s.fused ? 1 : 1.6);
-    core = products + scores;
-    core_backward = 2 * products + scores * 17.0 / 13.0;
-  } else {
-    const double share = s.attention == AttentionKernel::kTriton ? k_[Constant::kAttentionTriton] * older_
-                                                                 : k_[Constant::kAttention];
-    const double flops = 4 * n * seen * causal * q;
-    const double idle = w_.cp > 1 && !s.balanced_context ? 2 - 1 / real(w_.cp) : 1;
-    core = flops / (peak16_ / k_[Constant::kGemm] * share) * idle;
-    core_backward = 2.5 * 0.73 / 0.63 * core;
-  }
+  // `keys` of a sequence, of which fused kernels read `read` for a query.
+  const auto attend = [&](double keys, double read) {
+    if (s.attention == AttentionKernel::kUnfused) {
+      const double copies = real(w_.micro_batch) * real(w_.rank_heads());
+      const double rows = sequence / real(w_.cp);
+      // Head sizes that are not multiples of 8 cannot use the tensor cores.
+      const double unaligned = m.head_size % 8 == 0 ? 1 : 8;
+      const double products =
+          copies * (product(rows, keys, d, plain_) + product(rows, d, keys, plain_)) * unaligned;
+      const double scores = copies * rows * keys / memory_ * k_[Constant::kScore] * (s.fused ? 1 : 1.6);
+      core += products + scores;
+      core_backward += 2 * products + scores * 17.0 / 13.0;
+    } else {
+      const double share = s.attention == AttentionKernel::kTriton ? k_[Constant::kAttentionTriton] * older_
+                                                                   : k_[Constant::kAttention];
+      const double flops = 4 * n * read * q;
+      const double idle = w_.cp > 1 && !s.balanced_context ? 2 - 1 / real(w_.cp) : 1;
+      const double time = flops / (peak16_ / k_[Constant::kGemm] * share) * idle;
+      core += time;
+      core_backward += 2.5 * 0.73 / 0.63 * time;
+    }
+  };
+  attend(sequence, seen * causal);
+  if (of.sources > 0) attend(real(of.source_length), real(of.source_length));
   if (const double linear = m.linear_share(); linear > 0) {
     // Three products of every token with the states of its heads; ten in the backward pass.
     const double state = 2 * n * real(m.linear_values * m.linear_key_size) / t / peak16_;
@@ -166,13 +188,15 @@ LayerTime LayerModel::layer(bool experts) const {
 
   // Element-wise chains: nominal bytes of norms, residuals and dropout outside the tensor-parallel region, of
   // activation functions and transposes inside it.
-  const double outside = m.branches() * 22 * h * n / (w_.sequence_parallel ? t : 1);
+  const double branches = m.branches() * (of.sources > 0 ? 1.5 : 1);
+  const double outside = branches * 22 * h * n / (w_.sequence_parallel ? t : 1);
   const double rows_in = experts ? expert_tokens : n;
   // Of state-space layers: convolution, gate and norm.
   const double inside = m.single_branches()
                             ? n * (m.mlp_share() * (m.gated ? 6 : 4) * width + m.softmax_share() * 12 * q +
                                    m.state_share() * real(4 * m.state_columns() + 6 * m.state_inner()) / t)
-                            : (m.gated ? 6 : 4) * width * rows_in + 12 * q * n;
+                            : (m.gated ? 6 : 4) * width * rows_in + 12 * q * n +
+                                  (of.sources > 0 ? 6 * q * (n + of.sources) : 0);
   // Copies of tokens are sorted by expert, before and after the exchange.
   const double permuted =
       experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
@@ -187,8 +211,7 @@ LayerTime LayerModel::layer(bool experts) const {
   // queued, but the device is still idle between two kernels, for 1.5 us if the host takes some 15 us to
   // launch one. In FP8 casts add half as many kernels, and maxima as many again.
   constexpr double kGap = 0.1;
-  const double host =
-      k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1) * m.branches();
+  const double host = k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1) * branches;
   const double kernels = fp8 ? (maxima ? 2 : 1.5) : 1;
   const auto floor = [&](KindTime& kind, double passes) {
     const double device = kind.linear + kind.attention + kind.elementwise, launches = host * kernels * passes;
@@ -208,7 +231,7 @@ LayerTime LayerModel::layer(bool experts) const {
                                 : comm_.all_reduce(size, tensor);
   };
   const double gathered = fp8 && s.gathers_fp8 ? 0.5 : 1;
-  double attention_comm = m.branches() * reduce(activation, gathered);
+  double attention_comm = (branches + (of.sources > 0 ? 0.5 : 0)) * reduce(activation, gathered);
   double ffn_comm = m.branches() * reduce(activation, gathered);
   if (experts) {
     // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged between the
@@ -264,12 +287,8 @@ double LayerModel::repeated_products(bool experts, double ffn, double shared) co
 
 // A layer, the projection of two streams to one before it, and the head.
 LayerTime LayerModel::further_token() const {
-  const double n = tokens_, h = real(w_.model.hidden), width = h / real(w_.tp);
-  LayerTime out = w_.model.expert_layers > 0 ? experts() : dense();
-  const LayerTime logits = head();
-  out.forward = out.forward + logits.forward;
-  out.backward_input = out.backward_input + logits.backward_input;
-  out.backward_weight = out.backward_weight + logits.backward_weight;
+  const double n = rows_.tokens, h = real(w_.model.hidden), width = h / real(w_.tp);
+  LayerTime out = (w_.model.expert_layers > 0 ? experts() : dense()) + head();
   out.forward.linear += product(n, width, 2 * h, w_.format);
   out.backward_input.linear += product(n, 2 * h, width, w_.format);
   out.backward_weight.linear += product(2 * h, width, n, w_.format);
@@ -281,7 +300,8 @@ void LayerModel::exchange(LayerTime& out) const {
   const ModelShape& m = w_.model;
   const Software& s = w_.software;
   const CommGroup group{w_.ep, w_.tp * w_.cp};
-  const double rows = tokens_ * real(m.hidden) / (w_.sequence_parallel ? real(w_.tp) : 1), k = real(m.top_k);
+  const double rows = rows_.tokens * real(m.hidden) / (w_.sequence_parallel ? real(w_.tp) : 1),
+               k = real(m.top_k);
   const bool fp8 = w_.format == Format::kFp8 && s.dispatch_fp8;
   // Nodes with some of a token's experts: of the groups that it chooses from, or of all.
   const double nodes = w_.ep > 1 ? real(comm_.nodes(group)) : 1;
@@ -301,7 +321,7 @@ void LayerModel::exchange(LayerTime& out) const {
 
 LayerTime LayerModel::embedding() const {
   LayerTime out;
-  const double n = tokens_, h = real(w_.model.hidden);
+  const double n = rows_.tokens + targets_.tokens, h = real(w_.model.hidden);
   out.forward.elementwise = bytes(8 * n * h);
   out.backward_weight.elementwise = bytes(12 * n * h);
   const CommGroup tensor{w_.tp, 1};
@@ -312,7 +332,8 @@ LayerTime LayerModel::embedding() const {
 
 LayerTime LayerModel::head() const {
   LayerTime out;
-  const double n = tokens_, h = real(w_.model.hidden), v = real(w_.model.vocabulary) / real(w_.tp);
+  const double n = w_.model.encoder_layers > 0 ? targets_.tokens : rows_.tokens, h = real(w_.model.hidden),
+               v = real(w_.model.vocabulary) / real(w_.tp);
   out.forward.linear = product(n, v, h, plain_);
   out.backward_input.linear = product(n, h, v, plain_);
   out.backward_weight.linear = product(h, v, n, plain_);

@@ -23,14 +23,19 @@ struct LayerTime {
   KindTime backward_weight;  // gradient of the weights
   KindTime again;            // recomputation, within the backward pass
   double all() const { return forward.sum() + backward_input.sum() + backward_weight.sum() + again.sum(); }
+  LayerTime operator+(const LayerTime& o) const;
+  LayerTime operator*(double factor) const;
 };
 
 class LayerModel {
  public:
   LayerModel(const Workload& w, const Cluster& c, const Constants& k);
 
-  LayerTime dense() const { return layer(false); }
-  LayerTime experts() const { return layer(true); }
+  LayerTime dense() const { return layer(false, rows_); }
+  LayerTime experts() const { return layer(true, rows_); }
+  // Of an encoder-decoder.
+  LayerTime encoder() const { return layer(false, rows_); }
+  LayerTime decoder() const { return layer(false, targets_); }
   LayerTime embedding() const;
   LayerTime head() const;           // output layer and loss
   LayerTime further_token() const;  // of a layer that predicts one token more, with its head
@@ -39,7 +44,15 @@ class LayerModel {
   double product(double m, double n, double k, Format format) const;
 
  private:
-  LayerTime layer(bool experts) const;
+  // A microbatch's rows on a rank.
+  struct Rows {
+    double tokens = 0;
+    std::int64_t sequence = 0;
+    bool causal = true;
+    double sources = 0;  // rows to which they attend besides, each sequence of them to source_length
+    std::int64_t source_length = 0;
+  };
+  LayerTime layer(bool experts, const Rows& rows) const;
   void exchange(LayerTime& out) const;                        // of tokens with their experts
   KindTime linear(double rows, double in, double out) const;  // one product
   double repeated_products(bool experts, double ffn, double shared) const;
@@ -49,8 +62,8 @@ class LayerModel {
   const Constants& k_;
   CollectiveTime comm_;
   double peak_, peak16_, memory_, ramp_, ramp16_, older_;
-  double tokens_;  // of a microbatch on a rank
-  Format plain_;   // of what stays out of fp8
+  Rows rows_, targets_;  // targets_: of an encoder-decoder, whose rows_ are sources
+  Format plain_;         // of what stays out of fp8
 };
 
 }  // namespace stoa::plan

@@ -9,7 +9,15 @@
 namespace stoa::plan {
 namespace {
 
-double tokens(const Workload& w) { return real(w.micro_batch * w.model.sequence) / real(w.cp); }
+// Tokens of a microbatch in a layer; in the average layer of an encoder-decoder.
+double tokens(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double of_sample =
+      m.encoder_layers > 0
+          ? real(m.encoder_layers * m.sequence + m.cross_layers() * m.target) / real(m.layers)
+          : real(m.sequence);
+  return real(w.micro_batch) * of_sample / real(w.cp);
+}
 
 // Whether what GEMMs read is kept in 8 bits, and what is cheap compared with them is recomputed.
 bool keeps_fp8(const Workload& w) {
@@ -124,10 +132,12 @@ RankParameters rank_parameters(const Workload& w, double layers, bool first, boo
   const double with_experts = layers * share + (share > 0 ? further : 0);
   RankParameters out;
   out.expert = with_experts * experts / real(w.expert_degree() * w.ep);
-  out.dense = (layers * (1 - share) * m.layer_parameters(false) +
-               (share > 0 ? layers * share * (m.layer_parameters(true) - experts) : 0) +
-               further * (m.mtp_parameters() - (share > 0 ? experts : 0))) /
-              t;
+  out.dense =
+      (layers * (1 - share) * m.layer_parameters(false) +
+       (share > 0 ? layers * share * (m.layer_parameters(true) - experts) : 0) +
+       further * (m.mtp_parameters() - (share > 0 ? experts : 0)) +
+       (m.encoder_layers > 0 ? layers * real(m.cross_layers()) / real(m.layers) * m.cross_parameters() : 0)) /
+      t;
   // They read the embedding, too.
   const bool embeds_again = further > 0 && !first && !m.tied;
   out.vocabulary = real(m.vocabulary * m.hidden) / t *

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "plan/error_band.h"
@@ -160,7 +161,8 @@ class StageTransfers {
       : w_(w),
         comm_(comm),
         share_((w.software.overlap_pipeline ? 0.3 : 1) * k[Constant::kPipelineExposed]),
-        whole_(2 * real(w.micro_batch * w.model.sequence) / real(w.cp) * real(w.model.hidden)),
+        // Behind an encoder, its output travels with the rows of the targets.
+        whole_(2 * real(w.micro_batch * w.model.sample()) / real(w.cp) * real(w.model.hidden)),
         sliced_(w.sequence_parallel || w.software.sliced_sends) {
     if (sliced_ && !w.sequence_parallel) gather_ = comm.all_gather(whole_, {w.tp, 1});
   }
@@ -202,6 +204,39 @@ Cluster share_of(Cluster c, std::int64_t ranks) {
   return c;
 }
 
+// Frozen weights have no gradient.
+LayerTime trained(LayerTime part, double of_weights) {
+  part.backward_weight = part.backward_weight * of_weights;
+  return part;
+}
+
+// Layers that take the same time, and how many of them each pipeline rank has, and runs backward.
+struct Layers {
+  LayerTime time;
+  std::vector<double> all, backward;
+};
+
+std::vector<Layers> layers_by_kind(const Workload& w, const LayerModel& model) {
+  std::vector<Layers> out;
+  const auto add_kind = [&](const LayerTime& time, std::int64_t begin, std::int64_t end, double share) {
+    Layers kind{trained(time, w.trained.layers), {}, {}};
+    for (const std::int64_t layers : w.layers_of_ranks(begin, end)) kind.all.push_back(share * real(layers));
+    for (const std::int64_t layers : w.layers_of_ranks(std::max(begin, w.trained.first_layer), end))
+      kind.backward.push_back(share * real(layers));
+    out.push_back(std::move(kind));
+  };
+  const ModelShape& m = w.model;
+  if (m.encoder_layers > 0) {
+    add_kind(model.encoder(), 0, m.encoder_layers, 1);
+    add_kind(model.decoder(), m.encoder_layers, m.layers, 1);
+    return out;
+  }
+  const double experts = m.expert_share();
+  if (m.expert_layers < m.layers) add_kind(model.dense(), 0, m.layers, 1 - experts);
+  if (m.expert_layers > 0) add_kind(model.experts(), 0, m.layers, experts);
+  return out;
+}
+
 TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w, const Cluster& c,
                     const Constants& k, std::vector<StageTime>* table, double crowd = 1) {
   if (const std::int64_t ranks = std::min(w.devices(), c.links.devices_per_node);
@@ -210,26 +245,15 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
                      std::max(1.0, real(ranks) / real(c.device.compute_units)));
   const LayerModel model(w, c, k);
   const CollectiveTime comm(c, k);
-  // Frozen weights have no gradient.
-  const auto trained = [](LayerTime part, double of_weights) {
-    part.backward_weight = part.backward_weight * of_weights;
-    return part;
-  };
-  const LayerTime dense = w.model.expert_layers < w.model.layers ? trained(model.dense(), w.trained.layers)
-                                                                 : LayerTime{},
-                  expert =
-                      w.model.expert_layers > 0 ? trained(model.experts(), w.trained.layers) : LayerTime{};
-  const double share = w.model.expert_share();
+  const std::vector<Layers> kinds = layers_by_kind(w, model);
   const LayerTime embedding = trained(model.embedding(), w.trained.embedding),
                   head = trained(model.head(), w.trained.head);
   const double further = real(w.model.mtp_layers);
   const LayerTime mtp =
       w.model.mtp_layers > 0 ? trained(model.further_token(), w.trained.layers) : LayerTime{};
   LayerTime average;
-  average.forward = dense.forward * (1 - share) + expert.forward * share;
-  average.backward_input = dense.backward_input * (1 - share) + expert.backward_input * share;
-  average.backward_weight = dense.backward_weight * (1 - share) + expert.backward_weight * share;
-  average.again = dense.again * (1 - share) + expert.again * share;
+  for (const Layers& kind : kinds)
+    average = average + kind.time * (std::reduce(kind.all.begin(), kind.all.end()) / real(w.model.layers));
   const std::vector<Waits> waits = offload_waits(w, c, average, head);
   const double microbatches = real(w.global_batch) / real(w.dp * w.micro_batch);
   const std::vector<std::int64_t> layers_of_ranks = w.layers_of_ranks(),
@@ -249,10 +273,9 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
       stage.backward_input += backward * (layer.backward_input.sum() + layer.again.sum());
       stage.backward_weight += backward * layer.backward_weight.sum();
     };
-    const double layers = real(stage.layers),
-                 backward = real(backward_of_ranks[static_cast<std::size_t>(rank)]);
-    collect(dense, layers * (1 - share), backward * (1 - share));
-    collect(expert, layers * share, backward * share);
+    for (const Layers& kind : kinds)
+      collect(kind.time, kind.all[static_cast<std::size_t>(rank)],
+              kind.backward[static_cast<std::size_t>(rank)]);
     if (rank == 0) collect(embedding, 1, 1);
     if (rank == last) collect(head, 1, 1);
     if (rank == last && further > 0) collect(mtp, further, further);
@@ -276,15 +299,14 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   const std::int64_t pace = slow - stages.begin();
   const StageTime& slowest = *slow;
   TimeSplit split;
-  const double backward = real(backward_of_ranks[static_cast<std::size_t>(pace)]),
-               forward_only = real(slowest.layers) - backward;
-  add(split, dense, microbatches * backward * (1 - share), false);
-  add(split, expert, microbatches * backward * share, false);
-  LayerTime dense_forward, expert_forward;
-  dense_forward.forward = dense.forward;
-  expert_forward.forward = expert.forward;
-  add(split, dense_forward, microbatches * forward_only * (1 - share), false);
-  add(split, expert_forward, microbatches * forward_only * share, false);
+  for (const Layers& kind : kinds) {
+    const double all = kind.all[static_cast<std::size_t>(pace)],
+                 backward = kind.backward[static_cast<std::size_t>(pace)];
+    add(split, kind.time, microbatches * backward, false);
+    LayerTime forward;
+    forward.forward = kind.time.forward;
+    add(split, forward, microbatches * (all - backward), false);
+  }
   if (pace == 0) add(split, embedding, microbatches, true);
   if (pace == last) add(split, head, microbatches, true);
   if (pace == last && further > 0) add(split, mtp, microbatches * further, false);

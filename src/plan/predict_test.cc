@@ -55,6 +55,68 @@ std::string error_text(F&& run) {
   return "no error";
 }
 
+Workload workload_of_pairs() {
+  Workload w;
+  w.model = gpt(24, 1024, 16);
+  w.model.sequence = 512;
+  w.model.target = 128;
+  w.model.encoder_layers = 12;
+  w.micro_batch = 8;
+  w.global_batch = 64;
+  return w;
+}
+
+// 2 FLOPs for each weight and each pair of tokens that attend; a target's layer has two attentions.
+TEST(EncoderDecoders, FlopsAreThoseOfSourcesAndTargets) {
+  const Workload w = workload_of_pairs();
+  const double h = 1024, s = 512, t = 128, layer = 12 * h * h;
+  const double weights = 12 * s * layer + 12 * (t * layer + 2 * (s + t) * h * h) + t * 51200 * h,
+               scores = 12 * 2 * s * s * h + 12 * (t * t * h + 2 * s * t * h);
+  EXPECT_NEAR(model_flops(w) / (64 * 6 * (weights + scores)), 1, 1e-12);
+  EXPECT_EQ(w.tokens(), 64 * 640);
+}
+
+// Layers of a target of one token cost little; with a target as long as the source, more than those of a
+// decoder that reads both as one text would without attention to the source.
+TEST(EncoderDecoders, TimeFollowsTheLengthOfTheTarget) {
+  const Cluster c = cluster("dgx-h100");
+  Workload w = workload_of_pairs();
+  const Constants constants =
+      load_calibration(kConfigs / "planner/calibration.yaml").find("H100", "stoa").constants;
+  const auto linear = [&](std::int64_t target) {
+    w.model.target = target;
+    return predict_time(w, c, constants, nullptr).linear;
+  };
+  Workload encoder = w;
+  encoder.model.layers = 12;
+  encoder.model.encoder_layers = 0;
+  encoder.model.target = 0;
+  const double of_encoder = predict_time(encoder, c, constants, nullptr).linear;
+  EXPECT_LT(linear(1), 1.6 * of_encoder);
+  EXPECT_LT(linear(1), linear(128));
+  EXPECT_NEAR(linear(512) / of_encoder, 2 + 4.0 / 12, 0.1);
+}
+
+TEST(EncoderDecoders, StagesOfTheEncoderTakeLonger) {
+  Workload w = workload_of_pairs();
+  w.micro_batch = 64;
+  w.pp = 4;
+  std::vector<StageTime> stages;
+  const Constants constants =
+      load_calibration(kConfigs / "planner/calibration.yaml").find("H100", "stoa").constants;
+  (void)predict_time(w, cluster("dgx-h100"), constants, &stages);
+  ASSERT_EQ(stages.size(), 4u);
+  EXPECT_GT(stages[1].busy, 1.5 * stages[2].busy);
+}
+
+TEST(EncodersAlone, AttendToAllTokens) {
+  Workload w = workload_of_pairs();
+  w.model.encoder_layers = w.model.target = 0;
+  const double causal = model_flops(w);
+  w.model.causal = false;
+  EXPECT_NEAR(model_flops(w) - causal, 64 * 6.0 * 24 * 512 * 512 * 1024, 1e6);
+}
+
 TEST(Clusters, AllThatShipAreCompleteAndFound) {
   const auto all = load_clusters(kConfigs / "clusters");
   EXPECT_GE(all.size(), 18u);

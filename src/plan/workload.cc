@@ -125,20 +125,17 @@ std::vector<std::int64_t> Workload::backward_layers() const {
   return layers;
 }
 
-namespace {
-
-std::vector<std::int64_t> sums_of_ranks(const Workload& w, const std::vector<std::int64_t>& chunks) {
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(w.pp), 0);
-  for (std::size_t c = 0; c < chunks.size(); ++c)
-    layers[static_cast<std::size_t>(w.rank_of_chunk(static_cast<std::int64_t>(c)))] += chunks[c];
+std::vector<std::int64_t> Workload::layers_of_ranks(std::int64_t begin, std::int64_t end) const {
+  const std::vector<std::int64_t> chunks = split();
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(pp), 0);
+  std::int64_t first = 0;  // of the chunk
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    const std::int64_t last = first + chunks[c];
+    layers[static_cast<std::size_t>(rank_of_chunk(static_cast<std::int64_t>(c)))] +=
+        std::max<std::int64_t>(0, std::min(last, end) - std::max(first, begin));
+    first = last;
+  }
   return layers;
-}
-
-}  // namespace
-
-std::vector<std::int64_t> Workload::layers_of_ranks() const { return sums_of_ranks(*this, split()); }
-std::vector<std::int64_t> Workload::backward_layers_of_ranks() const {
-  return sums_of_ranks(*this, backward_layers());
 }
 
 std::int64_t Workload::rank_of_chunk(std::int64_t chunk) const {
@@ -270,12 +267,16 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
   const std::int64_t multiple = c.make_vocab_size_divisible_by;
   m.vocabulary = (vocabulary + multiple - 1) / multiple * multiple;
   m.sequence = c.encoder_seq_length;
+  m.causal = c.kind != model::ModelKind::kBert;
   m.tied = c.share_embeddings_and_output_weights;
   m.positions = c.position_embedding_type == model::PositionEmbedding::kLearnedAbsolute;
   m.dropout = std::max(c.hidden_dropout, c.attention_dropout);
   m.biases = c.has_mlp_bias();
   m.window = c.window_size;
-  if (c.kind == model::ModelKind::kT5) m.encoder_layers = c.encoder_layers();
+  if (c.source_length() > 0) {
+    m.encoder_layers = c.encoder_layers();
+    m.target = c.sample_length() - c.source_length();
+  }
   if (c.moe.num_moe_experts) {
     m.experts = *c.moe.num_moe_experts;
     m.top_k = c.moe.moe_router_topk;
@@ -386,21 +387,30 @@ double backward_share(const Workload& w) {
                     : 1;
 }
 
-// Weights that are applied to a token, without norms and head.
-double weights_of_layers(const ModelShape& m) {
-  return static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
-         static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
-         static_cast<double>(m.layers) * small_parameters(m) +
-         static_cast<double>(m.mtp_layers) *
-             (m.active_layer_parameters(m.expert_layers > 0) - small_parameters(m) +
-              static_cast<double>(2 * m.hidden * m.hidden));
-}
+// Multiplications of a sample's forward pass: with weights of layers, without norms, and of the head; half of
+// those of its scores and values in `softmax` layers, and of the states of state-space layers.
+struct SampleProducts {
+  double layers = 0, head = 0, attention = 0;
+};
 
-// Half of the FLOPs of a token's scores and values in `layers` layers of softmax attention, and of the states
-// of state-space layers.
-double core_products(const ModelShape& m, double layers) {
-  return layers * static_cast<double>(m.heads * m.head_size * m.sequence) +
-         static_cast<double>(m.state_layers) * state_products(m);
+SampleProducts products_of(const ModelShape& m, std::int64_t softmax) {
+  const double inner = real(m.heads * m.head_size), s = real(m.sequence), t = real(m.target),
+               matrix = real(m.hidden) * inner,
+               dense = m.active_layer_parameters(false) - small_parameters(m);
+  if (m.encoder_layers > 0) {
+    const double encoder = real(m.encoder_layers), decoder = real(m.cross_layers());
+    return {encoder * s * dense + decoder * (t * dense + 2 * (s + t) * matrix),
+            t * real(m.vocabulary * m.hidden),
+            encoder * 2 * s * s * inner + decoder * (t * t + 2 * s * t) * inner};
+  }
+  const double further = real(m.mtp_layers),
+               experts = m.expert_layers > 0 ? m.active_layer_parameters(true) - small_parameters(m) : 0,
+               last = m.expert_layers > 0 ? experts : dense;
+  return {s * (real(m.expert_layers) * experts + real(m.layers - m.expert_layers) * dense +
+               further * (last + 2 * real(m.hidden * m.hidden))),
+          s * (1 + further) * real(m.vocabulary * m.hidden),
+          s * ((real(softmax) + further) * inner * s * (m.causal ? 1 : 2) +
+               real(m.state_layers) * state_products(m))};
 }
 
 }  // namespace
@@ -413,29 +423,24 @@ double state_products(const ModelShape& m) {
 
 double model_flops(const Workload& w) {
   const ModelShape& m = w.model;
-  const double further = static_cast<double>(m.mtp_layers);
-  const double layers = weights_of_layers(m);
-  const double head = (1 + further) * static_cast<double>(m.vocabulary * m.hidden);
-  const double attention = core_products(m, static_cast<double>(m.softmax_layers()) + further);
+  const SampleProducts of = products_of(m, m.softmax_layers());
   // Forward, gradient of the input, gradient of the weights (attention: of its other input).
   const TrainedShare& trained = w.trained;
   const double backward = backward_share(w);
-  return w.tokens() * 2 *
-         (layers * (1 + backward * (1 + trained.layers)) +
-          head * (1 + (trained.first_layer < m.layers ? 1 : 0) + trained.head) +
-          attention * (1 + 2 * backward));
+  return real(w.global_batch) * 2 *
+         (of.layers * (1 + backward * (1 + trained.layers)) +
+          of.head * (1 + (trained.first_layer < m.layers ? 1 : 0) + trained.head) +
+          of.attention * (1 + 2 * backward));
 }
 
 double hardware_flops(const Workload& w) {
   const ModelShape& m = w.model;
-  const double layers = weights_of_layers(m);
-  const double attention = core_products(
-      m, static_cast<double>((m.single_branches() ? m.attention_layers : m.layers) + m.mtp_layers));
+  const SampleProducts of = products_of(m, m.single_branches() ? m.attention_layers : m.layers);
   double again = 0;
-  if (w.recompute == Recompute::kSelective) again = attention;
-  if (w.recompute == Recompute::kOperators) again = 0.5 * layers;
-  if (w.recompute == Recompute::kFull) again = layers + attention;
-  return model_flops(w) + w.tokens() * 2 * again * w.recomputed_share * backward_share(w);
+  if (w.recompute == Recompute::kSelective) again = of.attention;
+  if (w.recompute == Recompute::kOperators) again = 0.5 * of.layers;
+  if (w.recompute == Recompute::kFull) again = of.layers + of.attention;
+  return model_flops(w) + real(w.global_batch) * 2 * again * w.recomputed_share * backward_share(w);
 }
 
 }  // namespace stoa::plan

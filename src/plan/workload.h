@@ -49,10 +49,13 @@ struct ModelShape {
   std::optional<double> expert_capacity;
   bool expert_padding = false;
   std::optional<std::int64_t> window;
-  // Encoder-decoders: layers of the encoder, the first; the others also attend to its output.
-  std::int64_t encoder_layers = 0;
+  bool causal = true;  // a token attends to those before it, not to all; but in an encoder-decoder
+  // Encoder-decoders: layers of the encoder, the first; the others also attend to its output. A sample has a
+  // source of `sequence` tokens and a target.
+  std::int64_t encoder_layers = 0, target = 0;
 
   std::int64_t cross_layers() const { return encoder_layers > 0 ? layers - encoder_layers : 0; }
+  std::int64_t sample() const { return sequence + target; }  // tokens
   double cross_parameters() const;  // of such a layer's attention to the encoder's output
   double linear_share() const { return share(linear_layers); }
   double expert_share() const { return share(expert_layers); }
@@ -154,7 +157,7 @@ struct Workload {
   std::int64_t expert_stride() const { return expert_degree() * ep * (replicas_outermost ? pp : 1); }
   std::int64_t stage_stride() const { return tp * cp * (replicas_outermost ? 1 : dp); }
   std::int64_t microbatches() const { return global_batch / (dp * micro_batch); }
-  double tokens() const { return static_cast<double>(global_batch * model.sequence); }
+  double tokens() const { return static_cast<double>(global_batch * model.sample()); }
   // Layers of every chunk: as given, else L / (pp vpp), the remainder distributed over the middle chunks.
   std::vector<std::int64_t> split() const;
   std::vector<std::int64_t> backward_layers() const;  // of every chunk: those that run backward
@@ -165,8 +168,13 @@ struct Workload {
   double busiest_load() const;
   double declared_load() const { return model.expert_capacity.value_or(1); }
   std::int64_t rank_groups() const { return (model.kv_heads + tp - 1) / tp; }
-  std::vector<std::int64_t> layers_of_ranks() const;           // of every pipeline rank
-  std::vector<std::int64_t> backward_layers_of_ranks() const;  // those that run backward
+  // How many layers every pipeline rank has of those from `begin` to `end`; of all; of those that run
+  // backward.
+  std::vector<std::int64_t> layers_of_ranks(std::int64_t begin, std::int64_t end) const;
+  std::vector<std::int64_t> layers_of_ranks() const { return layers_of_ranks(0, model.layers); }
+  std::vector<std::int64_t> backward_layers_of_ranks() const {
+    return layers_of_ranks(trained.first_layer, model.layers);
+  }
   // How many layers of every chunk, from its first on, offload activations to host memory. ConfigError if
   // more are requested than any pipeline rank has.
   std::vector<std::int64_t> offloaded_layers() const;

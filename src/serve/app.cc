@@ -368,6 +368,7 @@ http::Reply App::properties(const ServedModel& model) const {
   Json out{{"model_path", model.options().path.string()},
            {"model_alias", model.name()},
            {"chat_template", model.template_text()},
+           {"chat_template_tool_use", model.tool_template_text()},
            {"bos_token", ""},
            {"eos_token", ""},
            {"total_slots", model.generates() ? model.limits().sequences : 0},

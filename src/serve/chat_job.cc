@@ -96,7 +96,7 @@ std::vector<std::int32_t> render_chat(const RequestBody& body, const ServedModel
     variables = *more;
   }
   if (!tools.tools.is_null()) {
-    tools.family = tool_family(model.template_text());
+    tools.family = tool_family(model.tool_template_text());
     check(tools.family.has_value(), "tools", "the chat template of '{}' knows no tools", model.name());
     variables["tools"] = tools.tools;
   }

@@ -47,7 +47,7 @@ void ServedModel::read_small_files(const std::optional<fs::path>& adapter) {
     if (id && std::find(end_tokens_.begin(), end_tokens_.end(), *id) == end_tokens_.end())
       end_tokens_.push_back(*id);
   infer::name_special_tokens(*tokenizer_, variables_);
-  if (!tokenizer_->chat_template().empty()) template_.emplace(tokenizer_->chat_template());
+  template_ = infer::chat_template_of(*tokenizer_);
 }
 
 // An encoder keeps no keys and values, draws no tokens, and is in no quantised file.

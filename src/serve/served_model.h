@@ -81,10 +81,11 @@ class ServedModel {
 
   bool has_template() const { return template_.has_value(); }
   const std::string& template_text() const { return tokenizer_->chat_template(); }
+  const std::string& tool_template_text() const { return tokenizer_->tool_template(); }
   // What comes behind a conversation: nothing, the beginning of an answer, or more of its last message.
   enum class Next : std::uint8_t { kNothing, kAnswer, kRestOfLast };
-  // The ids of a conversation. ApiError 400: no template, it rejects the messages, or nothing of the assistant
-  // is there to be continued.
+  // The ids of a conversation. ApiError 400: no template, it rejects the messages, or nothing of the
+  // assistant is there to be continued.
   std::vector<std::int32_t> render(const Json& messages, const Json& variables, Next next) const;
   // Ids of a text, special tokens in it read as such. `add_special`: with those that the tokenizer adds; a
   // source ends with the end token.

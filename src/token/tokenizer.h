@@ -74,6 +74,8 @@ class Tokenizer {
   // file formats.
   const std::string& fingerprint() const;
   const std::string& chat_template() const;  // Jinja text, "" when the tokenizer has none
+  // The one for chats with tools: "tool_use" where there are several, as in transformers.
+  const std::string& tool_template() const;
   const TokenizerSpec& spec() const;
 
  private:

@@ -70,10 +70,17 @@ void read_beside(const fs::path& directory, TokenizerSpec& spec) {
       fail<DataError>("{}: {}", path.string(), e.what());
     }
   }
-  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path)) {
-    spec.chat_template = read_text(path);
-    require<DataError>(simdjson::validate_utf8(spec.chat_template), "{} is not UTF-8 text", path.string());
-  }
+  const auto read_template = [](const fs::path& path) {
+    std::string text = read_text(path);
+    require<DataError>(simdjson::validate_utf8(text), "{} is not UTF-8 text", path.string());
+    return text;
+  };
+  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path))
+    spec.chat_template = read_template(path);
+  if (const fs::path more = directory / "additional_chat_templates"; fs::is_directory(more))
+    for (const auto& entry : fs::directory_iterator(more))
+      if (entry.path().extension() == ".jinja")
+        spec.more_templates[entry.path().stem().string()] = read_template(entry.path());
 }
 
 TokenizerSpec read_sentencepiece_file(const fs::path& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,12 +61,13 @@ struct TokenizerSpec {
   bool rank_by_result = false;  // merges rank by the id of their result, not by their order (tiktoken)
   bool nfc = false;             // normalizer
   std::vector<AddedToken> added;
-  std::vector<TokenId> before, after;    // added around a text by add_special
-  std::optional<PairSurroundings> pair;  // if the files define it
-  std::string bos, eos, pad, unk;        // contents; "" where there is none
-  std::string cls, sep, mask;            // for encoders
-  std::optional<bool> add_bos;           // tokenizer_config.json
-  std::string chat_template;             // Jinja text, "" where there is none
+  std::vector<TokenId> before, after;                 // added around a text by add_special
+  std::optional<PairSurroundings> pair;               // if the files define it
+  std::string bos, eos, pad, unk;                     // contents; "" where there is none
+  std::string cls, sep, mask;                         // for encoders
+  std::optional<bool> add_bos;                        // tokenizer_config.json
+  std::string chat_template;                          // Jinja text, "" where there is none
+  std::map<std::string, std::string> more_templates;  // by name, besides the one for chats without tools
   std::optional<std::int64_t> model_max_length;
   std::optional<std::int64_t> sentinels;  // tokenizer_config.json of T5: extra_ids
   std::string pattern;                    // tokenizer_config.json: pat_str of a .tiktoken file

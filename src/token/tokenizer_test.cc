@@ -187,6 +187,30 @@ TEST(Tokenizer, ConfigBesideIsRead) {
   EXPECT_THROW(Tokenizer::load(d.path()), DataError);
 }
 
+TEST(Tokenizer, TemplateForToolsAmongSeveral) {
+  const TestFolder d;
+  const Tokenizer gpt2 = Tokenizer::load(stoa::test::source_dir() / "tests/fixtures/token/gpt2");
+  write_text(d / "tokenizer.json", tokenizer_json(gpt2.spec()));
+  write_text(d / "tokenizer_config.json",
+             R"({"chat_template":[{"name":"tool_use","template":"T"},{"name":"default","template":"D"},
+                 {"name":"rag","template":"R"}]})");
+  const auto check = [](const Tokenizer& t, const std::string& tools) {
+    EXPECT_EQ(t.chat_template(), "D");
+    EXPECT_EQ(t.tool_template(), tools);
+  };
+  const Tokenizer t = Tokenizer::load(d.path());
+  check(t, "T");
+  const TestFolder copy;
+  t.save(copy.path());
+  check(Tokenizer::load(copy.path()), "T");
+  fs::create_directory(d / "additional_chat_templates");
+  write_text(d / "additional_chat_templates/tool_use.jinja", "F");
+  check(Tokenizer::load(d.path()), "F");
+  write_text(d / "tokenizer_config.json", R"({"chat_template":"D"})");
+  fs::remove_all(d / "additional_chat_templates");
+  check(Tokenizer::load(d.path()), "D");
+}
+
 // What replaced `from` by `to` in a good tokenizer.json is refused with.
 std::string refusal(const std::string& from, const std::string& to) {
   std::string json = nlohmann::ordered_json::parse(read_text(fixture("gpt2/tokenizer.json"))).dump();

@@ -247,7 +247,13 @@ std::string tokenizer_config_json(const TokenizerSpec& spec) {
   if (spec.add_bos) out["add_bos_token"] = *spec.add_bos;
   if (!spec.pattern.empty()) out["pat_str"] = spec.pattern;
   if (spec.model_max_length) out["model_max_length"] = *spec.model_max_length;
-  if (!spec.chat_template.empty()) out["chat_template"] = spec.chat_template;
+  if (spec.more_templates.empty()) {
+    if (!spec.chat_template.empty()) out["chat_template"] = spec.chat_template;
+  } else {
+    out["chat_template"] = Json::array({{{"name", "default"}, {"template", spec.chat_template}}});
+    for (const auto& [name, text] : spec.more_templates)
+      out["chat_template"].push_back({{"name", name}, {"template", text}});
+  }
   Json added = Json::object();
   for (const AddedToken& t : by_id(spec)) added[std::to_string(t.id)] = flags_of(t);
   out["added_tokens_decoder"] = added;

@@ -27,10 +27,11 @@ void check_model(const RunConfig& config) {
 
 void require_compared(const TuningFiles& files) {
   for (std::size_t f = 0; f < files.files().size(); ++f)
-    require<ConfigError>(files.form(f) == tune::RecordForm::kCompared,
-                         "{}: {}; objective contrastive needs texts that belong together: query and positive "
-                         "(or anchor and positive), with or without negative",
-                         files.files()[f].name(), tune::name_of(files.form(f)));
+    require<ConfigError>(
+        files.form(f) == tune::RecordForm::kCompared || files.form(f) == tune::RecordForm::kQuestion,
+        "{}: {}; objective contrastive needs texts that belong together: query and positive "
+        "(or anchor and positive), with or without negative",
+        files.files()[f].name(), tune::name_of(files.form(f)));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct StepFlops {
 StepFlops step_flops(const model::ModelSpec& model, std::int64_t sequence) {
   const model::ModelConfig& c = model.config;
   const model::ActiveWeights active = model::active_weights(model);
-  const bool pair = c.source_length() > 0;
+  const bool pair = c.source_length() > 0, both_ways = c.kind == model::ModelKind::kBert;
   const std::int64_t layers = c.num_layers;
   StepFlops out;
   // `backward`: the part hands the gradient of its input on.
@@ -42,7 +42,8 @@ StepFlops step_flops(const model::ModelSpec& model, std::int64_t sequence) {
     const auto& part = active.layers[static_cast<std::size_t>(layer)];
     const Forward forward =
         pair ? pair_layer(c, layer)
-             : Forward{2 * number(part.all), 2 * number(c.num_attention_heads * c.head_size() * sequence)};
+             : Forward{2 * number(part.all),
+                       (both_ways ? 4 : 2) * number(c.num_attention_heads * c.head_size() * sequence)};
     add(forward, part, active.runs_backward(layer));
     if (active.runs_backward(layer)) out.layers += forward.weights + forward.attention;
   }

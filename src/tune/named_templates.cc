@@ -155,6 +155,7 @@ TemplatedTokenizer with_template(const token::Tokenizer& tokenizer, const std::s
     if (!known->end.empty()) spec.eos = known->end;
   }
   spec.chat_template = jinja;
+  spec.more_templates.clear();
   return {token::Tokenizer(std::move(spec)), std::move(added)};
 }
 

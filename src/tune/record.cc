@@ -39,6 +39,14 @@ Answered alpaca(const RecordFields& fields, const Place& place, bool roles) {
 constexpr std::initializer_list<const char*> kQueries{"query", "anchor", "question", "sentence1"},
     kPositives{"positive", "pos", "answer", "sentence2"};
 
+// A question, and the text that it is about.
+Json question_of(const RecordFields& fields) {
+  const Json& question = fields.need({"question", "query"});
+  const std::string context = fields.optional_text({"context"});
+  if (context.empty() || !question.is_string()) return question;
+  return question.get<std::string>() + "\n\n" + context;
+}
+
 // One text, or a list of them.
 void add_texts(const RecordFields& fields, const Json& value, const std::string& name,
                std::vector<std::string>& out) {
@@ -103,6 +111,8 @@ std::string_view name_of(RecordForm form) {
       return "judged completions (KTO)";
     case RecordForm::kCompared:
       return "texts to be compared";
+    case RecordForm::kQuestion:
+      return "questions and answers";
     case RecordForm::kText:
       return "texts";
   }
@@ -121,7 +131,11 @@ RecordForm form_of(const Json& object, const Place& place) {
   require<DataError>(object.is_object(), "{}: not a JSON object", place.text());
   const auto has = [&](const char* key) { return object.contains(key) && !object[key].is_null(); };
   if (has("chosen") && has("rejected")) return RecordForm::kPreference;
+  const bool asks = has("question") || has("query");
   if ((has("prompt") || has("messages")) && has("completion") && has("label")) return RecordForm::kJudged;
+  if ((has("prompt") || asks) && (has("completion") || has("response")) && has("label") &&
+      object["label"].is_boolean())
+    return RecordForm::kJudged;
   if (has("messages")) return RecordForm::kMessages;
   if (has("conversations") || has("conversation")) return RecordForm::kShareGpt;
   if (has("instruction") && (has("output") || has("response"))) return RecordForm::kAlpaca;
@@ -131,14 +145,17 @@ RecordForm form_of(const Json& object, const Place& place) {
   const auto has_one = [&](std::initializer_list<const char*> keys) {
     return std::any_of(keys.begin(), keys.end(), has);
   };
+  if (asks && has("answer") &&
+      !has_one({"positive", "pos", "anchor", "negative", "negatives", "neg", "negative_0", "negative_1"}))
+    return RecordForm::kQuestion;
   if (has_one(kQueries) && has_one(kPositives)) return RecordForm::kCompared;
-  if ((has("question") || has("query")) && has("response"))  // OpenOrca's and MetaMathQA's names
+  if (asks && (has("response") || has("completion")))  // OpenOrca's and MetaMathQA's names
     return RecordForm::kCompletion;
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   fail<DataError>(
       "{}: its keys are {}; expected messages, conversations, instruction and output, prompt and completion, "
-      "input and output, question and response, chosen and rejected, query and positive, or text",
+      "input and output, question and answer (or response), chosen and rejected, query and positive, or text",
       place.text(), keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", ")));
 }
 
@@ -178,6 +195,13 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
     case RecordForm::kPreference:
       read_preference(fields, out, options);
       break;
+    case RecordForm::kQuestion:
+      if (!options.compared) {
+        const Json asked = question_of(fields);
+        out.text = answered(fields, &asked, fields.need({"answer"}), "answer", place, options.roles);
+        break;
+      }
+      [[fallthrough]];
     case RecordForm::kCompared:
       out.compared = compared_texts(fields, place);
       return out;

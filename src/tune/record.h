@@ -25,6 +25,7 @@ enum class RecordForm : std::uint8_t {
   kPreference,   // {"prompt"?, "chosen", "rejected"}
   kJudged,       // {"prompt", "completion", "label": true or false}
   kCompared,     // {"query", "positive", "negative"?}: texts whose vectors are compared
+  kQuestion,     // {"question", "answer"}: a prompt with its completion, or texts to be compared
   kText,         // {"text"}
 };
 std::string_view name_of(RecordForm form);  // "OpenAI messages"
@@ -60,8 +61,9 @@ struct Record {
 };
 
 struct RecordOptions {
-  bool roles = true;   // prompts and answers become turns of a chat; false: text without roles
-  bool score = false;  // a text, a chat or a prompt with its answer has a number, "score" or "label"
+  bool roles = true;      // prompts and answers become turns of a chat; false: text without roles
+  bool score = false;     // a text, a chat or a prompt with its answer has a number, "score" or "label"
+  bool compared = false;  // kQuestion: texts to be compared
 };
 
 // The form that an object has. DataError: none; its keys and what is known are named.

@@ -30,8 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     files.emplace_back("fuzz", std::string(reinterpret_cast<const char*>(data), size));
     const TuningFiles tuning(std::move(files));
     std::vector<std::string> skipped;
-    if (tuning.records() > 0 && tuning.form(0) == RecordForm::kCompared)
-      return (void)tuning.compared(0, tuning.records(), skipped), 0;
+    if (tuning.records() > 0 &&
+        (tuning.form(0) == RecordForm::kCompared || tuning.form(0) == RecordForm::kQuestion))
+      (void)tuning.compared(0, tuning.records(), skipped);
+    if (tuning.records() > 0 && tuning.form(0) == RecordForm::kCompared) return 0;
     (void)tuning.encode(0, tuning.records(), {fuzz_tokenizer(), text, 64, 1});
   } catch (const stoa::DataError&) {
   }
@@ -59,6 +61,7 @@ TEST(FuzzTuningFiles, RecordsAndMutations) {
       R"({"chosen":"\u00e9A","rejected":"\u00e9B"})",
       R"({"input":"I","output":"O"})",
       R"({"query":"Q","positive":"P","negative":["N","M"],"negative_1":"O"})",
+      R"({"question":"Q","context":"C","answer":"A"})",
       R"({"text":"T \ud83d\ude00"})",
       R"({"messages":[{"role":"user","content":[{"type":"text","text":"Q"}]},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"r"}]})"};
   std::uint64_t state = 12345;

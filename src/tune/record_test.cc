@@ -184,6 +184,25 @@ TEST(Records, TextsToBeComparedAreNotAnswers) {
   EXPECT_EQ(form(R"({"query":"Q","response":"A","pos":["p"],"neg":["n"]})"), RecordForm::kCompared);
   EXPECT_EQ(form(R"({"question":"Q","response":"A","text":"T"})"), RecordForm::kText);
   EXPECT_EQ(form(R"({"question":"Q","response":"A"})"), RecordForm::kCompletion);
+  EXPECT_EQ(form(R"({"question":"Q","answer":"A"})"), RecordForm::kQuestion);
+  EXPECT_EQ(form(R"({"question":"Q","answer":"A","negative":"N"})"), RecordForm::kCompared);
+}
+
+TEST(Records, QuestionsWithAnswersAreEitherTrainedOrCompared) {
+  const char* const gsm8k = R"({"question":"How many?","answer":"#### 4"})";
+  EXPECT_EQ(turns(read(gsm8k).text), "user: How many? | assistant*: #### 4");
+  EXPECT_EQ(turns(read(R"({"context":"A cat sat.","question":"Who?","answer":"A cat"})").text),
+            "user: Who?\n\nA cat sat. | assistant*: A cat");
+  const Record compared =
+      read_record(Json::parse(gsm8k), RecordForm::kQuestion, kRecordPlace, {.compared = true});
+  EXPECT_THAT(compared.compared, ElementsAre("How many?", "#### 4"));
+}
+
+TEST(Records, JudgedAnswersToQuestions) {
+  const Place place{"x.jsonl", 1};
+  const Json json = Json::parse(R"({"question":"Q","response":"A","label":false})");
+  EXPECT_EQ(form_of(json, place), RecordForm::kJudged);
+  EXPECT_EQ(read_record(json, RecordForm::kJudged, place, {}).desirable, std::optional(false));
 }
 
 TEST(Records, SystemMessagesAndHistoryBesideThePrompt) {

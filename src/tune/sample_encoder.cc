@@ -49,7 +49,7 @@ EncodingCounts& EncodingCounts::operator+=(const EncodingCounts& other) {
 
 ChatText chat_text(const token::Tokenizer& tokenizer) {
   ChatText out;
-  if (!tokenizer.chat_template().empty()) out.chat_template.emplace(tokenizer.chat_template());
+  out.chat_template = infer::chat_template_of(tokenizer);
   infer::name_special_tokens(tokenizer, out.variables);
   return out;
 }

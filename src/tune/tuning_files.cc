@@ -125,7 +125,7 @@ std::vector<TuningFiles::Compared> TuningFiles::compared(std::int64_t begin, std
   for (std::int64_t i = begin; i < end; ++i) {
     require<Interrupted>(!stop.stop_requested(), "interrupted while the data was read");
     try {
-      Record read = record(i, {});
+      Record read = record(i, {.compared = true});
       if (!out.empty() && out.front().texts.size() != read.compared.size())
         fail<DataError>("{}: {} texts, {} has {}: every record needs as many negatives", read.place.text(),
                         read.compared.size(), out.front().place.text(), out.front().texts.size());

@@ -53,8 +53,8 @@ class TuningFiles {
     std::vector<std::string> texts;  // Record::compared
     Place place;
   };
-  // Records [begin, end) of a file of kCompared. DataError: records that cannot be used and are not skipped,
-  // by their places. `skipped`: what is wrong with those that are.
+  // Records [begin, end) of a file of kCompared or kQuestion. DataError: records that cannot be used and are
+  // not skipped, by their places. `skipped`: what is wrong with those that are.
   std::vector<Compared> compared(std::int64_t begin, std::int64_t end, std::vector<std::string>& skipped,
                                  const std::stop_token& stop = {}) const;
   // The first answers' questions: of records from `begin` on, up to `count` texts of the first message of the

@@ -123,8 +123,12 @@ TEST_F(GeneratePrompts, AreReadFromEveryFormOfJson) {
   EXPECT_EQ(answers("asked.json", "[" + first + ", " + second + "]"), expected);
   EXPECT_EQ(answers("spread.json", "[\n  {\n    \"prompt\": \"the\"\n  },\n  " + second + "\n]\n"), expected);
   EXPECT_EQ(answers("marked.json", "\xEF\xBB\xBF[" + first + ", " + second + "]"), expected);
-  write("texts.json", "[\"the\", \"by\"]");
-  refused({"generate", "run", "--prompts", "texts.json"}, "texts belong in a file of lines");
+  const std::string plain = answers("plain.jsonl", first + "\n{\"prompt\": \"by\"}\n");
+  EXPECT_EQ(answers("texts.json", "[\"the\", \"by\"]"), plain);
+  EXPECT_EQ(answers("texts.jsonl", "\"the\"\n\"b\\u0079\"\n"), plain);
+  write("ids.json", "[[1, 2]]");
+  refused({"generate", "run", "--prompts", "ids.json"},
+          "ids.json:1: expected texts, or objects with 'prompt'");
   write("none.json", "[]\n");
   refused({"generate", "run", "--prompts", "none.json"}, "has no prompts");
   const Outcome packed =

@@ -374,7 +374,8 @@ namespace {
 // ops/cpu/attention_kernels.h).
 constexpr std::int64_t kRepeatedKeys = 256;
 
-constexpr std::size_t kMostRecordings = 64;  // a few hundred kilobytes each
+// Of all recordings together; one has a few hundred kilobytes.
+constexpr std::size_t kMostRecordedBytes = std::size_t{16} << 20;
 
 // A token each, without adapters: what an answer takes.
 bool are_single_tokens(std::span<const PassSegment> segments) {
@@ -400,9 +401,18 @@ void PagedModel::repeat(ops::OpContext& ops, const RecordingKey& key,
   ops::OpContext recorded{recorder, ops.stream, ops.scratch, ops.observer, ops.device};
   const std::size_t scratch = ops.scratch.used();
   body(recorded);
-  if (known == recordings_.end() && recordings_.size() >= kMostRecordings)
-    recordings_.erase(std::prev(recordings_.end()));  // passes of many texts gain least
-  recordings_.insert_or_assign(key, Recorded{scratch, recorder.take()});
+  if (known != recordings_.end()) forget_recording(known);
+  ops::OpRecording operations = recorder.take();
+  while (!recordings_.empty() && recorded_bytes_ + operations.bytes() > kMostRecordedBytes)
+    forget_recording(std::prev(recordings_.end()));  // passes of many texts gain least
+  if (operations.bytes() > kMostRecordedBytes) return;
+  recorded_bytes_ += operations.bytes();
+  recordings_.emplace(key, Recorded{scratch, std::move(operations)});
+}
+
+void PagedModel::forget_recording(Recordings::iterator recording) {
+  recorded_bytes_ -= recording->second.operations.bytes();
+  recordings_.erase(recording);
 }
 
 std::int64_t PagedModel::run_segments(const PassParts& parts, std::span<const PassSegment> segments,

@@ -75,6 +75,8 @@ class PagedModel final : public PassModel {
     std::size_t scratch;
     ops::OpRecording operations;
   };
+  using Recordings = std::map<RecordingKey, Recorded>;
+  void forget_recording(Recordings::iterator recording);
   // Executes what `body` did in an earlier pass with this key, or calls it if there was none: it does nothing
   // but operations, the same every time.
   void repeat(ops::OpContext& ops, const RecordingKey& key, const std::function<void(ops::OpContext&)>& body);
@@ -91,7 +93,8 @@ class PagedModel final : public PassModel {
   std::vector<bool> linear_;          // layers of linear attention
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
   nn::KvCache cache_;
-  std::map<RecordingKey, Recorded> recordings_;
+  Recordings recordings_;
+  std::size_t recorded_bytes_ = 0;
   std::vector<std::int32_t> history_;  // the tokens of the only sequence, where tables depend on its length
   std::int64_t reached_ = 0;           // longest text for which a key in the cache was made
   std::vector<float> host_logits_, host_losses_;

@@ -7,6 +7,8 @@
 
 #include "base/file.h"
 #include "base/test_folder.h"
+#include "base/test_paths.h"
+#include "formats/gguf/gguf_writer.h"
 
 namespace stoa::token {
 namespace {
@@ -31,6 +33,18 @@ TEST(GgufTokenizer, KeysOfALargeVocabularyAreMadeInSeconds) {
                                    [](const auto& key) { return key.first == "tokenizer.ggml.tokens"; });
   ASSERT_NE(tokens, keys.end());
   EXPECT_EQ(*tokens->second.text_at(kTokens - 1), "word059999");
+}
+
+TEST(GgufTokenizer, NamesItsTemplates) {
+  TokenizerSpec spec = Tokenizer::load(stoa::test::source_dir() / "tests/fixtures/token/gpt2").spec();
+  spec.chat_template = "D";
+  spec.more_templates = {{"rag", "R"}, {"tool_use", "T"}};
+  const Tokenizer tokenizer(std::move(spec));
+  const TestFolder folder;
+  gguf::Writer(folder / "t.gguf", gguf_keys(tokenizer, tokenizer.vocab_size()), {}).commit();
+  const Tokenizer read = Tokenizer::load(folder / "t.gguf");
+  EXPECT_EQ(read.chat_template(), "D");
+  EXPECT_EQ(read.spec().more_templates, tokenizer.spec().more_templates);
 }
 
 }  // namespace

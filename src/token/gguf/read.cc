@@ -231,6 +231,9 @@ TokenizerSpec parse_gguf(const gguf::File& file) {
   spec.pad = token("padding");
   if (spec.unk.empty()) spec.unk = token("unknown");
   spec.chat_template = file.text(kGgufTemplate).value_or("");
+  for (const auto& [key, value] : file.keys())
+    if (key.starts_with(kGgufTemplateOf) && value.text_at() != nullptr)
+      spec.more_templates[key.substr(kGgufTemplateOf.size())] = *value.text_at();
   return spec;
 }
 

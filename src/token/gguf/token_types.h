@@ -18,6 +18,8 @@ inline constexpr std::string_view kGgufTokens = "tokenizer.ggml.tokens",
                                   kGgufScores = "tokenizer.ggml.scores",
                                   kGgufTypes = "tokenizer.ggml.token_type",
                                   kGgufMerges = "tokenizer.ggml.merges", kGgufModel = "tokenizer.ggml.model",
-                                  kGgufPre = "tokenizer.ggml.pre", kGgufTemplate = "tokenizer.chat_template";
+                                  kGgufPre = "tokenizer.ggml.pre", kGgufTemplate = "tokenizer.chat_template",
+                                  kGgufTemplates = "tokenizer.chat_templates",
+                                  kGgufTemplateOf = "tokenizer.chat_template.";  // a name follows
 
 }  // namespace stoa::token

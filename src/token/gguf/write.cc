@@ -122,6 +122,13 @@ void add_names(const Tokenizer& tokenizer, Keys& keys) {
   keys.emplace_back("tokenizer.ggml.add_eos_token", Value::boolean(has(spec.after, tokenizer.eos_id())));
   if (!spec.chat_template.empty())
     keys.emplace_back(std::string(kGgufTemplate), Value::text(spec.chat_template));
+  if (spec.more_templates.empty()) return;
+  std::vector<std::string> names;
+  for (const auto& [name, text] : spec.more_templates) {
+    names.push_back(name);
+    keys.emplace_back(std::string(kGgufTemplateOf) + name, Value::text(text));
+  }
+  keys.emplace_back(std::string(kGgufTemplates), Value::texts(std::move(names)));
 }
 
 std::vector<std::pair<std::string, std::string>> merges_of(const Json& file) {
