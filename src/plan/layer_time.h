@@ -33,7 +33,7 @@ class LayerModel {
 
   LayerTime dense() const { return layer(false, rows_); }
   LayerTime experts() const { return layer(true, rows_); }
-  // Of an encoder-decoder.
+  // The layers of an encoder-decoder.
   LayerTime encoder() const { return layer(false, rows_); }
   LayerTime decoder() const { return layer(false, targets_); }
   LayerTime embedding() const;
