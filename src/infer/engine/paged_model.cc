@@ -374,7 +374,7 @@ namespace {
 // ops/cpu/attention_kernels.h).
 constexpr std::int64_t kRepeatedKeys = 256;
 
-// Of all recordings together; one has a few hundred kilobytes.
+// What all recordings take together; one has a few hundred kilobytes.
 constexpr std::size_t kMostRecordedBytes = std::size_t{16} << 20;
 
 // A token each, without adapters: what an answer takes.
