@@ -201,7 +201,7 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
       fs::create_directories((staging / name).parent_path());
       write_text(staging / name, text);
     };
-    // The folder: templates of a chat beside the default one.
+    // The folder has templates of a chat in addition to the default one.
     for (const fs::path folder : {"", "additional_chat_templates"})
       if (fs::is_directory(small_files / folder))
         for (const auto& item : fs::directory_iterator(small_files / folder))

@@ -93,6 +93,9 @@ std::vector<std::int32_t> render_chat(const RequestBody& body, const ServedModel
   Json variables = Json::object();
   if (const Json* more = body.find("chat_template_kwargs")) {
     check(more->is_object(), "chat_template_kwargs", "'chat_template_kwargs' must be an object");
+    for (const char* own : {"messages", "tools", "add_generation_prompt"})
+      check(!more->contains(own), "chat_template_kwargs", "'{}' is a field of the request, not of '{}'", own,
+            "chat_template_kwargs");
     variables = *more;
   }
   if (!tools.tools.is_null()) {

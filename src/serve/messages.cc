@@ -1,4 +1,5 @@
 // /v1/messages, Anthropic's form of a chat: read as the chat that it describes, answered in blocks.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -128,7 +129,7 @@ void read_output(const Json& config, Json& chat) {
 // The body of the chat completion that is asked for.
 Json chat_of(const RequestBody& body) {
   Json out{{"messages", chat_of_messages(body)}};
-  for (const char* same : {"model", "max_tokens", "temperature", "top_p", "top_k", "stream"})
+  for (const char* same : {"model", "temperature", "top_p", "top_k", "stream"})
     if (const Json* value = body.find(same)) out[same] = *value;
   if (const Json* stops = body.find("stop_sequences")) out["stop"] = *stops;
   if (const Json* tools = body.find("tools")) {
@@ -280,8 +281,10 @@ class MessageTask : public GenerationTask {
 void answer_message(const Call& call) {
   call.model->require_engine();
   check(call.body.has("max_tokens"), "max_tokens", "'max_tokens' is missing");
-  call.body.integer("max_tokens", 1, std::numeric_limits<std::int32_t>::max());
+  const std::int64_t most = *call.body.integer("max_tokens", 1, std::numeric_limits<std::int32_t>::max());
   ChatJob job = read_messages_as_chat(call, chat_of(call.body));
+  // Clients must name a bound, and do not know the model's context.
+  job.request.max_tokens = std::min(job.request.max_tokens, most);
   std::vector<infer::Request> requests;
   requests.push_back(std::move(job.request));
   const AnswerText::Options text = job.text;

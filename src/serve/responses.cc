@@ -89,7 +89,11 @@ Json chat_body(const RequestBody& body) {
   if (const Json* tools = body.find("tools")) {
     check(tools->is_array(), "tools", "'tools' must be a list");
     for (const Json& tool : *tools) {
-      check(tool.is_object() && tool.value("type", Json()) == "function" && tool.contains("name"), "tools",
+      const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
+      check(!type.is_string() || type == "function", "tools",
+            "'tools': a tool of type '{}' runs on no server here; those of type function are taken",
+            type.is_string() ? type.get<std::string>().substr(0, 60) : "");
+      check(type == "function" && tool.contains("name"), "tools",
             R"('tools': each must be {{"type": "function", "name": …}})");
       out["tools"].push_back(chat_tool(tool));
     }
@@ -131,14 +135,16 @@ class ResponseTask : public GenerationTask {
   void on_choice_end(std::size_t, infer::EndReason reason) override {
     cut_off_ = reason == infer::EndReason::kLength || reason == infer::EndReason::kContext;
     const AnswerWithTools parsed = job_.tools.read(text_, cut_off_);
-    if (!stream()) return end_items(parsed);
-    sent_.send_rest(parsed, open(), more());
-    std::size_t given = sent_.given();
-    if (sent_.called().empty() && given < text_.size()) {
-      send_text(text_.substr(given));
-      given = text_.size();
+    if (!stream()) {
+      if (!parsed.content.empty() || parsed.calls.empty()) end_message(parsed.content, parsed.calls.empty());
+      for (std::size_t i = 0; i < parsed.calls.size(); ++i)
+        end_call(i, parsed.calls[i], i + 1 == parsed.calls.size());
+      return;
     }
-    end_items({text_.substr(0, given), sent_.called()});
+    sent_.send_rest(parsed, open(), more());
+    if (!sent_.called().empty()) return end_call(sent_.called().size() - 1, sent_.called().back(), true);
+    if (sent_.given() < text_.size() || !opened_) send_text(text_.substr(sent_.given()));
+    end_message(text_, true);
   }
 
   void on_finish() override {
@@ -191,8 +197,13 @@ class ResponseTask : public GenerationTask {
     named("response.output_text.delta", delta);
   }
 
+  // A call begins when the item before it is complete.
   AnswerStream::Open open() {
     return [this](std::size_t i) {
+      if (i > 0)
+        end_call(i - 1, sent_.called()[i - 1], false);
+      else if (opened_)
+        end_message(text_.substr(0, sent_.given()), false);
       named("response.output_item.added",
             {{"output_index", place_of_call(i)}, {"item", call_item(i, sent_.called()[i], "in_progress")}});
     };
@@ -204,36 +215,32 @@ class ResponseTask : public GenerationTask {
     };
   }
 
-  // The answer is complete: the items, and of a stream their ends.
-  void end_items(const AnswerWithTools& parsed) {
-    const char* status = cut_off_ ? "incomplete" : "completed";
-    const auto add = [&](Json item) {
-      if (stream()) named("response.output_item.done", {{"output_index", items_.size()}, {"item", item}});
-      items_.push_back(std::move(item));
-    };
-    if (!parsed.content.empty() || parsed.calls.empty()) {
-      const Json part = text_part(parsed.content);
-      if (stream()) {
-        if (!opened_) send_text("");
-        Json done = place_of_text();
-        done["text"] = parsed.content;
-        done["logprobs"] = Json::array();
-        named("response.output_text.done", done);
-        done = place_of_text();
-        done["part"] = part;
-        named("response.content_part.done", done);
-      }
-      add(message(status, Json::array({part})));
+  // An item is complete, the `last` one unless it is cut off.
+  const char* status_of(bool last) const { return last && cut_off_ ? "incomplete" : "completed"; }
+  void end_item(Json item) {
+    if (stream()) named("response.output_item.done", {{"output_index", items_.size()}, {"item", item}});
+    items_.push_back(std::move(item));
+  }
+  void end_message(const std::string& text, bool last) {
+    const Json part = text_part(text);
+    if (stream()) {
+      Json done = place_of_text();
+      done["text"] = text;
+      done["logprobs"] = Json::array();
+      named("response.output_text.done", done);
+      done = place_of_text();
+      done["part"] = part;
+      named("response.content_part.done", done);
     }
-    for (std::size_t i = 0; i < parsed.calls.size(); ++i) {
-      const Json item = call_item(i, parsed.calls[i], status);
-      if (stream())
-        named("response.function_call_arguments.done", {{"item_id", item["id"]},
-                                                        {"output_index", items_.size()},
-                                                        {"name", parsed.calls[i].name},
-                                                        {"arguments", parsed.calls[i].arguments}});
-      add(item);
-    }
+    end_item(message(status_of(last), Json::array({part})));
+  }
+  void end_call(std::size_t i, const ToolCall& call, bool last) {
+    if (stream())
+      named("response.function_call_arguments.done", {{"item_id", call_item_id(i)},
+                                                      {"output_index", items_.size()},
+                                                      {"name", call.name},
+                                                      {"arguments", call.arguments}});
+    end_item(call_item(i, call, status_of(last)));
   }
 
   // The response so far; what the request left open is null.

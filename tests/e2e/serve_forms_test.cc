@@ -1,4 +1,4 @@
-// Forms of other servers beside completions: responses, filling in the middle, slots, encrypted connections.
+// Forms of other servers than completions: responses, filling in the middle, slots, encrypted connections.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -83,6 +83,8 @@ TEST_F(ServeForms, ResponsesAreChatsInItems) {
   refused({{"input", "a"}, {"text", {{"type", "json_object"}}}}, "text",
           "'text' has an unknown field 'type'");
   refused({{"input", json::array({{{"type", "image"}}})}}, "input", "'image' is not supported");
+  refused({{"input", "a"}, {"tools", json::array({{{"type", "custom"}, {"name", "patch"}}})}}, "tools",
+          "'custom' runs on no server here");
 }
 
 TEST_F(ServeForms, ResponsesCallTools) {
@@ -114,6 +116,29 @@ TEST_F(ServeForms, ResponsesCallTools) {
   EXPECT_EQ(arguments, call["arguments"]);
   EXPECT_EQ(events.back()["type"], "response.completed");
   EXPECT_EQ(events.back()["response"]["output"][0]["arguments"], call["arguments"]);
+  // An item ends before the next one begins, and is what the response has.
+  question["parallel_tool_calls"] = true;
+  question["max_output_tokens"] = 400;
+  question["temperature"] = 1;
+  std::size_t most = 0;
+  for (int seed = 0; seed < 20 && most < 2; ++seed) {
+    question["seed"] = seed;
+    json items = json::array();
+    std::size_t begun = 0;
+    const std::vector<json> several = post("/v1/responses", question).events();
+    for (const json& event : several) {
+      if (event["type"] == "response.output_item.added") {
+        EXPECT_EQ(event["output_index"], begun);
+        EXPECT_EQ(items.size(), begun++);
+      } else if (event["type"] == "response.output_item.done") {
+        EXPECT_EQ(event["output_index"], items.size());
+        items.push_back(event["item"]);
+      }
+    }
+    EXPECT_EQ(several.back()["response"]["output"], items);
+    most = std::max(most, begun);
+  }
+  EXPECT_GT(most, 1u);
   // The conversation goes on.
   const json next{
       {"input",
@@ -182,6 +207,8 @@ TEST_F(ServeForms, MessagesCallTools) {
   formed["output_config"] = {{"format", {{"type", "json_schema"}, {"schema", {{"enum", {"sun", "moon"}}}}}}};
   const std::string word = ask("/v1/messages", formed)["content"][0]["text"];
   EXPECT_TRUE(word == "\"sun\"" || word == "\"moon\"") << word;
+  formed["max_tokens"] = 1'000'000;  // more than the context holds
+  EXPECT_EQ(ask("/v1/messages", formed)["content"][0]["text"], word);
 
   // The conversation goes on, as it does in a chat.
   question["messages"].push_back(
@@ -247,6 +274,9 @@ TEST_F(ServeForms, TheLastMessageIsContinued) {
   EXPECT_EQ(chat_text(body), expected);
   body["add_generation_prompt"] = false;
   EXPECT_EQ(chat_text(body), expected);
+  json twice = body;
+  twice["chat_template_kwargs"] = {{"add_generation_prompt", true}};
+  EXPECT_EQ(post("/v1/chat/completions", twice).json()["error"]["param"], "chat_template_kwargs");
   body["add_generation_prompt"] = true;
   EXPECT_EQ(post("/v1/chat/completions", body).json()["error"]["param"], "continue_final_message");
   EXPECT_EQ(ask("/v1/messages",
