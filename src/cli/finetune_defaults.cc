@@ -118,6 +118,15 @@ TuningFiles::Bad bad_records(const FinetuneChoice& choice) {
   return choice.skip_bad_records ? TuningFiles::Bad::kSkipped : TuningFiles::Bad::kRefused;
 }
 
+// A model of vectors compares a question with its answer; one that continues texts answers it.
+tune::Question question_of(const FinetuneChoice& choice, const model::ModelConfig& config,
+                           const ckpt::FoundCheckpoint& found) {
+  const bool vectors = config.kind == model::ModelKind::kBert ||
+                       fs::exists(found.adapter.value_or(found.model) / "modules.json");
+  const bool compared = choice.objective.empty() ? vectors : choice.objective == "contrastive";
+  return compared ? tune::Question::kCompared : tune::Question::kAnswered;
+}
+
 // The first questions of records that are held back.
 std::vector<std::string> held_back_questions(const FinetuneChoice& choice, const TuningFiles& files) {
   const bool own = !choice.validation.empty();
@@ -194,7 +203,8 @@ std::vector<std::string> finetune_defaults(const FinetuneChoice& choice, const c
                                            Console& console) {
   const infer::ModelFiles model = infer::open_base(found.model, found.adapter);
   const model::ModelSpec spec = model.model();
-  const TuningFiles files(paths_of(choice.data), bad_records(choice));
+  const TuningFiles files(paths_of(choice.data), bad_records(choice), {},
+                          question_of(choice, spec.config, found));
   const std::string objective = !choice.objective.empty()                      ? choice.objective
                                 : files.form(0) == tune::RecordForm::kCompared ? "contrastive"
                                                                                : "sft";

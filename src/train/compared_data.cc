@@ -68,7 +68,7 @@ ComparedData::ComparedData(const RunConfig& config, const token::Tokenizer* toke
   };
   const TuningSources files = tuning_sources(config);
   const auto bad = config.chats.skip_bad_records ? TuningFiles::Bad::kSkipped : TuningFiles::Bad::kRefused;
-  const TuningFiles train(files.train, bad, stop);
+  const TuningFiles train(files.train, bad, stop, tune::Question::kCompared);
   for (const auto& line : train.descriptions()) say(line);
   require_compared(train);
   for (const auto& file : train.files()) sources_.push_back(source_text(file));
@@ -79,7 +79,7 @@ ComparedData::ComparedData(const RunConfig& config, const token::Tokenizer* toke
     if (validates) validation_ = encode(train, ranges[1].first, ranges[1].second);
     end = ranges[0].second;
   } else if (validates && !files.validation.empty()) {
-    const TuningFiles held_back(files.validation, bad, stop);
+    const TuningFiles held_back(files.validation, bad, stop, tune::Question::kCompared);
     for (const auto& line : held_back.descriptions()) say(line);
     require_compared(held_back);
     validation_ = encode(held_back, 0, held_back.records());

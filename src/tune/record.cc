@@ -117,7 +117,7 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
       input.empty() ? std::string() : fmt::format("### Input:\n{}\n\n", input));
 }
 
-RecordForm form_of(const Json& object, const Place& place) {
+RecordForm form_of(const Json& object, const Place& place, Question question) {
   require<DataError>(object.is_object(), "{}: not a JSON object", place.text());
   const auto has = [&](const char* key) { return object.contains(key) && !object[key].is_null(); };
   if (has("chosen") && has("rejected")) return RecordForm::kPreference;
@@ -125,12 +125,17 @@ RecordForm form_of(const Json& object, const Place& place) {
   if (has("messages")) return RecordForm::kMessages;
   if (has("conversations") || has("conversation")) return RecordForm::kShareGpt;
   if (has("instruction") && (has("output") || has("response"))) return RecordForm::kAlpaca;
-  if (has("prompt") && (has("completion") || has("response"))) return RecordForm::kCompletion;
+  if (has("prompt") && (has("completion") || has("response") || has("answer")))
+    return RecordForm::kCompletion;
   if (has("input") && has("output")) return RecordForm::kInputOutput;
   if (has("text")) return RecordForm::kText;
   const auto has_one = [&](std::initializer_list<const char*> keys) {
     return std::any_of(keys.begin(), keys.end(), has);
   };
+  const bool one_answer =
+      has("question") && has("answer") &&
+      !has_one({"positive", "pos", "negative", "negatives", "neg", "negative_0", "negative_1"});
+  if (one_answer && question == Question::kAnswered) return RecordForm::kCompletion;
   if (has_one(kQueries) && has_one(kPositives)) return RecordForm::kCompared;
   if ((has("question") || has("query")) && has("response"))  // OpenOrca's and MetaMathQA's names
     return RecordForm::kCompletion;
@@ -172,8 +177,9 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
       if (!options.score) out.desirable = read_label(fields.need({"label"}), place);
       [[fallthrough]];
     case RecordForm::kCompletion:
-      out.text = answered(fields, &fields.need({"prompt", "question", "query"}),
-                          fields.need({"completion", "response"}), "completion", place, options.roles);
+      out.text =
+          answered(fields, &fields.need({"prompt", "question", "query"}),
+                   fields.need({"completion", "response", "answer"}), "completion", place, options.roles);
       break;
     case RecordForm::kPreference:
       read_preference(fields, out, options);

@@ -21,7 +21,7 @@ enum class RecordForm : std::uint8_t {
   kShareGpt,     // {"conversations": [{"from", "value"}…], "system"?, "tools"?}
   kAlpaca,       // {"instruction", "input"?, "output"}
   kInputOutput,  // {"input", "output"}, NeMo's
-  kCompletion,   // {"prompt", "completion"}: texts or lists of messages
+  kCompletion,   // {"prompt", "completion"}: texts or lists of messages; {"question", "answer"}
   kPreference,   // {"prompt"?, "chosen", "rejected"}
   kJudged,       // {"prompt", "completion", "label": true or false}
   kCompared,     // {"query", "positive", "negative"?}: texts whose vectors are compared
@@ -64,8 +64,11 @@ struct RecordOptions {
   bool score = false;  // a text, a chat or a prompt with its answer has a number, "score" or "label"
 };
 
+// What {"question", "answer"} is, which data sets of chats have as well as those of vectors.
+enum class Question { kAnswered, kCompared };
+
 // The form that an object has. DataError: none; its keys and what is known are named.
-RecordForm form_of(const Json& object, const Place& place);
+RecordForm form_of(const Json& object, const Place& place, Question question = Question::kAnswered);
 
 // DataError names the place and the fault: a key that is missing, a role that is unknown or out of order, an
 // empty answer, a pair of equal answers, a margin or score that is not a number.

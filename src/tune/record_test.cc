@@ -184,12 +184,20 @@ TEST(Records, TextsToBeComparedAreNotAnswers) {
   EXPECT_EQ(form(R"({"query":"Q","response":"A","pos":["p"],"neg":["n"]})"), RecordForm::kCompared);
   EXPECT_EQ(form(R"({"question":"Q","response":"A","text":"T"})"), RecordForm::kText);
   EXPECT_EQ(form(R"({"question":"Q","response":"A"})"), RecordForm::kCompletion);
+  // GSM8K's names are also those of pairs for vectors.
+  EXPECT_EQ(form(R"({"question":"Q","answer":"A"})"), RecordForm::kCompletion);
+  EXPECT_EQ(form(R"({"prompt":"Q","answer":"A"})"), RecordForm::kCompletion);
+  EXPECT_EQ(form_of(parse_json(R"({"question":"Q","answer":"A"})", kRecordPlace), kRecordPlace,
+                    Question::kCompared),
+            RecordForm::kCompared);
+  EXPECT_EQ(form(R"({"question":"Q","answer":"A","negative":"B"})"), RecordForm::kCompared);
 }
 
 TEST(Records, SystemMessagesAndHistoryBesideThePrompt) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"system":"S","prompt":"Q","completion":"A"})", "system: S | user: Q | assistant*: A"},
       {R"({"system_prompt":"S","question":"Q","response":"A"})", "system: S | user: Q | assistant*: A"},
+      {R"({"question":"Q","answer":"A"})", "user: Q | assistant*: A"},
       {R"({"system":"","system_prompt":"S","question":"Q","response":"A"})",
        "system: S | user: Q | assistant*: A"},
       {R"({"prompt":"R","completion":"B","history":[["Q","A"]]})",

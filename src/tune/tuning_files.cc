@@ -22,8 +22,9 @@ struct Harvest {
 
 }  // namespace
 
-TuningFiles::TuningFiles(const std::vector<fs::path>& paths, Bad bad, const std::stop_token& stop)
-    : bad_(bad) {
+TuningFiles::TuningFiles(const std::vector<fs::path>& paths, Bad bad, const std::stop_token& stop,
+                         Question question)
+    : bad_(bad), question_(question) {
   for (const fs::path& path : paths) files_.emplace_back(path, stop);
   find_forms();
 }
@@ -37,7 +38,7 @@ RecordForm TuningFiles::form_of_file(const RecordFile& file) const {
   for (const RecordText& record : file.records()) {
     const Place place = file.place(record);
     try {
-      return form_of(parse_json(record.json, place), place);
+      return form_of(parse_json(record.json, place), place, question_);
     } catch (const DataError& error) {
       if (bad_ == Bad::kRefused) throw;
       if (!fault) fault = error.what();

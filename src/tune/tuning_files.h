@@ -23,7 +23,7 @@ class TuningFiles {
   // Every file is of one form, told by its first record (kSkipped: the first that has a form). IoError,
   // DataError, Interrupted.
   explicit TuningFiles(const std::vector<fs::path>& paths, Bad bad = Bad::kRefused,
-                       const std::stop_token& stop = {});
+                       const std::stop_token& stop = {}, Question question = Question::kAnswered);
   explicit TuningFiles(std::vector<RecordFile> files, Bad bad = Bad::kRefused);
 
   std::int64_t records() const { return static_cast<std::int64_t>(places_.size()); }
@@ -72,6 +72,7 @@ class TuningFiles {
 
   std::vector<RecordFile> files_;
   Bad bad_;
+  Question question_ = Question::kAnswered;
   std::vector<RecordForm> forms_;
   std::vector<At> places_;
 };
