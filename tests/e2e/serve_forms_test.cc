@@ -288,6 +288,11 @@ TEST_F(ServeForms, TheMiddleIsFilledIn) {
                                     {"max_tokens", 10},
                                     {"temperature", 0}})["choices"][0]["text"],
             expected);
+  // The text that is read begins with neither prompt nor answer then.
+  for (const auto& [field, value] : {std::pair{"echo", json(true)}, {"truncate_prompt_tokens", json(4)}}) {
+    const json both{{"model", "filler"}, {"prompt", "the "}, {"suffix", " river"}, {field, value}};
+    EXPECT_EQ(post("/v1/completions", both).json()["error"]["param"], field);
+  }
   json request{{"model", "filler"},        {"input_prefix", "the "}, {"prompt", "stone "},
                {"input_suffix", " river"}, {"n_predict", 10},        {"temperature", 0}};
   const json filled = ask("/infill", request);
