@@ -51,7 +51,7 @@ Answered answered(const RecordFields& fields, const Json* prompt, const Json& an
 }
 
 std::string instruction_of(const RecordFields& fields, bool roles) {
-  const std::string instruction = fields.text({"instruction"}),
+  const std::string instruction = fields.text({"instruction", "question"}),
                     input = fields.optional_text({"input", "context"});
   if (!roles) return alpaca_prompt(instruction, input);
   return input.empty() ? instruction : instruction.empty() ? input : instruction + "\n\n" + input;
