@@ -298,7 +298,7 @@ class Interpreter {
         return comparison(node);
       case NodeKind::kConditional:
         if (truth(*c[0])) return evaluate(*c[1]);
-        return c[2] ? evaluate(*c[2]) : Value::undefined("");
+        return c[2] ? evaluate(*c[2]) : Value::missing_else();
       default:
         fail<InternalError>("a statement where an expression belongs");
     }
@@ -306,7 +306,7 @@ class Interpreter {
 
   // A value that is more than tested for being there.
   const Value& used(const Value& value) const {
-    require<TemplateError>(!limits_.strict_undefined || !value.is_undefined(), "a value is not defined{}",
+    require<TemplateError>(!limits_.strict_undefined || !value.is_unusable(), "a value is not defined{}",
                            value.undefined_name().empty() ? "" : ": '" + value.undefined_name() + "'");
     return value;
   }

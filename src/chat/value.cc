@@ -55,6 +55,11 @@ Value Value::from_json(const nlohmann::ordered_json& json, int depth) {
   return dict(std::move(entries));
 }
 
+bool Value::is_unusable() const {
+  const auto* undefined = std::get_if<Undefined>(&data_);
+  return undefined != nullptr && !undefined->usable;
+}
+
 const std::string& Value::undefined_name() const {
   static const std::string none;
   const auto* undefined = std::get_if<Undefined>(&data_);

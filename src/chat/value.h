@@ -42,7 +42,8 @@ using List = std::vector<Value>;
 using Entries = std::vector<std::pair<std::string, Value>>;  // of a dictionary, in order of insertion
 
 struct Undefined {
-  std::string name;  // for the message when it is used
+  std::string name;     // for the message when it is used
+  bool usable = false;  // under StrictUndefined, too: what a condition without `else` gives
   bool operator==(const Undefined&) const { return true; }
 };
 struct Namespace {  // the only thing that a template changes
@@ -74,6 +75,7 @@ class Value {
   Value(Macro m) : data_(m) {}
   Value(std::shared_ptr<Namespace> n) : data_(std::move(n)) {}
   static Value undefined(std::string_view name) { return Value(Undefined{std::string(name)}); }
+  static Value missing_else() { return Value(Undefined{"", true}); }
   // TemplateError where an element is a namespace or nests too deep.
   static Value list(List items, bool tuple = false);
   static Value dict(Entries entries);
@@ -81,6 +83,7 @@ class Value {
   static Value from_json(const nlohmann::ordered_json& json, int depth = 0);
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
+  bool is_unusable() const;                   // undefined, and StrictUndefined refuses it
   const std::string& undefined_name() const;  // "" where it has none, or is defined
   bool is_none() const { return std::holds_alternative<std::nullptr_t>(data_); }
   bool is_bool() const { return std::holds_alternative<bool>(data_); }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/test_folder.h"
+#include "cli/schema.h"
 #include "foreign/megatron_arguments.h"
 
 namespace stoa::cli {
@@ -269,6 +270,28 @@ TEST(ConfigSource, NothingGivenSaysWhatToGive) {
   both.config = "gpt-5b";
   both.from_megatron = kMegatron;
   EXPECT_THROW(read_config(both, Purpose::kPlan), UsageError);
+}
+
+TEST(ConfigSource, FilesOfProgramsThatTuneAreNamed) {
+  const TestFolder folder;
+  const auto message_of = [&](const char* yaml) {
+    write_text(folder / "a.yaml", yaml);
+    try {
+      (void)load_run_config((folder / "a.yaml").string(), {});
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  for (const auto& [yaml, program] :
+       {std::pair{"base_model: a/b\nadapter: lora\nsequence_len: 2048\n", "axolotl"},
+        {"model_name_or_path: a/b\nstage: sft\nfinetuning_type: lora\n", "LLaMA-Factory"},
+        {"model_name_or_path: a/b\nlearning_rate: 1e-5\n", "TRL"},
+        {"model:\n  _component_: torchtune.models.llama3.llama3_8b\n", "torchtune"}}) {
+    const std::string message = message_of(yaml);
+    EXPECT_NE(message.find(std::string("its keys are those of ") + program), message.npos) << message;
+    EXPECT_NE(message.find("stoa finetune MODEL --data"), message.npos) << message;
+  }
 }
 
 }  // namespace

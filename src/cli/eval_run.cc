@@ -22,6 +22,7 @@
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
 #include "eval/requests/api_answerer.h"
+#include "eval/requests/generation_options.h"
 #include "eval/requests/scorer.h"
 #include "eval/results/result_files.h"
 #include "run/over_ranks.h"
@@ -114,6 +115,8 @@ eval::EvaluationOptions evaluation_options(const EvalArguments& a, const std::ve
   options.multiturn = truth_of(a.multiturn, "--fewshot_as_multiturn");
   options.system = a.system;
   options.generation = generation_arguments(a.gen_kwargs);
+  // Before any task is asked, and whether or not one generates.
+  (void)eval::generation_options(options.generation, "--gen_kwargs", options.sampling_seed);
   options.bootstrap_draws = a.bootstrap;
   options.threads = available_cores();
   options.scoring.max_length = a.max_length;
@@ -247,6 +250,10 @@ void run_tasks(const EvalArguments& a, Context& context) {
     selection = selection_of(a);
     if (!options.journal.empty()) fs::create_directories(options.journal);
   });
+  const bool generates = std::ranges::any_of(
+      selection.tasks, [](const auto& task) { return task.output == eval::OutputType::kGenerateUntil; });
+  if (!options.generation.empty() && !generates)
+    console.warn("--gen_kwargs has no effect: no answer of these tasks is generated");
   eval::ResultContext result;
   const eval::Evaluation evaluation =
       a.api.empty() ? evaluate_on_ranks(a, launch, selection, options, console, &result.chat_template)

@@ -182,7 +182,8 @@ void add_finetune_command(CLI::App& app, Context& context) {
   c->add_option("OVERRIDES", a->job.config.overrides,
                 "key=value changes of the configuration, ~key removals");
   c->add_option("--data", a->choice.data,
-                "Files of chats: JSON lines or a JSON array, also .gz and .zst, in any of the usual forms")
+                "Files of chats: JSON lines, a JSON array, CSV, TSV or Parquet, also .gz and .zst, in any of "
+                "the usual forms")
       ->required()
       ->type_name("FILE");
   c->add_option("--validation-data", a->choice.validation,

@@ -9,6 +9,7 @@
 #include "config/yaml.h"
 #include "foreign/nemo/nemo_file.h"
 #include "foreign/nemo_keys.h"
+#include "foreign/tuning_programs.h"
 #include "train/layout_plan.h"
 
 namespace stoa::cli {
@@ -76,7 +77,13 @@ RunConfig load_run_config(const std::string& config, std::span<const std::string
   config::Report found;
   RunConfig run;
   std::error_code error;
-  if (fs::is_regular_file(config, error) && foreign::is_nemo(config::read_yaml(config))) {
+  bool nemo_file = false;
+  if (fs::is_regular_file(config, error)) {
+    const config::Node root = config::read_yaml(config);
+    foreign::refuse_tuning_program(root, config);
+    nemo_file = foreign::is_nemo(root);
+  }
+  if (nemo_file) {
     foreign::NemoFile nemo = foreign::read_nemo(config, overrides, section.schema(), purpose);
     found = config::read_object(section.schema(), nemo.root, &run, sources);
     found.notes.insert(found.notes.begin(), nemo.notes.begin(), nemo.notes.end());

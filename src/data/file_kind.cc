@@ -23,7 +23,7 @@ constexpr FileKind kKinds[] = {
      "is xz data, which is not read: compress it by gzip or zstd"sv},
     {0, "7z\xbc\xaf\x27\x1c"sv, "is a 7z archive, which is not read: unpack it"sv},
     {0, "\x04\x22\x4d\x18"sv, "is LZ4 data, which is not read: compress it by gzip or zstd"sv},
-    {0, "PK\x03\x04"sv, "is a zip archive, which is not read: unpack it"sv},
+    {0, "PK\x03\x04"sv, "is a zip archive (so are .xlsx and .ods): unpack it, or save the table as .csv"sv},
     {0, "%PDF-"sv, "is a PDF file, which is not read: extract its text"sv},
     {257, "ustar"sv, "is a tar archive, which is not read: unpack it"sv},
 };
@@ -35,5 +35,7 @@ std::string_view other_kind(std::string_view head) {
     if (head.size() > kind.at && head.substr(kind.at).starts_with(kind.bytes)) return kind.what;
   return {};
 }
+
+bool is_utf16(std::string_view head) { return head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF"); }
 
 }  // namespace stoa::data

@@ -8,5 +8,7 @@ namespace stoa::data {
 // "is gzip data: give it a name that ends with .gz" for bytes that no text begins with; empty: none of the
 // kinds that are known.
 std::string_view other_kind(std::string_view head);
+// Whether a text begins with the mark of UTF-16.
+bool is_utf16(std::string_view head);
 
 }  // namespace stoa::data

@@ -14,6 +14,7 @@
 #include "infer/engine/paged_decoder.h"
 #include "infer/engine/single_text.h"
 #include "infer/model_files.h"
+#include "model/gguf/architecture.h"
 #include "model/same_function.h"
 #include "ops/cpu/cpu_backend.h"
 
@@ -72,6 +73,11 @@ std::vector<Case> cases() {
        "llama"},
       {"llama3", of("llama", R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                                "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}, "rope_theta": 5e5)"),
+       "llama"},
+      {"yarn",
+       of("llama",
+          R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0,
+                             "original_max_position_embeddings": 32})"),
        "llama"},
       {"mistral", of("mistral", R"("sliding_window": null, "head_dim": 32)"), "llama"},
       {"mixtral", of("mixtral", R"("num_local_experts": 4)"), "llama"},
@@ -135,6 +141,32 @@ TEST(ExportGguf, EveryArchitectureReadsBackAsItWas) {
       ADD_FAILURE() << error.what();
     }
   }
+}
+
+// What llama.cpp's converter writes of models that Stoa's exporter says otherwise.
+TEST(ExportGguf, KeysOfOtherConvertersAreRead) {
+  const auto read = [](const char* name, const nlohmann::json& more) {
+    nlohmann::json keys =
+        R"({"context_length": 128, "embedding_length": 64, "feed_forward_length": 96, "block_count": 2,
+                              "attention.head_count": 4, "attention.head_count_kv": 2, "vocab_size": 40,
+                              "attention.layer_norm_rms_epsilon": 1e-5, "holds.output": true})"_json;
+    keys.update(more);
+    return model::gguf::read_architecture(model::gguf::architecture(name), keys, "a.gguf");
+  };
+  EXPECT_EQ(read("phi3", {{"attention.sliding_window", 0}}).window_size, std::nullopt);
+  EXPECT_EQ(read("phi3", {{"attention.sliding_window", 64}}).window_size, 64);
+  nlohmann::json yarn{{"rope.scaling.type", "yarn"},          {"rope.scaling.factor", 4.0},
+                      {"rope.scaling.yarn_beta_fast", 16.0},  {"rope.scaling.yarn_beta_slow", 2.0},
+                      {"rope.scaling.yarn_ext_factor", 1.0},  {"rope.scaling.attn_factor", 1.0},
+                      {"rope.scaling.yarn_attn_factor", 1.0}, {"rope.scaling.original_context_length", 32}};
+  const model::RopeScalingConfig scaling = read("llama", yarn).rope_scaling;
+  EXPECT_EQ(scaling.beta_fast, 16);
+  EXPECT_EQ(scaling.beta_slow, 2);
+  EXPECT_EQ(scaling.attention_factor, std::nullopt);
+  yarn["rope.scaling.attn_factor"] = 0.5;
+  EXPECT_THAT([&] { read("llama", yarn); },
+              ThrowsMessage<ConfigError>(
+                  HasSubstr("rope.scaling.attn_factor other than 1 is not supported with yarn")));
 }
 
 std::string bytes_of_file(const fs::path& path) { return read_text(path); }

@@ -12,6 +12,7 @@ std::int64_t characters(std::string_view text) {
 AnswerText::AnswerText(const token::Tokenizer& tokenizer, const Options& options)
     : decoder_(tokenizer, {.skip_special = options.skip_special}),
       filter_(options.stop, options.include_stop),
+      lines_(options.lines),
       keep_scores_(options.keep_scores) {}
 
 AnswerPiece AnswerText::push(const infer::ScoredToken& score, bool& stopped) {
@@ -19,8 +20,14 @@ AnswerPiece AnswerText::push(const infer::ScoredToken& score, bool& stopped) {
   if (keep_scores_) waiting_.push_back({score, decoded_});
   const std::string text = decoder_.push(score.token.id);
   decoded_ += characters(text);
+  bool last_line = false;
+  const std::size_t size = lines_.take(text, LineLimits::Clock::now(), last_line);
   stopped = false;
-  std::string certain = filter_.push(text, stopped);
+  std::string certain = filter_.push(text.substr(0, size), stopped);
+  if (last_line && !stopped) {
+    stopped = true;
+    certain += filter_.finish();
+  }
   return piece(std::move(certain), stopped);
 }
 

@@ -7,6 +7,7 @@
 
 #include "infer/engine/request.h"
 #include "infer/stop_filter.h"
+#include "serve/line_limits.h"
 #include "token/stream_decoder.h"
 
 namespace stoa::serve {
@@ -29,10 +30,12 @@ class AnswerText {
   struct Options {
     std::vector<std::string> stop;
     bool include_stop = false, skip_special = true, keep_scores = false;
+    LineLimits::Options lines = {};
   };
   AnswerText(const token::Tokenizer& tokenizer, const Options& options);
 
-  // What has become certain. `stopped`: a stop text is complete, and the answer ends before it.
+  // What has become certain. `stopped`: a stop text is complete, and the answer ends before it, or its lines
+  // end it.
   AnswerPiece push(const infer::ScoredToken& score, bool& stopped);
   AnswerPiece finish();  // the rest
   std::int64_t tokens() const { return tokens_; }
@@ -44,6 +47,7 @@ class AnswerText {
 
   token::StreamDecoder decoder_;
   infer::StopFilter filter_;
+  LineLimits lines_;
   const bool keep_scores_;
   std::int64_t tokens_ = 0;
   std::int64_t decoded_ = 0, given_ = 0;  // characters

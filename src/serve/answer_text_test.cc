@@ -57,5 +57,43 @@ TEST(AnswerText, TheEndGivesWhatWaited) {
   EXPECT_EQ(tokens + rest.tokens.size(), 3u);
 }
 
+// What is left of a text that comes byte by byte, a millisecond each.
+std::string lines_of(std::string_view text, const LineLimits::Options& options) {
+  LineLimits limits(options);
+  std::string out;
+  LineLimits::Clock::time_point now{};
+  bool ended = false;
+  for (std::size_t i = 0; i < text.size() && !ended; ++i, now += std::chrono::milliseconds(1))
+    out += text.substr(i, limits.take(text.substr(i, 1), now, ended));
+  return out;
+}
+
+TEST(AnswerText, ALineThatIsIndentedLessEndsIt) {
+  EXPECT_EQ(lines_of("a\n  b\n\tc\nd", {}), "a\n  b\n\tc\nd");
+  EXPECT_EQ(lines_of("a\n  b\n   c\n d\n  e", {.indent = 2}), "a\n  b\n   c\n ");
+  EXPECT_EQ(lines_of("a\n  b\n\n  c", {.indent = 2}), "a\n  b\n");
+  bool ended = false;
+  EXPECT_EQ(LineLimits({.indent = 1}).take("a\n b\nc", {}, ended), 5u);
+  EXPECT_TRUE(ended);
+}
+
+TEST(AnswerText, TheTimeEndsItOnceALineIsComplete) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(lines_of("abcdefgh", {.time = milliseconds(3)}), "abcdefgh");
+  EXPECT_EQ(lines_of("ab\ndefgh", {.time = milliseconds(3)}), "ab\nde");
+  EXPECT_EQ(lines_of("abcdef\nh", {.time = milliseconds(3)}), "abcdef\n");
+}
+
+TEST(AnswerText, LinesThatEndItGiveWhatWaited) {
+  const token::Tokenizer tokenizer = bytes();
+  AnswerText answer(tokenizer, {.stop = {"\n  stop"}, .keep_scores = true, .lines = {.indent = 3}});
+  std::string text;
+  bool stopped = false;
+  for (const unsigned char c : std::string("a\n  b")) text += answer.push({{c, 0}, {}}, stopped).text;
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(text, "a\n  ");
+  EXPECT_EQ(answer.stop_text(), "");
+}
+
 }  // namespace
 }  // namespace stoa::serve

@@ -207,6 +207,10 @@ void complete_text(const Call& call) {
   form.logprobs = body.integer("logprobs", 0, kMostCandidates);
   form.prompts = read_prompts(body, "prompt", *model, body.boolean("add_special_tokens", true), kMostPrompts);
   if (const auto suffix = body.text("suffix"); suffix && !suffix->empty()) {
+    // Both are about the beginning of the text that the model reads, which here has the suffix in it.
+    for (const char* other : {"echo", "truncate_prompt_tokens"})
+      check(other == std::string_view("echo") ? !form.echo : !body.has(other), other,
+            "'{}' is not supported together with 'suffix'", other);
     const auto prefixes = body.texts("prompt", kMostPrompts);
     for (std::size_t i = 0; i < prefixes.size(); ++i)
       form.prompts[i] = infill_prompt(*model, {prefixes[i], *suffix, {}}, "suffix");

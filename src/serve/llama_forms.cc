@@ -1,6 +1,8 @@
 // /completion and /infill, the forms of llama-server: the text that follows a prompt, or that stands between
 // two.
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <string>
@@ -18,15 +20,33 @@ namespace stoa::serve {
 namespace {
 
 constexpr std::size_t kMostFiles = 1024;
-constexpr std::int64_t kMostProbabilities = 1000;
+constexpr std::int64_t kMostProbabilities = 1000, kMostIndent = 4096, kMostMilliseconds = 86'400'000;
+constexpr std::size_t kMostFields = 256;
 
 struct LlamaForm {
   std::vector<std::vector<std::int32_t>> prompts;
   bool several = false;  // the answer is a list
   bool tokens = false;   // ids of the answer
   std::int64_t probabilities = 0;
-  Json settings = {};  // what the answer repeats of the request
+  Json settings = {};                    // what the answer repeats of the request
+  std::vector<std::string> fields = {};  // those of the answer that are sent; none: all
 };
+
+// The fields that are there under their paths: {"timings/prompt_n": 4} of "timings/prompt_n".
+Json chosen_fields(const Json& answer, const std::vector<std::string>& paths) {
+  Json out = Json::object();
+  for (const std::string& path : paths) {
+    const Json* value = &answer;
+    for (std::size_t begin = 0; value != nullptr && begin <= path.size();) {
+      const std::size_t end = std::min(path.find('/', begin), path.size());
+      const auto found = value->find(path.substr(begin, end - begin));
+      value = value->is_object() && found != value->end() ? &*found : nullptr;
+      begin = end + 1;
+    }
+    if (value != nullptr) out[path] = *value;
+  }
+  return out;
+}
 
 class LlamaTask : public GenerationTask {
  public:
@@ -61,9 +81,9 @@ class LlamaTask : public GenerationTask {
   }
 
   void on_choice_end(std::size_t index, infer::EndReason reason) override {
-    parts_[index].stop_type = reason == infer::EndReason::kEndToken   ? "eos"
-                              : reason == infer::EndReason::kStopText ? "word"
-                                                                      : "limit";
+    parts_[index].stop_type = reason == infer::EndReason::kEndToken ? "eos"
+                              : !stop_text_of(index).empty()        ? "word"
+                                                                    : "limit";
     if (stream()) event(last(index));
   }
 
@@ -100,7 +120,7 @@ class LlamaTask : public GenerationTask {
         {"tokens_cached", cached_of(index)},
         {"timings", timings(index)}};
     if (form_.probabilities > 0 && !stream()) out["completion_probabilities"] = part.scores;
-    return out;
+    return form_.fields.empty() ? out : chosen_fields(out, form_.fields);
   }
 
   // The first token comes with the prompt: its time is the prompt's.
@@ -149,6 +169,39 @@ std::vector<std::int32_t> read_prompt(const Json& value, const std::string& plac
   return out;
 }
 
+// llama-server's list of samplers: those that it leaves out are off. An order other than llama-server's own
+// is refused.
+void read_samplers(const RequestBody& body, infer::SamplingOptions& s) {
+  const Json* list = body.find("samplers");
+  if (list == nullptr) return;
+  constexpr std::array kOrdered{"penalties", "top_k", "top_p", "min_p", "temperature"};
+  // Off in every request, but for `infill`, which is left out.
+  constexpr std::array kWithoutEffect{"dry", "top_n_sigma", "typ_p", "typical_p", "xtc", "infill"};
+  check(list->is_array(), "samplers", "'samplers' must be a list of names");
+  check(s.order == infer::SamplerOrder::kLlamaCpp, "samplers",
+        "'samplers' is of the sampler_order llama.cpp");
+  std::array<bool, kOrdered.size()> on{};
+  std::size_t least = 0;
+  for (const Json& entry : *list) {
+    check(entry.is_string(), "samplers", "'samplers' must be a list of names");
+    const std::string name = entry == "temp" ? "temperature" : entry.get<std::string>();
+    if (std::ranges::find(kWithoutEffect, name) != kWithoutEffect.end()) continue;
+    const auto at = static_cast<std::size_t>(std::ranges::find(kOrdered, name) - kOrdered.begin());
+    check(at < kOrdered.size(), "samplers",
+          "'samplers': unknown sampler '{}'; known: {}, and without effect {}", name.substr(0, 100),
+          fmt::join(kOrdered, ", "), fmt::join(kWithoutEffect, ", "));
+    check(at >= least, "samplers", "'samplers': '{}' comes too late; the order is {}", name,
+          fmt::join(kOrdered, ", "));
+    least = at;
+    on[at] = true;
+  }
+  if (!on[0]) s.repetition_penalty = 1, s.presence_penalty = 0, s.frequency_penalty = 0;
+  if (!on[1]) s.top_k = 0;
+  if (!on[2]) s.top_p = 1;
+  if (!on[3]) s.min_p = 0;
+  if (!on[4]) s.temperature = 1;
+}
+
 // Sampling under the names of llama-server, in its order.
 infer::Request read_llama_sampling(const RequestBody& body, const ServedModel& model) {
   infer::Request job = read_sampling(body, model);
@@ -168,6 +221,7 @@ infer::Request read_llama_sampling(const RequestBody& body, const ServedModel& m
           "'repeat_last_n' is of the sampler_order llama.cpp");
     s.penalty_window = *window < 0 ? std::numeric_limits<std::int32_t>::max() : *window;
   }
+  read_samplers(body, s);
   return job;
 }
 
@@ -201,6 +255,10 @@ void run_llama(const Call& call, LlamaForm form) {
   if (form.probabilities > 0) job.logprobs = static_cast<int>(form.probabilities);
   AnswerText::Options text;
   text.stop = read_stops(body, "stop");
+  text.lines.indent = body.integer("n_indent", 0, kMostIndent).value_or(0);
+  text.lines.time = std::chrono::milliseconds(
+      std::max<std::int64_t>(0, body.integer("t_max_predict_ms", -1, kMostMilliseconds).value_or(0)));
+  form.fields = body.texts("response_fields", kMostFields);
   const bool stream = body.boolean("stream", false);
   form.tokens = body.boolean("return_tokens", false);
   text.keep_scores = stream || form.tokens || form.probabilities > 0;

@@ -13,6 +13,9 @@
 namespace stoa::tune {
 namespace {
 
+constexpr std::initializer_list<const char*> kOutputs{"output", "response", "answer"},
+    kAnswerNames{"completion", "response", "answer"};
+
 void check(const Answered& text, const Place& place) {
   if (const auto* chat = std::get_if<Conversation>(&text)) check_order(*chat, place);
 }
@@ -30,8 +33,8 @@ Conversation share_gpt(const RecordFields& fields, const Place& place) {
 }
 
 Answered alpaca(const RecordFields& fields, const Place& place, bool roles) {
-  const std::string output = fields.text({"output", "response"});
-  require_answer(output, place, "output");
+  const std::string output = fields.text(kOutputs);
+  require_answer(output, place, fields.name_of(kOutputs));
   return pair_of(instruction_of(fields, roles), output, roles);
 }
 
@@ -138,8 +141,9 @@ RecordForm form_of(const Json& object, const Place& place) {
     return RecordForm::kJudged;
   if (has("messages")) return RecordForm::kMessages;
   if (has("conversations") || has("conversation")) return RecordForm::kShareGpt;
-  if (has("instruction") && (has("output") || has("response"))) return RecordForm::kAlpaca;
-  if (has("prompt") && (has("completion") || has("response"))) return RecordForm::kCompletion;
+  if (has("instruction") && (has("output") || has("response") || has("answer"))) return RecordForm::kAlpaca;
+  if (has("prompt") && (has("completion") || has("response") || has("answer")))
+    return RecordForm::kCompletion;
   if (has("input") && has("output")) return RecordForm::kInputOutput;
   if (has("text")) return RecordForm::kText;
   const auto has_one = [&](std::initializer_list<const char*> keys) {
@@ -189,8 +193,8 @@ Record read_record(const Json& object, RecordForm form, const Place& place, cons
       if (!options.score) out.desirable = read_label(fields.need({"label"}), place);
       [[fallthrough]];
     case RecordForm::kCompletion:
-      out.text = answered(fields, &fields.need({"prompt", "question", "query"}),
-                          fields.need({"completion", "response"}), "completion", place, options.roles);
+      out.text = answered(fields, &fields.need({"prompt", "question", "query"}), fields.need(kAnswerNames),
+                          fields.name_of(kAnswerNames), place, options.roles);
       break;
     case RecordForm::kPreference:
       read_preference(fields, out, options);

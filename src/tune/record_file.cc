@@ -6,6 +6,7 @@
 #include "base/escape.h"
 #include "data/byte_source.h"
 #include "data/file_kind.h"
+#include "tune/table_records.h"
 
 namespace stoa::tune {
 namespace {
@@ -32,8 +33,7 @@ std::string read_all(const fs::path& path, const std::stop_token& stop) {
 void refuse_other_bytes(const std::string& name, std::string_view content) {
   const std::string_view other = data::other_kind(content);
   require<DataError>(other.empty(), "{} {}", name, other);
-  require<DataError>(!content.starts_with("\xFF\xFE") && !content.starts_with("\xFE\xFF"),
-                     "{} is UTF-16 text; save it as UTF-8", name);
+  require<DataError>(!data::is_utf16(content), "{} is UTF-16 text; save it as UTF-8", name);
 }
 
 // Walks over JSON and knows how deep it is; what is within a string does not count.
@@ -67,17 +67,18 @@ class Brackets {
 }  // namespace
 
 RecordFile::RecordFile(const fs::path& path, const std::stop_token& stop)
-    : name_(path.string()), content_(std::make_unique<const std::string>(read_all(path, stop))) {
-  find_records();
-}
+    : RecordFile(path.string(), read_all(path, stop)) {}
 
-RecordFile::RecordFile(std::string name, std::string content)
-    : name_(std::move(name)), content_(std::make_unique<const std::string>(std::move(content))) {
+RecordFile::RecordFile(std::string name, std::string content) : name_(std::move(name)) {
+  refuse_other_bytes(name_, content);
+  const std::size_t first = content.find_first_not_of(kSpace);
+  const bool json = first != std::string::npos && (content[first] == '{' || content[first] == '[');
+  if (is_table(name_) && !json) content = table_records(content, name_);
+  content_ = std::make_unique<const std::string>(std::move(content));
   find_records();
 }
 
 void RecordFile::find_records() {
-  refuse_other_bytes(name_, *content_);
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   const std::size_t begin = content_->starts_with(kMark) ? kMark.size() : 0;
   const std::size_t first = content_->find_first_not_of(kSpace, begin);
@@ -86,7 +87,9 @@ void RecordFile::find_records() {
   else
     split_lines();
   require<DataError>(!records_.empty(),
-                     "{} holds no records; expected JSON objects, one per line or in an array", name_);
+                     "{} holds no records; expected JSON objects, one per line or in an array, or rows of a "
+                     ".csv or .tsv file",
+                     name_);
 }
 
 void RecordFile::split_lines() {
@@ -135,8 +138,11 @@ Json parse_json(std::string_view text, const Place& place) {
         error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     why.remove_prefix(std::min(why.find("] ") + 2, why.size()));
     constexpr std::size_t kShown = 300;  // what was read last is quoted, however long
-    fail<DataError>("{}: not valid JSON: {}{}", place.text(), escape_controls(why.substr(0, kShown)),
-                    place.number == 1 ? "; a record is a line, or the file is an array of records" : "");
+    fail<DataError>(
+        "{}: not valid JSON: {}{}", place.text(), escape_controls(why.substr(0, kShown)),
+        place.number == 1
+            ? "; a record is a line, or the file is an array of records, or a table named .csv or .tsv"
+            : "");
   }
 }
 

@@ -1,5 +1,5 @@
 // The records of tuning files, each as the text of one JSON object: JSON lines or a JSON array, whatever the
-// file is called, plain, .gz or .zst.
+// file is called, or the rows of a .csv or .tsv file (table_records.h), plain, .gz or .zst.
 #pragma once
 
 #include <filesystem>

@@ -209,6 +209,9 @@ TEST(Records, SystemMessagesAndHistoryBesideThePrompt) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"system":"S","prompt":"Q","completion":"A"})", "system: S | user: Q | assistant*: A"},
       {R"({"system_prompt":"S","question":"Q","response":"A"})", "system: S | user: Q | assistant*: A"},
+      {R"({"question":"Q","answer":"A"})", "user: Q | assistant*: A"},
+      {R"({"question":"Q","context":"C","answer":"A"})", "user: Q\n\nC | assistant*: A"},
+      {R"({"instruction":"Q","answer":"A"})", "user: Q | assistant*: A"},
       {R"({"system":"","system_prompt":"S","question":"Q","response":"A"})",
        "system: S | user: Q | assistant*: A"},
       {R"({"prompt":"R","completion":"B","history":[["Q","A"]]})",
@@ -310,6 +313,7 @@ TEST(Records, FaultsNameTheRecord) {
       {R"({"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":""}]})",
        "message 2: an empty answer cannot be trained"},
       {R"({"prompt":"Q","completion":""})", "\"completion\" is empty: there is nothing to train"},
+      {R"({"question":"Q","answer":7})", "\"answer\" is number, expected text"},
       {R"({"prompt":"Q","chosen":"A","rejected":"A"})", "\"chosen\" and \"rejected\" are equal"},
       {R"({"prompt":"Q","completion":"A","label":"yes"})", "\"label\" is \"yes\", expected true"},
       {R"({"messages":[{"role":"user","content":"Q"},{"role":"assistant","tool_calls":[{"name":7}]}]})",
@@ -337,6 +341,40 @@ TEST(RecordFiles, LinesAndArraysWhateverTheName) {
   EXPECT_THROW(texts("[]"), DataError);
   EXPECT_THROW(texts("[{\"a\":1}"), DataError);
   EXPECT_THROW(texts("[{\"a\":1}] x"), DataError);
+}
+
+TEST(RecordFiles, RowsOfATableAreRecords) {
+  const auto rows = [](const std::string& name, const std::string& content) {
+    std::vector<std::string> out;
+    const RecordFile file(name, content);
+    for (const auto& record : file.records())
+      out.push_back(std::to_string(record.number) + " " + parse_json(record.json, kRecordPlace).dump());
+    return out;
+  };
+  EXPECT_THAT(
+      rows("a.csv", "prompt,completion\r\n\"a, \"\"b\"\"\nc\",7\r\n\nd,\r\n"),
+      ElementsAre(R"(1 {"prompt":"a, \"b\"\nc","completion":"7"})", R"(2 {"prompt":"d","completion":""})"));
+  EXPECT_THAT(rows("a.csv", "\xEF\xBB\xBFprompt; completion ;score\na,b;[c];1.5\n"),
+              ElementsAre(R"(1 {"prompt":"a,b","completion":"[c]","score":1.5})"));
+  EXPECT_THAT(rows("a.tsv", "\tprompt\tlabel\n0\ta,b\tTrue\n"),
+              ElementsAre(R"(1 {"prompt":"a,b","label":true})"));
+  EXPECT_THAT(rows("a.csv", "messages\n\"[{\"\"role\"\": \"\"user\"\"}]\"\n"),
+              ElementsAre(R"(1 {"messages":[{"role":"user"}]})"));
+  EXPECT_THAT(rows("a.csv", "{\"text\":\"a\"}\n"), ElementsAre(R"(1 {"text":"a"})"));
+  const auto fault = [&](const std::string& content) {
+    try {
+      rows("a.csv", content);
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_EQ(fault("prompt,completion\na,b\nc\n"),
+            "a.csv record 2 (line 3): 1 cells, the header has 2: prompt, completion");
+  EXPECT_EQ(fault("prompt,completion\ncaf\xE9,b\n"),
+            "a.csv record 1 (line 2) is not UTF-8 text; save the file as UTF-8");
+  EXPECT_THAT(fault("prompt,completion\n"), HasSubstr("holds no records"));
+  EXPECT_THAT(fault("prompt\n\"a\n"), HasSubstr("a quoted cell does not end"));
 }
 
 TEST(Records, MarginsAndScores) {

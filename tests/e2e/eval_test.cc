@@ -448,6 +448,7 @@ TEST_F(Eval, BadInputIsNamed) {
   refuse(run("piqa", {"--num_fewshot", "12"}), "the task 'piqa' has 12 documents to take 12 shots from");
   refuse(run("piqa", {"--seed", "1,2"}), "--seed: expected one number or four");
   refuse(run("piqa", {"--gen_kwargs", "until"}), "expected NAME=VALUE");
+  refuse(run("piqa", {"--gen_kwargs", "tempreature=1"}), "(did you mean 'temperature'?)");
   refuse(run("piqa", {"--apply_chat_template"}), "the model has no chat template");
   refuse(run("piqa", {"--fewshot_as_multiturn", "perhaps"}), "expected true or false");
   refuse(run("piqa", {"--max_length", "100000"}), "the model has");

@@ -318,6 +318,11 @@ TEST_F(ServeForms, TheMiddleIsFilledIn) {
                                     {"max_tokens", 10},
                                     {"temperature", 0}})["choices"][0]["text"],
             expected);
+  // The text that is read begins with neither prompt nor answer then.
+  for (const auto& [field, value] : {std::pair{"echo", json(true)}, {"truncate_prompt_tokens", json(4)}}) {
+    const json both{{"model", "filler"}, {"prompt", "the "}, {"suffix", " river"}, {field, value}};
+    EXPECT_EQ(post("/v1/completions", both).json()["error"]["param"], field);
+  }
   json request{{"model", "filler"},        {"input_prefix", "the "}, {"prompt", "stone "},
                {"input_suffix", " river"}, {"n_predict", 10},        {"temperature", 0}};
   const json filled = ask("/infill", request);
@@ -330,6 +335,76 @@ TEST_F(ServeForms, TheMiddleIsFilledIn) {
   EXPECT_EQ(text, expected);
   request["input_extra"] = json::array({{{"filename", "a.c"}, {"text", "int a;"}}});
   EXPECT_EQ(post("/infill", request).json()["error"]["param"], "input_extra");
+
+  // As llama.vim and llama.vscode ask, and as they have a prompt read before it is needed.
+  const json edited =
+      ask("/infill", {{"model", "filler"},
+                      {"input_prefix", "the "},
+                      {"input_suffix", " river"},
+                      {"input_extra", json::array()},
+                      {"prompt", "stone "},
+                      {"n_predict", 10},
+                      {"n_indent", 0},
+                      {"stop", json::array()},
+                      {"top_k", 1},
+                      {"top_p", 0.9},
+                      {"samplers", {"top_k", "top_p", "infill"}},
+                      {"stream", false},
+                      {"cache_prompt", true},
+                      {"t_max_prompt_ms", 500},
+                      {"t_max_predict_ms", 60000},
+                      {"response_fields", {"content", "timings/prompt_n", "truncated", "none/such"}}});
+  EXPECT_EQ(edited["content"], expected);
+  EXPECT_TRUE(edited["timings/prompt_n"].is_number());
+  EXPECT_EQ(edited.size(), 3u) << edited;
+  EXPECT_EQ(ask("/infill", {{"model", "filler"},
+                            {"input_prefix", ""},
+                            {"input_suffix", ""},
+                            {"prompt", ""},
+                            {"n_predict", 0},
+                            {"temperature", 0.0},
+                            {"samplers", json::array()},
+                            {"t_max_prompt_ms", 1},
+                            {"t_max_predict_ms", 1},
+                            {"response_fields", {""}}}),
+            json::object());
+}
+
+// A sampler that the list leaves out is off.
+TEST_F(ServeForms, SamplersOfLlamaServerAreChosenByName) {
+  serve();
+  json request{{"prompt", "the stone"},
+               {"n_predict", 4},
+               {"temperature", 0},
+               {"top_k", 5},
+               {"top_p", 0.5},
+               {"min_p", 0.1},
+               {"repeat_penalty", 1.5},
+               {"presence_penalty", 1},
+               {"samplers", {"top_k", "temperature"}}};
+  json settings = ask("/completion", request)["generation_settings"];
+  EXPECT_EQ(settings["top_k"], 5);
+  EXPECT_EQ(settings["temperature"], 0);
+  EXPECT_EQ(settings["top_p"], 1);
+  EXPECT_EQ(settings["min_p"], 0);
+  EXPECT_EQ(settings["repeat_penalty"], 1);
+  EXPECT_EQ(settings["presence_penalty"], 0);
+  request["samplers"] = {"penalties", "dry", "top_p", "xtc", "infill"};
+  settings = ask("/completion", request)["generation_settings"];
+  EXPECT_EQ(settings["top_k"], 0);
+  EXPECT_EQ(settings["temperature"], 1);
+  EXPECT_EQ(settings["top_p"], 0.5);
+  EXPECT_EQ(settings["repeat_penalty"], 1.5);
+  for (const auto& [samplers, message] : {std::pair{json{"temperature", "top_k"}, "'top_k' comes too late"},
+                                          {json{"topk"}, "unknown sampler 'topk'"},
+                                          {json("kt"), "a list of names"}}) {
+    request["samplers"] = samplers;
+    EXPECT_THAT(post("/completion", request).body, HasSubstr(message));
+  }
+  request["samplers"] = nullptr;
+  request["sampler_order"] = "hf";
+  request["samplers"] = {"top_k"};
+  EXPECT_THAT(post("/completion", request).body, HasSubstr("of the sampler_order llama.cpp"));
 }
 
 // llama-server's own form.

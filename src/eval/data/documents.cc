@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "data/byte_source.h"
+#include "data/file_kind.h"
 
 namespace stoa::eval {
 namespace {
@@ -25,9 +26,15 @@ Json parsed_line(std::string_view piece, const std::string& source, std::int64_t
   }
 }
 
-void add_json(std::string_view text, const std::string& source, std::vector<Json>& out) {
+void add_json(std::string_view text, const std::string& source, const std::string& field,
+              std::vector<Json>& out) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  if (strip_left(text.substr(0, 4096)).starts_with('[')) {
+  if (!field.empty()) {
+    Json whole = parsed_line(text, source, 1);
+    require<DataError>(whole.is_object() && whole.contains(field) && whole[field].is_array(),
+                       "{}: expected an object whose '{}' is a list of documents", source, field);
+    for (Json& doc : whole[field]) out.push_back(std::move(doc));
+  } else if (strip_left(text.substr(0, 4096)).starts_with('[')) {
     Json list = parsed_line(text, source, 1);
     for (Json& doc : list) out.push_back(std::move(doc));
   } else {
@@ -73,6 +80,15 @@ void unite_fields(std::vector<Json>& docs) {
   }
 }
 
+// DataError: bytes that are no text.
+std::string text_of(const fs::path& path) {
+  std::string out = unpacked_content(path);
+  const std::string_view other = data::other_kind(out);
+  require<DataError>(other.empty(), "'{}' {}", path.string(), other);
+  require<DataError>(!data::is_utf16(out), "'{}' is UTF-16 text; save it as UTF-8", path.string());
+  return out;
+}
+
 }  // namespace
 
 std::string unpacked_content(const fs::path& path) {
@@ -104,7 +120,7 @@ void each_json_line(const fs::path& path, const std::function<void(Json)>& visit
   if (!text.empty()) take(text);
 }
 
-std::vector<Json> read_documents(const std::vector<fs::path>& files) {
+std::vector<Json> read_documents(const std::vector<fs::path>& files, const DocumentForm& form) {
   std::vector<Json> out;
   for (const fs::path& path : files) {
     std::string name = path.filename().string();
@@ -113,9 +129,10 @@ std::vector<Json> read_documents(const std::vector<fs::path>& files) {
     std::vector<Json> here;
     if (name.ends_with(".jsonl") || name.ends_with(".json") || name.ends_with(".parquet") ||
         name.ends_with(".arrow")) {
-      add_json(unpacked_content(path), path.string(), here);
+      add_json(text_of(path), path.string(), form.field, here);
     } else if (name.ends_with(".csv") || name.ends_with(".tsv")) {
-      here = parse_csv(unpacked_content(path), name.ends_with(".csv") ? ',' : '\t', path.string());
+      const char usual = name.ends_with(".csv") ? ',' : '\t';
+      here = parse_csv(text_of(path), form.separator.value_or(usual), path.string());
     } else {
       fail<DataError>(
           "'{}' cannot be read as documents: "

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/file.h"
@@ -9,10 +11,16 @@
 
 namespace stoa::eval {
 
+// What a task says of its files, which their names do not.
+struct DocumentForm {
+  std::optional<char> separator = {};  // of CSV; without it, a comma, and a tab in .tsv
+  std::string field = {};              // of a JSON object: the list of documents; empty: the file is the list
+};
+
 // JSON lines, a JSON list, CSV, TSV (each also .gz or .zst), Parquet or Arrow, by the files' names. All
 // documents have the same fields in the same order: one that a document lacks is null.
 // DataError "file:line: …".
-std::vector<Json> read_documents(const std::vector<fs::path>& files);
+std::vector<Json> read_documents(const std::vector<fs::path>& files, const DocumentForm& form = {});
 // The content of a file, unpacked.
 std::string unpacked_content(const fs::path& path);
 // Calls `visit` for every object of a file of JSON lines, in bounded memory. DataError "file:line: …".

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "curate/io/glob.h"
 
 namespace stoa::eval {
 namespace {
@@ -104,6 +105,23 @@ std::vector<fs::path> snapshots_in(const fs::path& cache, const std::string& pat
   return out;
 }
 
+// Some files of a folder by their names in it, for messages.
+std::vector<std::string> files_below(const fs::path& folder) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> out;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (it->is_regular_file(error)) out.push_back(it->path().lexically_relative(folder).string());
+  std::sort(out.begin(), out.end());
+  if (out.empty()) out.emplace_back("no file");
+  if (out.size() > kShown) {
+    const std::size_t more = out.size() - kShown;
+    out.resize(kShown);
+    out.push_back(fmt::format("and {} more", more));
+  }
+  return out;
+}
+
 fs::path resolved(const std::string& name, const TaskConfig& task) {
   const fs::path path(name);
   if (path.is_absolute() || fs::exists(path)) return path;
@@ -118,13 +136,42 @@ Json files_of(const Json& data_files, const std::string& split) {
 }
 
 void check_kwargs(const TaskConfig& task) {
-  static const std::set<std::string> kKnown{"data_files", "data_dir", "trust_remote_code", "revision",
-                                            "streaming",  "token",    "use_auth_token",    "download_mode",
-                                            "sep",        "delimiter"};
+  static const std::set<std::string> kKnown{
+      "data_files",    "data_dir", "trust_remote_code", "revision", "streaming", "token", "use_auth_token",
+      "download_mode", "sep",      "delimiter",         "field"};
   require<ConfigError>(task.dataset_kwargs.is_object(), "{}: dataset_kwargs: expected a mapping",
                        task.source);
   for (const auto& [key, value] : task.dataset_kwargs.items())
     require<ConfigError>(kKnown.contains(key), "{}: dataset_kwargs: '{}' is not supported", task.source, key);
+}
+
+// What dataset_kwargs say of the files. ConfigError: of files of another kind.
+DocumentForm form_of_files(const TaskConfig& task) {
+  DocumentForm out;
+  const auto given = [&](const char* key, const char* path) -> std::optional<std::string> {
+    const Json value = task.dataset_kwargs.value(key, Json());
+    if (value.is_null()) return std::nullopt;
+    require<ConfigError>(task.dataset_path == path && value.is_string(),
+                         "{}: dataset_kwargs: '{}' is a text, and of dataset_path {}", task.source, key,
+                         path);
+    return value.get<std::string>();
+  };
+  out.field = given("field", "json").value_or("");
+  for (const char* key : {"sep", "delimiter"})
+    if (const auto separator = given(key, "csv")) {
+      require<ConfigError>(separator->size() == 1, "{}: dataset_kwargs: '{}' is {}, expected one character",
+                           task.source, key, dumped(*separator));
+      out.separator = separator->front();
+    }
+  return out;
+}
+
+// The files that a name in data_files stands for; one that may not be there, where it is no pattern.
+std::vector<fs::path> named_files(const std::string& name, const TaskConfig& task) {
+  if (!curate::is_pattern(name)) return {resolved(name, task)};
+  std::vector<fs::path> found = curate::expand_pattern(name);
+  if (found.empty()) found = curate::expand_pattern((fs::path(task.source).parent_path() / name).string());
+  return found.empty() ? std::vector<fs::path>{name} : found;
 }
 
 }  // namespace
@@ -141,12 +188,14 @@ FoundSplit find_split(const TaskConfig& task, const std::string& split, const st
     bool all = true;
     for (const Json& file : named.is_array() ? named : Json::array({named})) {
       require<ConfigError>(file.is_string(), "{}: data_files: expected names of files", task.source);
-      const fs::path path = resolved((folder / file.get<std::string>()).string(), task);
-      out.looked_for += (out.looked_for.empty() ? "" : ", ") + path.string();
-      all = all && fs::is_regular_file(path);
-      out.files.push_back(path);
+      for (const fs::path& path : named_files((folder / file.get<std::string>()).string(), task)) {
+        out.looked_for += (out.looked_for.empty() ? "" : ", ") + path.string();
+        all = all && fs::is_regular_file(path);
+        out.files.push_back(path);
+      }
     }
     if (!all) out.files.clear();
+    out.form = form_of_files(task);
     return out;
   }
   require<ConfigError>(!task.dataset_path.empty(), "{}: the task names no dataset_path", task.source);
@@ -162,12 +211,21 @@ FoundSplit find_split(const TaskConfig& task, const std::string& split, const st
     if (!config.empty()) out.files = split_in(folder / config, split);
     if (out.files.empty() && (config.empty() || config == "default" || config == "main"))
       out.files = split_in(folder, split);
+    // What the hub calls a configuration that a task need not name.
+    if (config.empty())
+      for (const std::string& unnamed : {std::string("default"), std::string("plain_text"), short_name})
+        if (out.files.empty()) out.files = split_in(folder / unnamed, split);
     if (!out.files.empty()) break;
   }
   for (const fs::path& place : places)
     if (out.files.empty()) out.files = split_in_cache(place, task.dataset_path, task.dataset_name, split);
   const fs::path shown = places.empty() ? fs::path("DATA") : places.front();
   out.looked_for = (shown / task.dataset_path / config / (split + ".jsonl")).string();
+  for (const fs::path& folder : folders)
+    if (out.files.empty() && fs::is_directory(folder)) {
+      out.looked_for += fmt::format("; '{}' holds {}", folder.string(), fmt::join(files_below(folder), ", "));
+      break;
+    }
   return out;
 }
 

@@ -107,6 +107,10 @@ std::string DocField::rendered(const Json& doc) const {
   try {
     if (kind_ == Kind::kTemplate) return render_document(*template_, doc);
     return str_of(raw(doc));
+  } catch (const chat::TemplateError& error) {
+    std::vector<std::string> names;
+    for (const auto& [name, unused] : doc.items()) names.push_back(name);
+    fail<DataError>("{}: {} (the document has {})", where_, error.what(), fmt::join(names, ", "));
   } catch (const DataError& error) {
     fail<DataError>("{}: {}", where_, error.what());
   }
@@ -139,6 +143,7 @@ Json DocField::text(const Json& doc, bool numbers) const {
   Json out = raw(doc);
   if (kind_ == Kind::kTemplate && numbers && is_digits(out.get_ref<const std::string&>()))
     return literal(out.get<std::string>());
+  if (numbers && out.is_boolean()) return out.get<bool>() ? 1 : 0;  // as in Python, where they are numbers
   return out;
 }
 
@@ -228,7 +233,7 @@ Task load_task(const TaskConfig& config, std::int64_t shots, const MakingOptions
         "the task '{}' finds no split '{}' of the data set '{}': expected {} (folders are given by "
         "--data; `stoa eval tasks` tells what is found)",
         config.name, split, config.dataset_path, found.looked_for);
-    return read_documents(found.files);
+    return read_documents(found.files, found.form);
   };
   std::vector<Json> pool;
   if (shots > 0) {

@@ -78,7 +78,11 @@ struct TaskIndex::Selector {
   std::set<std::string> known_tasks, known_groups;
 
   void task(const Json& yaml, const std::string& source, std::vector<std::string>& leaves) {
-    const std::string name = yaml.at("task");
+    const Json given = yaml.value("task", Json());
+    require<ConfigError>(given.is_string(),
+                         "{}: task: expected a name, got {}; a list of tasks is of a 'group'", source,
+                         dumped(given));
+    const std::string name = given;
     leaves.push_back(name);
     if (known_tasks.insert(name).second) out.tasks.push_back(make_task_config(yaml, source));
   }

@@ -16,6 +16,7 @@
 #include "foreign/checkpoint/state_file.h"
 #include "foreign/checkpoint/torchtitan_checkpoint.h"
 #include "foreign/checkpoint/zero_partitions.h"
+#include "formats/gguf/gguf_file.h"
 
 namespace stoa::foreign {
 namespace {
@@ -35,16 +36,31 @@ fs::path newest_iteration(const fs::path& directory) {
   return directory / fmt::format("iter_{:07}", iteration);
 }
 
+// Where the checkpoint is that a directory is part of, or holds: "; did you mean …".
+std::string near_checkpoint(const fs::path& directory, const std::vector<std::string>& names) {
+  const auto last =
+      std::find_if(names.rbegin(), names.rend(), [](const auto& n) { return n.starts_with("iter_"); });
+  if (last != names.rend())
+    return fmt::format(
+        "; did you mean '{}'? (latest_checkpointed_iteration.txt, which names an iteration, is missing)",
+        (directory / *last).string());
+  if (directory.filename().string().starts_with("mp_rank_"))
+    return fmt::format("; did you mean '{}', which has all ranks?",
+                       fs::absolute(directory).parent_path().string());
+  return "";
+}
+
 [[noreturn]] void fail_unknown(const fs::path& directory) {
   std::vector<std::string> names;
   for (const auto& item : fs::directory_iterator(directory)) names.push_back(item.path().filename().string());
   std::sort(names.begin(), names.end());
+  const std::string nearest = near_checkpoint(directory, names);
   if (names.size() > 12) names.resize(12);
   fail<DataError>(
       "'{}' is no checkpoint that is imported: expected config.json with model.safetensors or "
       "pytorch_model.bin, or .metadata of torch.distributed.checkpoint (torchtitan, Megatron-Core's "
-      "torch_dist); it holds {}",
-      directory.string(), fmt::join(names, ", "));
+      "torch_dist); it holds {}{}",
+      directory.string(), fmt::join(names, ", "), nearest);
 }
 
 }  // namespace
@@ -52,6 +68,12 @@ fs::path newest_iteration(const fs::path& directory) {
 ForeignCheckpoint open_foreign(const fs::path& given, const ForeignOptions& options) {
   if (fs::is_regular_file(given) && ckpt::is_foreign_checkpoint(given)) return open_nemo(given, options);
   if (is_state_file(given)) return open_state_file(given, options);
+  require<IoError>(fs::exists(given), "'{}' does not exist", given.string());
+  require<IoError>(
+      !gguf::is_gguf(given),
+      "'{}' is a GGUF file, which every command reads as it is; `stoa checkpoint export {} --dtype "
+      "bf16 --output DIR` makes a Hugging Face directory of it",
+      given.string(), given.string());
   require<IoError>(fs::is_directory(given), "'{}' is not a directory", given.string());
   if (fs::exists(given / ckpt::kNemoConfig) || fs::is_directory(given / ckpt::kNemoContext))
     return open_nemo(given, options);

@@ -547,6 +547,8 @@ TEST(MegatronYaml, ReadsModelArguments) {
       EXPECT_THAT(error.what(), HasSubstr(message));
     }
   }
+  EXPECT_THAT([] { read_megatron(std::string("train.py")); },
+              ::testing::ThrowsMessage<UsageError>(HasSubstr("--from-megatron train.py: no argument in it")));
   const MegatronText vision =
       megatron_text(MegatronText::Kind::kYaml, twice, "test_cases/multimodal-llava/a/model_config.yaml");
   EXPECT_THROW(read_megatron(vision), UsageError);

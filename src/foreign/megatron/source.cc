@@ -174,7 +174,15 @@ MegatronText megatron_text(const std::string& source) {
   using Kind = MegatronText::Kind;
   ScriptStart start;
   const auto [kind, path] = named_file(source, start);
-  if (kind == Kind::kArguments) return megatron_text(kind, source, "the arguments");
+  if (kind == Kind::kArguments) {
+    MegatronText out = megatron_text(kind, source, "the arguments");
+    require<UsageError>(
+        std::ranges::any_of(out.words, [](const auto& word) { return word.starts_with("--"); }),
+        "--from-megatron {}: no argument in it: expected arguments such as '--num-layers 24', a "
+        "shell script (.sh) or a YAML file of Megatron's tests",
+        source);
+    return out;
+  }
   std::error_code error;
   require<UsageError>(fs::is_regular_file(path, error), "--from-megatron {}: there is no such file", path);
   const std::string text = read_text(path);

@@ -93,7 +93,8 @@ void write_rotary(const ModelConfig& c, Json& json) {
 }
 
 void read_every_window(JsonKeys& keys, ModelConfig& c, std::optional<std::int64_t> period) {
-  c.window_size = keys.integer("attention.sliding_window", 1);
+  const std::int64_t size = keys.integer("attention.sliding_window", 0).value_or(0);
+  if (size > 0) c.window_size = size;  // 0, as llama.cpp writes for Phi-4: none
   if (c.window_size) c.window_attn_skip_freq = period;
 }
 

@@ -51,6 +51,18 @@ void set_factors(const std::vector<double>& factors, ModelConfig& c) {
   c.rope_scaling.original_max_position_embeddings = c.max_positions();
 }
 
+void read_yarn(JsonKeys& keys, RopeScalingConfig& s) {
+  s.type = RopeScaling::kYarn;
+  s.beta_fast = keys.number("rope.scaling.yarn_beta_fast").value_or(s.beta_fast);
+  s.beta_slow = keys.number("rope.scaling.yarn_beta_slow").value_or(s.beta_slow);
+  // llama.cpp multiplies what YaRN derives from the factor by these.
+  for (const char* name :
+       {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"})
+    require<ConfigError>(keys.number(name).value_or(1) == 1, "{} other than 1 is not supported with yarn",
+                         name);
+  s.attention_factor.reset();
+}
+
 }  // namespace
 
 void read_rope_scaling(JsonKeys& keys, ModelConfig& c) {
@@ -61,7 +73,7 @@ void read_rope_scaling(JsonKeys& keys, ModelConfig& c) {
   s.original_max_position_embeddings = keys.integer("rope.scaling.original_context_length", 1);
   s.attention_factor = keys.number("rope.scaling.attn_factor");
   if (type == "yarn")
-    s.type = RopeScaling::kYarn;
+    read_yarn(keys, s);
   else if (type == "longrope")
     s.type = RopeScaling::kLongrope;
   else if (type == "linear" || (type == "none" && s.factor.value_or(1) != 1))
@@ -103,6 +115,8 @@ void write_rope_scaling(const ModelConfig& c, Json& json) {
       break;
     case RopeScaling::kYarn:
       json["rope.scaling.type"] = "yarn";
+      if (s.beta_fast != RopeScalingConfig().beta_fast) json["rope.scaling.yarn_beta_fast"] = s.beta_fast;
+      if (s.beta_slow != RopeScalingConfig().beta_slow) json["rope.scaling.yarn_beta_slow"] = s.beta_slow;
       break;
     case RopeScaling::kLinear:
       json["rope.scaling.type"] = "linear";

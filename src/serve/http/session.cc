@@ -208,6 +208,14 @@ void Session::read_header(std::chrono::seconds patience) {
       [self = shared_from_this()](Error error, std::size_t) { self->header_read(error); });
 }
 
+bool Session::skip_empty_line() {
+  const auto bytes = buffer_.cdata();
+  const std::string_view text(static_cast<const char*>(bytes.data()), bytes.size());
+  if (empty_line_skipped_ || !text.starts_with("\r\n")) return false;
+  buffer_.consume(2);
+  return empty_line_skipped_ = true;
+}
+
 void Session::header_read(Error error) {
   if (phase_ == Phase::kClosed) return;
   begun_ = std::chrono::steady_clock::now();
@@ -219,9 +227,12 @@ void Session::header_read(Error error) {
                   fmt::format("the header of the request exceeds {} bytes", context_->options.header_bytes));
   if (error == beast::http::error::body_limit)
     return refuse(413, fmt::format("the body of the request exceeds {} bytes", context_->options.body_bytes));
+  if (error == beast::http::error::bad_method && skip_empty_line())
+    return read_header(context_->options.header_time);
   if (error.category() == beast::http::make_error_code(beast::http::error::bad_method).category())
     return refuse(400, "not a request of HTTP/1.1: " + error.message());
   if (error) return shut();
+  empty_line_skipped_ = false;
   const auto& message = parser_->get();
   if (message.count(beast::http::field::transfer_encoding) > 0 &&
       message.count(beast::http::field::content_length) > 0)

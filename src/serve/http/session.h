@@ -59,6 +59,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void read_header(std::chrono::seconds patience);
   void header_read(Error error);
+  // One before a request, which some clients send behind a body (RFC 9112, 2.2).
+  bool skip_empty_line();
   void read_body();
   void body_read(Error error);
   void refuse(int status, const std::string& message);  // a request that cannot be read; then closes
@@ -91,7 +93,7 @@ class Session : public std::enable_shared_from_this<Session> {
   enum class Phase : std::uint8_t { kReading, kHandling, kStreaming, kEnding, kClosed };
   Phase phase_ = Phase::kReading;
   bool first_ = true, keep_alive_ = false, is_head_ = false, chunked_ = false;
-  bool watching_ = false, writing_ = false, gone_ = false, refused_ = false;
+  bool watching_ = false, writing_ = false, gone_ = false, refused_ = false, empty_line_skipped_ = false;
   std::deque<std::string> out_;
   std::size_t unread_ = 0, sent_ = 0;
   int status_ = 0;
