@@ -110,6 +110,10 @@ GgufExport export_gguf(const ckpt::FoundCheckpoint& from, const std::string& for
 
   GgufExport out;
   out.architecture = family.type;
+  if (const auto window = spec.config.window_size;
+      family.type == "phi3" && window && *window < spec.config.max_positions())
+    out.notes.push_back(fmt::format(
+        "llama.cpp leaves the window of {0} tokens out: beyond {0} tokens its answers differ", *window));
   gguf::Keys keys{{"general.architecture", Value::text(std::string(family.type))},
                   {"general.type", Value::text("model")},
                   {"general.name", Value::text(fs::absolute(from.given).lexically_normal().stem().string())},
