@@ -14,7 +14,14 @@ bool has_generation(const Node& node) {
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string_view jinja, std::string_view with_tools)
-    : tree_(parse_template(jinja)), with_tools_(with_tools == jinja ? nullptr : parse_template(with_tools)) {}
+    : tree_(parse_template(jinja)) {
+  if (with_tools == jinja) return;
+  try {
+    with_tools_ = parse_template(with_tools);
+  } catch (const TemplateError& error) {
+    tools_error_ = error.what();
+  }
+}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
@@ -45,6 +52,7 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const R
   }
   const auto tools = options.variables.find("tools");
   const bool has_tools = tools != options.variables.end() && !tools->is_null();
+  if (has_tools && !tools_error_.empty()) throw TemplateError("template for tools: " + tools_error_);
   return interpret(has_tools && with_tools_ ? *with_tools_ : *tree_, std::move(variables), now,
                    options.limits, generated);
 }

@@ -25,7 +25,7 @@ class ChatTemplate {
  public:
   // TemplateError (a DataError) for unsupported syntax, with its line.
   explicit ChatTemplate(std::string_view jinja) : ChatTemplate(jinja, jinja) {}
-  // Another one renders chats with tools.
+  // Another one renders chats with tools. Where it cannot be read, they are refused with its TemplateError.
   ChatTemplate(std::string_view jinja, std::string_view with_tools);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
@@ -41,7 +41,9 @@ class ChatTemplate {
   bool marks_generation() const;
 
  private:
-  std::unique_ptr<const Node> tree_, with_tools_;  // none: tree_
+  std::unique_ptr<const Node> tree_;
+  std::unique_ptr<const Node> with_tools_;  // where it is another template
+  std::string tools_error_;                 // what is wrong with that
 };
 
 }  // namespace stoa::chat

@@ -32,6 +32,9 @@ TEST(ChatTemplate, AnotherOneForTools) {
   options.variables["tools"] = Json::array({{{"type", "function"}}});
   EXPECT_EQ(templates.render(Json::array(), options), "tools");
   EXPECT_FALSE(templates.marks_generation());
+  const ChatTemplate broken("{{ 'plain' }}", "{% nothing %}");
+  EXPECT_THROW(broken.render(Json::array(), options), TemplateError);
+  EXPECT_EQ(broken.render(Json::array()), "plain");
 }
 
 // Made by tests/oracle/make_chat_fixtures.py with transformers.

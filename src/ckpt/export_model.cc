@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -13,6 +14,8 @@
 
 namespace stoa::ckpt {
 namespace {
+
+constexpr const char* kTemplateFolder = "additional_chat_templates";
 
 std::string torch_name(DType dtype) {
   switch (dtype) {
@@ -135,6 +138,21 @@ bool is_made_anew(const fs::path& path) {
          name.ends_with(".index.json");
 }
 
+std::vector<SmallFile> small_files_of(const fs::path& directory) {
+  std::vector<SmallFile> out;
+  if (!fs::is_directory(directory)) return out;
+  for (const fs::path folder : {"", kTemplateFolder})
+    if (fs::is_directory(directory / folder))
+      for (const auto& item : fs::directory_iterator(directory / folder))
+        if (item.is_regular_file() && !is_made_anew(item.path()))
+          out.push_back({(folder / item.path().filename()).string(), read_text(item.path())});
+  return out;
+}
+
+bool is_chat_template(const SmallFile& file) {
+  return file.name == "chat_template.jinja" || fs::path(file.name).parent_path() == kTemplateFolder;
+}
+
 void write_elements_of(const TensorSource& source, ShardedWriter& writer, const ExportProgress& progress) {
   constexpr std::int64_t kPiece = 1 << 22;  // elements
   std::vector<std::byte> scratch;
@@ -197,17 +215,15 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
     shards = writer.shards();
     if (content.stem == kModelStem) write_model_checksums(staging, writer.checksums());
     write_text(staging / content.config_name, content.config);
-    const auto add = [&](const fs::path& name, std::string_view text) {
-      fs::create_directories((staging / name).parent_path());
-      write_text(staging / name, text);
+    const auto add = [&](const SmallFile& file) {
+      fs::create_directories((staging / file.name).parent_path());
+      write_text(staging / file.name, file.text);
     };
-    // The folder has templates of a chat in addition to the default one.
-    for (const fs::path folder : {"", "additional_chat_templates"})
-      if (fs::is_directory(small_files / folder))
-        for (const auto& item : fs::directory_iterator(small_files / folder))
-          if (item.is_regular_file() && !is_made_anew(item.path()))
-            add(folder / item.path().filename(), read_text(item.path()));
-    for (const SmallFile& file : content.texts) add(file.name, file.text);
+    const bool own_tokenizer = std::ranges::any_of(
+        content.texts, [](const SmallFile& file) { return file.name == "tokenizer_config.json"; });
+    for (const SmallFile& file : small_files_of(small_files))
+      if (!(own_tokenizer && is_chat_template(file))) add(file);
+    for (const SmallFile& file : content.texts) add(file);
   };
   write_complete(output, write, [&] {
     if (progress) progress(total, total);

@@ -47,8 +47,13 @@ void write_elements_of(const TensorSource& source, ShardedWriter& writer, const 
 bool is_made_anew(const fs::path& path);
 
 struct SmallFile {
-  std::string name, text;  // "tokenizer.json"
+  std::string name, text;  // "tokenizer.json"; may be in a folder
 };
+// Files of a model directory that belong to no weights, and templates of chats in the folder
+// additional_chat_templates. None where it is no directory.
+std::vector<SmallFile> small_files_of(const fs::path& directory);
+// Whether it is a template of chats, which belongs to the tokenizer.
+bool is_chat_template(const SmallFile& file);
 // The content of an exported directory in addition to the small files that are copied.
 struct ExportContent {
   std::string config;  // config.json

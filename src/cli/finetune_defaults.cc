@@ -182,7 +182,7 @@ std::string objective_of(tune::RecordForm form, const ckpt::FoundCheckpoint& fou
                          const model::ModelConfig& config) {
   const bool compared = form == tune::RecordForm::kCompared ||
                         (form == tune::RecordForm::kQuestion &&
-                         (model::traits(config).samples != model::Samples::kNextToken ||
+                         (model::traits(config).picks_tokens() ||
                           infer::is_sentence_folder(found.adapter.value_or(found.model))));
   return compared ? "contrastive" : "sft";
 }

@@ -38,7 +38,8 @@ void refuse_tuning_program(const config::Node& root, const std::string& path) {
   const TuningProgram program = tuning_program_of(root);
   require<ConfigError>(program.name == nullptr,
                        "{}: its keys are those of {}, which Stoa does not read: `stoa finetune MODEL --data "
-                       "FILE`, with the directory of {} as MODEL, does the same (docs/tuning.md)",
+                       "FILE`, with the directory that {} names as MODEL, is the command for it "
+                       "(docs/tuning.md)",
                        path, program.name == nullptr ? "" : program.name,
                        program.model == nullptr ? "" : program.model);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/file.h"
@@ -160,16 +161,14 @@ model::ModelSpec merged_model(const ModelFiles& base, const model::AdapterPlan& 
 }
 
 // The tokenizer and the tokens that end answers, where an adapter has its own.
-std::vector<ckpt::SmallFile> small_files_of(const fs::path& adapter) {
-  std::vector<ckpt::SmallFile> out;
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
-        "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "generation_config.json"})
-    if (fs::exists(adapter / name)) out.push_back({name, read_text(adapter / name)});
-  const fs::path templates = "additional_chat_templates";
-  if (fs::is_directory(adapter / templates))
-    for (const auto& entry : fs::directory_iterator(adapter / templates))
-      out.push_back({(templates / entry.path().filename()).string(), read_text(entry.path())});
+std::vector<ckpt::SmallFile> own_files_of(const fs::path& adapter) {
+  static const std::set<std::string> kNames{
+      "tokenizer.json", "tokenizer_config.json",   "tokenizer.model",   "vocab.json",
+      "merges.txt",     "special_tokens_map.json", "added_tokens.json", "generation_config.json"};
+  std::vector<ckpt::SmallFile> out = ckpt::small_files_of(adapter);
+  std::erase_if(out, [](const ckpt::SmallFile& file) {
+    return !kNames.contains(file.name) && !ckpt::is_chat_template(file);
+  });
   return out;
 }
 
@@ -257,7 +256,7 @@ MergeReport merge_adapter(const ModelFiles& base, const AdapterFiles& adapter, D
                                   if (progress) progress(done, total);
                                 });
                               }};
-  content.texts = small_files_of(adapter.directory());
+  content.texts = own_files_of(adapter.directory());
   MergeReport report =
       losses.report(ckpt::export_content(base.directory(), content, output, max_shard_bytes, progress));
   report.quantized = quantized;

@@ -16,7 +16,7 @@ class OpRecording {
   void run(Stream& stream) const {
     for (const auto& operation : operations_) operation->execute(stream);
   }
-  // Of memory, without what an allocator adds.
+  // What it takes, without what an allocator adds.
   std::size_t bytes() const { return bytes_; }
 
  private:

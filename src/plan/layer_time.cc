@@ -162,7 +162,9 @@ LayerTime LayerModel::layer(bool experts, const Rows& of) const {
       const double share = s.attention == AttentionKernel::kTriton ? k_[Constant::kAttentionTriton] * older_
                                                                    : k_[Constant::kAttention];
       const double flops = 4 * n * read * q;
-      const double idle = w_.cp > 1 && !s.balanced_context ? 2 - 1 / real(w_.cp) : 1;
+      // Behind a causal mask, the rank with the last tokens has most to do.
+      const bool uneven = w_.cp > 1 && !s.balanced_context && read < keys;
+      const double idle = uneven ? 2 - 1 / real(w_.cp) : 1;
       const double time = flops / (peak16_ / k_[Constant::kGemm] * share) * idle;
       core += time;
       core_backward += 2.5 * 0.73 / 0.63 * time;

@@ -49,7 +49,8 @@ class LayerModel {
     double tokens = 0;
     std::int64_t sequence = 0;
     bool causal = true;
-    double sources = 0;  // rows to which they attend besides, each sequence of them to source_length
+    // A decoder's layer also attends to sources: their rows together, and the tokens of one.
+    double sources = 0;
     std::int64_t source_length = 0;
   };
   LayerTime layer(bool experts, const Rows& rows) const;

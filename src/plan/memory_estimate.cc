@@ -9,14 +9,10 @@
 namespace stoa::plan {
 namespace {
 
-// Tokens of a microbatch in a layer; in the average layer of an encoder-decoder.
+// Tokens of a microbatch in a layer. An upper bound for encoder-decoders, whose layers hold sources or
+// targets.
 double tokens(const Workload& w) {
-  const ModelShape& m = w.model;
-  const double of_sample =
-      m.encoder_layers > 0
-          ? real(m.encoder_layers * m.sequence + m.cross_layers() * m.target) / real(m.layers)
-          : real(m.sequence);
-  return real(w.micro_batch) * of_sample / real(w.cp);
+  return real(w.micro_batch * std::max(w.model.sequence, w.model.target)) / real(w.cp);
 }
 
 // Whether what GEMMs read is kept in 8 bits, and what is cheap compared with them is recomputed.

@@ -387,8 +387,8 @@ double backward_share(const Workload& w) {
                     : 1;
 }
 
-// Multiplications of a sample's forward pass: with weights of layers, without norms, and of the head; half of
-// those of its scores and values in `softmax` layers, and of the states of state-space layers.
+// Multiplications of a sample's forward pass: with weights of layers, without norms; with the head; for
+// scores and values in `softmax` layers, where masks leave them, and for states of state-space layers.
 struct SampleProducts {
   double layers = 0, head = 0, attention = 0;
 };

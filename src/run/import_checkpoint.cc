@@ -115,10 +115,8 @@ class ForeignSnapshot final : public ckpt::Snapshot {
     for (const TensorEntry& entry : content_.tensors) total_ += entry.bytes();
     for (const TensorEntry& entry : state_entries_) total_ += entry.bytes();
     files_.push_back({"config.json", content_.config});
-    if (!small_files.empty())
-      for (const auto& item : std::filesystem::directory_iterator(small_files))
-        if (item.is_regular_file() && !ckpt::is_made_anew(item.path()))
-          files_.push_back({item.path().filename().string(), read_text(item.path())});
+    for (const ckpt::SmallFile& file : ckpt::small_files_of(small_files))
+      files_.push_back({file.name, file.text});
   }
 
   std::vector<TensorEntry> model_tensors() const override { return content_.tensors; }

@@ -208,9 +208,9 @@ void complete_text(const Call& call) {
   form.prompts = read_prompts(body, "prompt", *model, body.boolean("add_special_tokens", true), kMostPrompts);
   if (const auto suffix = body.text("suffix"); suffix && !suffix->empty()) {
     // Both are about the beginning of the text that the model reads, which here has the suffix in it.
-    for (const char* other : {"echo", "truncate_prompt_tokens"})
-      check(other == std::string_view("echo") ? !form.echo : !body.has(other), other,
-            "'{}' is not supported together with 'suffix'", other);
+    check(!form.echo, "echo", "'echo' is not supported together with 'suffix'");
+    check(!body.has("truncate_prompt_tokens"), "truncate_prompt_tokens",
+          "'truncate_prompt_tokens' is not supported together with 'suffix'");
     const auto prefixes = body.texts("prompt", kMostPrompts);
     for (std::size_t i = 0; i < prefixes.size(); ++i)
       form.prompts[i] = infill_prompt(*model, {prefixes[i], *suffix, {}}, "suffix");

@@ -298,7 +298,11 @@ bool Tokenizer::continues_word(TokenId id) const {
 }
 std::optional<TokenId> Tokenizer::eod_id() const { return data_->eod; }
 const std::string& Tokenizer::fingerprint() const { return data_->fingerprint; }
-const std::string& Tokenizer::chat_template() const { return data_->spec.chat_template; }
+const std::string& Tokenizer::chat_template() const {
+  const TokenizerSpec& s = spec();
+  return s.chat_template.empty() && !s.more_templates.empty() ? s.more_templates.begin()->second
+                                                              : s.chat_template;
+}
 const std::string& Tokenizer::tool_template() const {
   const auto own = spec().more_templates.find("tool_use");
   return own == spec().more_templates.end() ? chat_template() : own->second;

@@ -73,7 +73,8 @@ class Tokenizer {
   // 16 hexadecimal digits over vocabulary, merges, split pattern, normalizer and added tokens: equal for all
   // file formats.
   const std::string& fingerprint() const;
-  const std::string& chat_template() const;  // Jinja text, "" when the tokenizer has none
+  // Jinja text, "" when the tokenizer has none; of several without a default the first by its name.
+  const std::string& chat_template() const;
   // The one for chats with tools: "tool_use" where there are several, as in transformers.
   const std::string& tool_template() const;
   const TokenizerSpec& spec() const;

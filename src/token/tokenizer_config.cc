@@ -98,25 +98,23 @@ void apply_added_tokens(const Config& table, TokenizerSpec& spec) {
 }
 
 void apply_chat_template(const Config& given, TokenizerSpec& spec) {
+  spec.chat_template.clear();
+  spec.more_templates.clear();
   if (!given.is_array()) {
     spec.chat_template = string_of(given, "chat_template");
     return;
   }
-  spec.chat_template.clear();
-  std::string first;
   for (const Config& item : given) {
     require<DataError>(item.is_object(), "chat_template must be an object");
     const Config *body = find_in(item, "template"), *label = find_in(item, "name");
     require<DataError>(body != nullptr && label != nullptr, "a chat_template needs a name and a template");
     const std::string name = string_of(*label, "chat_template.name"),
                       text = string_of(*body, "chat_template.template");
-    if (first.empty()) first = text;
     if (name == "default")
       spec.chat_template = text;
     else
       spec.more_templates[name] = text;
   }
-  if (spec.chat_template.empty()) spec.chat_template = first;
 }
 
 }  // namespace

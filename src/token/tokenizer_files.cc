@@ -75,9 +75,13 @@ void read_beside(const fs::path& directory, TokenizerSpec& spec) {
     require<DataError>(simdjson::validate_utf8(text), "{} is not UTF-8 text", path.string());
     return text;
   };
-  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path))
-    spec.chat_template = read_template(path);
-  if (const fs::path more = directory / "additional_chat_templates"; fs::is_directory(more))
+  // Files of templates are in place of those in tokenizer_config.json, as in transformers.
+  const fs::path single = directory / "chat_template.jinja", more = directory / "additional_chat_templates";
+  if (fs::exists(single) || fs::is_directory(more)) {
+    spec.chat_template = fs::exists(single) ? read_template(single) : "";
+    spec.more_templates.clear();
+  }
+  if (fs::is_directory(more))
     for (const auto& entry : fs::directory_iterator(more))
       if (entry.path().extension() == ".jinja")
         spec.more_templates[entry.path().stem().string()] = read_template(entry.path());

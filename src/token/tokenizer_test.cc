@@ -205,7 +205,14 @@ TEST(Tokenizer, TemplateForToolsAmongSeveral) {
   check(Tokenizer::load(copy.path()), "T");
   fs::create_directory(d / "additional_chat_templates");
   write_text(d / "additional_chat_templates/tool_use.jinja", "F");
+  write_text(d / "chat_template.jinja", "D");
   check(Tokenizer::load(d.path()), "F");
+  EXPECT_EQ(Tokenizer::load(d.path()).spec().more_templates.size(), 1u);
+  fs::remove(d / "chat_template.jinja");
+  const TestFolder again;
+  Tokenizer::load(d.path()).save(again.path());
+  EXPECT_EQ(Tokenizer::load(again.path()).chat_template(), "F");
+  EXPECT_EQ(Tokenizer::load(again.path()).spec().chat_template, "");
   write_text(d / "tokenizer_config.json", R"({"chat_template":"D"})");
   fs::remove_all(d / "additional_chat_templates");
   check(Tokenizer::load(d.path()), "D");

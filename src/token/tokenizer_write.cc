@@ -250,7 +250,9 @@ std::string tokenizer_config_json(const TokenizerSpec& spec) {
   if (spec.more_templates.empty()) {
     if (!spec.chat_template.empty()) out["chat_template"] = spec.chat_template;
   } else {
-    out["chat_template"] = Json::array({{{"name", "default"}, {"template", spec.chat_template}}});
+    out["chat_template"] = Json::array();
+    if (!spec.chat_template.empty())
+      out["chat_template"].push_back({{"name", "default"}, {"template", spec.chat_template}});
     for (const auto& [name, text] : spec.more_templates)
       out["chat_template"].push_back({{"name", name}, {"template", text}});
   }

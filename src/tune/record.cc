@@ -42,19 +42,22 @@ Answered alpaca(const RecordFields& fields, const Place& place, bool roles) {
 constexpr std::initializer_list<const char*> kQueries{"query", "anchor", "question", "sentence1"},
     kPositives{"positive", "pos", "answer", "sentence2"};
 
-// A question, and the text that it is about.
-Json question_of(const RecordFields& fields) {
-  const Json& question = fields.need({"question", "query"});
-  const std::string context = fields.optional_text({"context"});
-  if (context.empty() || !question.is_string()) return question;
-  return question.get<std::string>() + "\n\n" + context;
-}
-
 // One text, or a list of them.
 void add_texts(const RecordFields& fields, const Json& value, const std::string& name,
                std::vector<std::string>& out) {
   if (!value.is_array()) return out.push_back(fields.text(value, name.c_str()));
   for (const Json& text : value) out.push_back(fields.text(text, name.c_str()));
+}
+
+// A question, and the text that it is about.
+Json question_of(const RecordFields& fields) {
+  const Json& question = fields.need({"question", "query"});
+  const Json* context = fields.find({"context"});
+  if (context == nullptr || !question.is_string()) return question;
+  std::vector<std::string> texts{question.get<std::string>()};
+  add_texts(fields, *context, "context", texts);
+  std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+  return fmt::format("{}", fmt::join(texts, "\n\n"));
 }
 
 // "negative", "negatives" or "neg", a text or a list; "negative_1", "negative_2" … follow.
@@ -136,8 +139,8 @@ RecordForm form_of(const Json& object, const Place& place) {
   if (has("chosen") && has("rejected")) return RecordForm::kPreference;
   const bool asks = has("question") || has("query");
   if ((has("prompt") || has("messages")) && has("completion") && has("label")) return RecordForm::kJudged;
-  if ((has("prompt") || asks) && (has("completion") || has("response")) && has("label") &&
-      object["label"].is_boolean())
+  if ((has("prompt") || asks) && (has("completion") || has("response") || has("answer")) && has("label") &&
+      (object["label"].is_boolean() || object["label"] == 0 || object["label"] == 1))
     return RecordForm::kJudged;
   if (has("messages")) return RecordForm::kMessages;
   if (has("conversations") || has("conversation")) return RecordForm::kShareGpt;

@@ -29,6 +29,12 @@ std::string read_all(const fs::path& path, const std::stop_token& stop) {
   }
 }
 
+// Behind a byte order mark.
+std::size_t begin_of_text(std::string_view content) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return content.starts_with(kMark) ? kMark.size() : 0;
+}
+
 // Bytes that no JSON begins with, by what they are.
 void refuse_other_bytes(const std::string& name, std::string_view content) {
   const std::string_view other = data::other_kind(content);
@@ -71,7 +77,7 @@ RecordFile::RecordFile(const fs::path& path, const std::stop_token& stop)
 
 RecordFile::RecordFile(std::string name, std::string content) : name_(std::move(name)) {
   refuse_other_bytes(name_, content);
-  const std::size_t first = content.find_first_not_of(kSpace);
+  const std::size_t first = content.find_first_not_of(kSpace, begin_of_text(content));
   const bool json = first != std::string::npos && (content[first] == '{' || content[first] == '[');
   if (is_table(name_) && !json) content = table_records(content, name_);
   content_ = std::make_unique<const std::string>(std::move(content));
@@ -79,9 +85,7 @@ RecordFile::RecordFile(std::string name, std::string content) : name_(std::move(
 }
 
 void RecordFile::find_records() {
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  const std::size_t begin = content_->starts_with(kMark) ? kMark.size() : 0;
-  const std::size_t first = content_->find_first_not_of(kSpace, begin);
+  const std::size_t first = content_->find_first_not_of(kSpace, begin_of_text(*content_));
   if (first != std::string::npos && (*content_)[first] == '[')
     split_array(first);
   else
@@ -93,8 +97,7 @@ void RecordFile::find_records() {
 }
 
 void RecordFile::split_lines() {
-  std::string_view rest = *content_;
-  if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);
+  std::string_view rest = std::string_view(*content_).substr(begin_of_text(*content_));
   for (std::int64_t line = 1; !rest.empty(); ++line) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view text = rest.substr(0, end);

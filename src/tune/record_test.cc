@@ -193,6 +193,8 @@ TEST(Records, QuestionsWithAnswersAreEitherTrainedOrCompared) {
   EXPECT_EQ(turns(read(gsm8k).text), "user: How many? | assistant*: #### 4");
   EXPECT_EQ(turns(read(R"({"context":"A cat sat.","question":"Who?","answer":"A cat"})").text),
             "user: Who?\n\nA cat sat. | assistant*: A cat");
+  EXPECT_EQ(turns(read(R"({"context":["A","B"],"question":"Who?","answer":"C"})").text),
+            "user: Who?\n\nA\n\nB | assistant*: C");
   const Record compared =
       read_record(Json::parse(gsm8k), RecordForm::kQuestion, kRecordPlace, {.compared = true});
   EXPECT_THAT(compared.compared, ElementsAre("How many?", "#### 4"));
@@ -203,6 +205,9 @@ TEST(Records, JudgedAnswersToQuestions) {
   const Json json = Json::parse(R"({"question":"Q","response":"A","label":false})");
   EXPECT_EQ(form_of(json, place), RecordForm::kJudged);
   EXPECT_EQ(read_record(json, RecordForm::kJudged, place, {}).desirable, std::optional(false));
+  EXPECT_EQ(form_of(Json::parse(R"({"question":"Q","answer":"A","label":0})"), place), RecordForm::kJudged);
+  EXPECT_EQ(form_of(Json::parse(R"({"prompt":"Q","response":"A","label":"maths"})"), place),
+            RecordForm::kCompletion);
 }
 
 TEST(Records, SystemMessagesAndHistoryBesideThePrompt) {
@@ -361,6 +366,9 @@ TEST(RecordFiles, RowsOfATableAreRecords) {
   EXPECT_THAT(rows("a.csv", "messages\n\"[{\"\"role\"\": \"\"user\"\"}]\"\n"),
               ElementsAre(R"(1 {"messages":[{"role":"user"}]})"));
   EXPECT_THAT(rows("a.csv", "{\"text\":\"a\"}\n"), ElementsAre(R"(1 {"text":"a"})"));
+  EXPECT_THAT(rows("a.csv", "\xEF\xBB\xBF{\"text\":\"a\"}\n"), ElementsAre(R"(1 {"text":"a"})"));
+  EXPECT_THAT(rows("a.csv", "\"a, b\";prompt;text\n1;2;3\n"),
+              ElementsAre(R"(1 {"a, b":"1","prompt":"2","text":"3"})"));
   const auto fault = [&](const std::string& content) {
     try {
       rows("a.csv", content);
@@ -369,11 +377,14 @@ TEST(RecordFiles, RowsOfATableAreRecords) {
     }
     return std::string("read");
   };
-  EXPECT_EQ(fault("prompt,completion\na,b\nc\n"),
-            "a.csv record 2 (line 3): 1 cells, the header has 2: prompt, completion");
+  EXPECT_EQ(
+      fault("prompt,completion\na,b\nc\n"),
+      "a.csv record 2 (line 3): 1 cells, the header has 2: prompt, completion; a table is read as a whole or "
+      "not at all");
   EXPECT_EQ(fault("prompt,completion\ncaf\xE9,b\n"),
             "a.csv record 1 (line 2) is not UTF-8 text; save the file as UTF-8");
   EXPECT_THAT(fault("prompt,completion\n"), HasSubstr("holds no records"));
+  EXPECT_THAT(fault("text,text\na,b\n"), HasSubstr("two columns are called 'text'"));
   EXPECT_THAT(fault("prompt\n\"a\n"), HasSubstr("a quoted cell does not end"));
 }
 

@@ -25,10 +25,14 @@ std::string_view without_compression(std::string_view name) {
 // Programs of countries with decimal commas separate by semicolons.
 char separator_of(std::string_view text, std::string_view name) {
   if (without_compression(name).ends_with(".tsv")) return '\t';
-  const std::string_view header = text.substr(0, text.find('\n'));
-  for (const char separator : {',', ';', '\t'})
-    if (header.find(separator) != header.npos) return separator;
-  return ',';
+  constexpr std::string_view kSeparators = ",;\t";
+  std::array<int, kSeparators.size()> counts{};  // in the header
+  bool quoted = false;
+  for (const char c : text.substr(0, text.find('\n'))) {
+    if (c == '"') quoted = !quoted;
+    if (const std::size_t at = kSeparators.find(c); at != kSeparators.npos && !quoted) ++counts[at];
+  }
+  return kSeparators[static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin())];
 }
 
 std::string trimmed_cell(std::string_view cell) {
@@ -59,11 +63,18 @@ std::string table_records(std::string_view text, const std::string& name) {
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const std::vector<std::string>& cells = rows[r].cells;
     if (r == 0) {
-      for (const std::string& cell : cells) keys.push_back(trimmed_cell(cell));
+      for (const std::string& cell : cells) {
+        std::string key = trimmed_cell(cell);
+        require<DataError>(key.empty() || std::ranges::find(keys, key) == keys.end(),
+                           "{}: two columns are called '{}'", name, key);
+        keys.push_back(std::move(key));
+      }
       continue;
     }
-    require<DataError>(cells.size() == keys.size(), "{} record {} (line {}): {} cells, the header has {}: {}",
-                       name, r, rows[r].line, cells.size(), keys.size(), fmt::join(keys, ", "));
+    require<DataError>(
+        cells.size() == keys.size(),
+        "{} record {} (line {}): {} cells, the header has {}: {}; a table is read as a whole or not at all",
+        name, r, rows[r].line, cells.size(), keys.size(), fmt::join(keys, ", "));
     TableRow record = TableRow::object();
     for (std::size_t column = 0; column < keys.size(); ++column) {
       if (keys[column].empty()) continue;

@@ -80,7 +80,7 @@ TEST_F(Import, SaysWhatItFoundInstead) {
     EXPECT_THAT(outcome.err, HasSubstr(message));
     EXPECT_FALSE(fs::exists(path("out")));
   };
-  refused({"absent"}, "'absent' is not a directory");
+  refused({"absent"}, "'absent' does not exist");
   refused({"tok"}, "it holds");
   fs::copy(fixtures() / "torchtitan", path("titan"));
   fs::remove(path("titan/params.json"));

@@ -114,6 +114,9 @@ TEST(Documents, WhatATaskSaysOfItsFilesIsHonoured) {
   EXPECT_THROW(read("csv", {{"data_files", of("a.csv")}, {"field", "data"}}), ConfigError);
   EXPECT_THROW(read("json", {{"data_files", of("a.json")}, {"field", "rows"}}), DataError);
   EXPECT_TRUE(read("json", {{"data_files", of("c-*.jsonl")}}).empty());
+  EXPECT_THROW(read("owner/name", {{"field", "data"}}), ConfigError);
+  write_text(folder / "b-[1].jsonl", "{\"q\": \"of this name\"}\n");
+  EXPECT_EQ(read("json", {{"data_files", of("b-[1].jsonl")}}), (std::vector<Json>{{{"q", "of this name"}}}));
 }
 
 TEST(Documents, BytesThatAreNoTextAreNamed) {

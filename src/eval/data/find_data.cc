@@ -168,7 +168,8 @@ DocumentForm form_of_files(const TaskConfig& task) {
 
 // The files that a name in data_files stands for; one that may not be there, where it is no pattern.
 std::vector<fs::path> named_files(const std::string& name, const TaskConfig& task) {
-  if (!curate::is_pattern(name)) return {resolved(name, task)};
+  const fs::path plain = resolved(name, task);
+  if (fs::exists(plain) || !curate::is_pattern(name)) return {plain};
   std::vector<fs::path> found = curate::expand_pattern(name);
   if (found.empty()) found = curate::expand_pattern((fs::path(task.source).parent_path() / name).string());
   return found.empty() ? std::vector<fs::path>{name} : found;
@@ -180,6 +181,7 @@ FoundSplit find_split(const TaskConfig& task, const std::string& split, const st
   static const std::set<std::string> kForms{"json", "csv", "arrow", "parquet", "text"};
   check_kwargs(task);
   FoundSplit out;
+  out.form = form_of_files(task);
   if (kForms.contains(task.dataset_path) && task.dataset_kwargs.contains("data_files")) {
     const Json named = files_of(task.dataset_kwargs["data_files"], split);
     require<ConfigError>(!named.is_null(), "{}: data_files names no file of the split '{}'", task.source,
@@ -195,7 +197,6 @@ FoundSplit find_split(const TaskConfig& task, const std::string& split, const st
       }
     }
     if (!all) out.files.clear();
-    out.form = form_of_files(task);
     return out;
   }
   require<ConfigError>(!task.dataset_path.empty(), "{}: the task names no dataset_path", task.source);
@@ -211,14 +212,15 @@ FoundSplit find_split(const TaskConfig& task, const std::string& split, const st
     if (!config.empty()) out.files = split_in(folder / config, split);
     if (out.files.empty() && (config.empty() || config == "default" || config == "main"))
       out.files = split_in(folder, split);
-    // What the hub calls a configuration that a task need not name.
-    if (config.empty())
-      for (const std::string& unnamed : {std::string("default"), std::string("plain_text"), short_name})
-        if (out.files.empty()) out.files = split_in(folder / unnamed, split);
     if (!out.files.empty()) break;
   }
   for (const fs::path& place : places)
     if (out.files.empty()) out.files = split_in_cache(place, task.dataset_path, task.dataset_name, split);
+  // What the hub calls a configuration that a task need not name.
+  if (config.empty())
+    for (const fs::path& folder : folders)
+      for (const std::string& unnamed : {std::string("default"), std::string("plain_text"), short_name})
+        if (out.files.empty()) out.files = split_in(folder / unnamed, split);
   const fs::path shown = places.empty() ? fs::path("DATA") : places.front();
   out.looked_for = (shown / task.dataset_path / config / (split + ".jsonl")).string();
   for (const fs::path& folder : folders)

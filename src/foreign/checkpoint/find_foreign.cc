@@ -44,9 +44,9 @@ std::string near_checkpoint(const fs::path& directory, const std::vector<std::st
     return fmt::format(
         "; did you mean '{}'? (latest_checkpointed_iteration.txt, which names an iteration, is missing)",
         (directory / *last).string());
-  if (directory.filename().string().starts_with("mp_rank_"))
-    return fmt::format("; did you mean '{}', which has all ranks?",
-                       fs::absolute(directory).parent_path().string());
+  const fs::path own = fs::absolute(directory / "").parent_path();  // without a slash at the end
+  if (own.filename().string().starts_with("mp_rank_"))
+    return fmt::format("; did you mean '{}', which has all ranks?", own.parent_path().string());
   return "";
 }
 
@@ -60,7 +60,7 @@ std::string near_checkpoint(const fs::path& directory, const std::vector<std::st
       "'{}' is no checkpoint that is imported: expected config.json with model.safetensors or "
       "pytorch_model.bin, or .metadata of torch.distributed.checkpoint (torchtitan, Megatron-Core's "
       "torch_dist); it holds {}{}",
-      directory.string(), fmt::join(names, ", "), nearest);
+      directory.string(), names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")), nearest);
 }
 
 }  // namespace

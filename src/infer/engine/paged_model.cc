@@ -403,9 +403,9 @@ void PagedModel::repeat(ops::OpContext& ops, const RecordingKey& key,
   body(recorded);
   if (known != recordings_.end()) forget_recording(known);
   ops::OpRecording operations = recorder.take();
+  if (operations.bytes() > kMostRecordedBytes) return;
   while (!recordings_.empty() && recorded_bytes_ + operations.bytes() > kMostRecordedBytes)
     forget_recording(std::prev(recordings_.end()));  // passes of many texts gain least
-  if (operations.bytes() > kMostRecordedBytes) return;
   recorded_bytes_ += operations.bytes();
   recordings_.emplace(key, Recorded{scratch, std::move(operations)});
 }
