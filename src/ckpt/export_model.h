@@ -50,7 +50,7 @@ struct SmallFile {
   std::string name, text;  // "tokenizer.json"; may be in a folder
 };
 // Files of a model directory that belong to no weights, and templates of chats in the folder
-// additional_chat_templates. None where it is no directory.
+// additional_chat_templates. Empty where it is not a directory.
 std::vector<SmallFile> small_files_of(const fs::path& directory);
 // Whether it is a template of chats, which belongs to the tokenizer.
 bool is_chat_template(const SmallFile& file);
