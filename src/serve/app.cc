@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "infer/cache_type.h"
 #include "serve/fields.h"
+#include "serve/model_path.h"
 #include "serve/openapi.h"
 #include "serve/page.h"
 
@@ -126,11 +127,24 @@ void App::add_routes() {
   post("/rerank", rerank, {"/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"});
   post("/generate", generate_as_nemo, {}, "PUT");
   post("/api", generate_as_megatron, {}, "PUT");
+  post("/v2/models/{model}/generate", generate_as_triton);
+  post("/v2/models/{model}/generate_stream", stream_as_triton);
   for (const char* path : {"/v1/models", "/models"}) get(path, [this] { return models(); });
+  get_named("/v1/models/{model}", [this](const std::string& name) { return model(name); });
+  get_named("/v2/models/{model}", [this](const std::string& name) { return triton_model(name); });
+  get_named("/v2/models/{model}/ready", [this](const std::string& name) {
+    models_.find(name);
+    return json_reply({{"name", name}, {"ready", true}});
+  });
+  for (const char* path : {"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
+    get(
+        path, [this] { return health(); }, true);
   get(
-      "/health", [this] { return health(); }, true);
-  get(
-      "/ping", [this] { return health(); }, true);
+      "/v2",
+      [this] {
+        return json_reply({{"name", "stoa"}, {"version", options_.version}, {"extensions", {"generate"}}});
+      },
+      true);
   get(
       "/metrics", [this] { return metrics(); }, true);
   get(
@@ -158,11 +172,12 @@ void App::post(const std::string& path, void (*handler)(const Call&), std::vecto
   for (const std::string& name : aliases)
     routes_[name].push_back(
         {method,
-         [this, path, handler](const http::Request& request, const std::shared_ptr<http::Answer>& answer) {
+         [this, path, handler](const http::Request& request, const std::shared_ptr<http::Answer>& answer,
+                               const std::string& model) {
            check_encoding(request);
            RequestBody body(request.body, fields_of(path), options_.lenient);
-           const std::string model = body.text("model").value_or("");
-           with_model(model, answer,
+           const std::string named = model.empty() ? body.text("model").value_or("") : model;
+           with_model(named, answer,
                       [handler, call = Call{nullptr, std::move(body), std::string(key_of(request)),
                                             request.id, answer}](const ModelSet::Model& loaded) mutable {
                         call.model = loaded;
@@ -173,7 +188,8 @@ void App::post(const std::string& path, void (*handler)(const Call&), std::vecto
 
 void App::get_of_model(const std::string& path, http::Reply (App::*handler)(const ServedModel&) const) {
   routes_[path].push_back(
-      {"GET", [this, handler](const http::Request&, const std::shared_ptr<http::Answer>& answer) {
+      {"GET", [this, handler](const http::Request&, const std::shared_ptr<http::Answer>& answer,
+                              const std::string&) {
          with_model("", answer, [this, handler, answer](const ModelSet::Model& loaded) {
            answer->send((this->*handler)(*loaded));
          });
@@ -193,10 +209,15 @@ void App::with_model(const std::string& name, const std::shared_ptr<http::Answer
 void App::get(const std::string& path, std::function<http::Reply()> handler, bool open) {
   routes_[path].push_back(
       {"GET",
-       [handler = std::move(handler)](const http::Request&, const std::shared_ptr<http::Answer>& answer) {
-         answer->send(handler());
-       },
+       [handler = std::move(handler)](const http::Request&, const std::shared_ptr<http::Answer>& answer,
+                                      const std::string&) { answer->send(handler()); },
        open});
+}
+
+void App::get_named(const std::string& path, std::function<http::Reply(const std::string& model)> handler) {
+  routes_[path].push_back({"GET", [handler = std::move(handler)](
+                                      const http::Request&, const std::shared_ptr<http::Answer>& answer,
+                                      const std::string& model) { answer->send(handler(model)); }});
 }
 
 void App::handle(const http::Request& request, const std::shared_ptr<http::Answer>& answer) const {
@@ -246,11 +267,11 @@ void App::route(const http::Request& request, const std::shared_ptr<http::Answer
   check_host(request);
   check_origin(request, *answer);
   const std::string asked = plain_path(request.path);
-  const bool one_model = asked.starts_with("/v1/models/");
-  const auto found = routes_.find(one_model ? "/v1/models" : asked);
+  const ModelPath path = model_path(asked);
+  const auto found = routes_.find(path.route);
   if (found == routes_.end()) {
     std::vector<std::string> paths;
-    for (const auto& [path, routes] : routes_) paths.push_back(path);
+    for (const auto& [known, routes] : routes_) paths.push_back(known);
     const std::string given = asked.substr(0, 200);
     throw ApiError(404, fmt::format("no route {}{}", given, did_you_mean(given, paths)), {}, "not_found");
   }
@@ -275,8 +296,7 @@ void App::route(const http::Request& request, const std::shared_ptr<http::Answer
   }
   if (!chosen->open) owner_of(request);
   if (draining_ && !chosen->open) throw ApiError(503, "the server is shutting down");
-  if (one_model) return answer->send(model(asked.substr(std::string_view("/v1/models/").size())));
-  chosen->handler(request, answer);
+  chosen->handler(request, answer, path.model);
 }
 
 namespace {
@@ -307,6 +327,19 @@ http::Reply App::models() const {
 http::Reply App::model(const std::string& name) const {
   const auto [offered, index] = models_.find(name);
   return json_reply(describe(offered, index));
+}
+
+// As Triton describes a model that generates text.
+http::Reply App::triton_model(const std::string& name) const {
+  const auto [offered, index] = models_.find(name);
+  const auto tensor = [](const char* of) {
+    return Json{{"name", of}, {"datatype", "BYTES"}, {"shape", {1}}};
+  };
+  return json_reply({{"name", offered.names[index].name},
+                     {"versions", {"1"}},
+                     {"platform", "stoa"},
+                     {"inputs", Json::array({tensor("text_input")})},
+                     {"outputs", Json::array({tensor("text_output")})}});
 }
 
 http::Reply App::health() const {
@@ -396,7 +429,6 @@ http::Reply App::interface() const {
   }
   for (const auto& [path, of_path] : routes_)
     if (of_path.front().method == "GET") routes.push_back({path, "GET", of_path.front().open});
-  routes.push_back({"/v1/models/{model}", "GET"});
   return json_reply(openapi(options_.version, routes, !options_.keys.empty()));
 }
 

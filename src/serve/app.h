@@ -31,13 +31,17 @@ class App {
  private:
   struct Route {
     std::string method;
-    std::function<void(const http::Request&, const std::shared_ptr<http::Answer>&)> handler;
+    // `model`: the one that the path names, or "".
+    std::function<void(const http::Request&, const std::shared_ptr<http::Answer>&, const std::string& model)>
+        handler;
     bool open = false;  // needs no key
   };
   void add_routes();
   void post(const std::string& path, void (*handler)(const Call&), std::vector<std::string> aliases = {},
             const char* method = "POST");
   void get(const std::string& path, std::function<http::Reply()> handler, bool open = false);
+  // The same about the model that the path names, loaded or not.
+  void get_named(const std::string& path, std::function<http::Reply(const std::string& model)> handler);
   // The same about the first model, once it is loaded.
   void get_of_model(const std::string& path, http::Reply (App::*handler)(const ServedModel&) const);
   // Calls `use` with the model of that name once it is loaded; what it throws is the answer.
@@ -51,6 +55,7 @@ class App {
 
   http::Reply models() const;
   http::Reply model(const std::string& name) const;
+  http::Reply triton_model(const std::string& name) const;
   http::Reply health() const;
   http::Reply metrics() const;
   http::Reply properties(const ServedModel& model) const;

@@ -399,6 +399,44 @@ constexpr std::array kMegatron{Field{"prompts", kHonoured, "1 to 128 texts"},
                                Field{"beam_width", kRefused},
                                Field{"stop_token", kHonoured, "an id that ends the answer"}};
 
+// What both of Triton's endpoints have.
+constexpr std::array kTriton{
+    Field{"text_input", kHonoured, "the prompt"},
+    Field{"parameters", kHonoured, "an object with others of these fields"},
+    Field{"sampling_parameters", kHonoured, "the same as a text, as Triton's vLLM backend takes it"},
+    Field{"max_tokens", kHonoured, "default 16; -1: what the context leaves"},
+    kTemperature,
+    kTopK,
+    kTopP,
+    kMinP,
+    Field{"random_seed", kHonoured, "without it, one by chance"},
+    Field{"seed", kHonoured, "the same"},
+    Field{"stop_words", kHonoured, "a text or up to 64; empty ones are none"},
+    Field{"stop", kHonoured, "the same"},
+    Field{"bad_words", kHonoured, "texts that the answer never has; empty ones are none"},
+    Field{"min_length", kHonoured, "no end token before"},
+    Field{"min_tokens", kHonoured, "the same"},
+    kRepetition,
+    kPresence,
+    kFrequency,
+    kIgnoreEos,
+    Field{"end_id", kHonoured, "one more token that ends the answer"},
+    Field{"pad_id", kIgnored, "nothing is padded"},
+    Field{"id", kIgnored, "of the request"},
+    Field{"beam_width", kRefused, "", "1"},
+    Field{"n", kRefused, "`n` of /v1/completions", "1"},
+    Field{"return_log_probs", kRefused, "`logprobs` of /v1/completions", "false"},
+    Field{"return_context_logits", kRefused, "", "false"},
+    Field{"return_generation_logits", kRefused, "", "false"}};
+constexpr std::array kTritonWhole =
+    joined(kTriton, std::array{Field{"exclude_input_in_output", kHonoured,
+                                     "default false: the answer's text begins with the prompt"},
+                               Field{"stream", kRefused, "`/generate_stream` streams", "false"}});
+constexpr std::array kTritonStream = joined(
+    kTriton,
+    std::array{Field{"exclude_input_in_output", kHonoured, "default true; false: only with a single event"},
+               Field{"stream", kHonoured, "default true; false: a single event"}});
+
 constexpr std::array kEndpoints{Endpoint{"/v1/completions", kCompletions},
                                 Endpoint{"/v1/chat/completions", kChat},
                                 Endpoint{"/v1/embeddings", kEmbeddings},
@@ -412,7 +450,9 @@ constexpr std::array kEndpoints{Endpoint{"/v1/completions", kCompletions},
                                 Endpoint{"/score", kScore},
                                 Endpoint{"/rerank", kRerank},
                                 Endpoint{"/generate", kNemo},
-                                Endpoint{"/api", kMegatron}};
+                                Endpoint{"/api", kMegatron},
+                                Endpoint{"/v2/models/{model}/generate", kTritonWhole},
+                                Endpoint{"/v2/models/{model}/generate_stream", kTritonStream}};
 
 }  // namespace
 

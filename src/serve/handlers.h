@@ -29,6 +29,8 @@ void score_pairs(const Call& call);
 void rerank(const Call& call);
 void generate_as_nemo(const Call& call);      // /generate
 void generate_as_megatron(const Call& call);  // /api
+void generate_as_triton(const Call& call);    // /v2/models/NAME/generate
+void stream_as_triton(const Call& call);      // /v2/models/NAME/generate_stream
 
 constexpr std::size_t kMostPrompts = 1024;  // of a request that continues texts
 // The ids of a prompt field: a text, ids, or a list of either.

@@ -39,6 +39,8 @@ constexpr std::string_view kPrompts = R"({"anyOf": [{"type": "string"},
     {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}]}}]})";
 constexpr std::string_view kStops = R"({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 250},
   {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 250}}]})";
+constexpr std::string_view kWordOrWords = R"({"anyOf": [{"type": "string", "maxLength": 250},
+  {"type": "array", "maxItems": 64, "items": {"type": "string", "maxLength": 250}}]})";
 constexpr std::string_view kSchemaObject =
     R"({"anyOf": [{"type": "object"}, {"type": "boolean"}, {"type": "string"}]})";
 constexpr std::string_view kChatMessages = R"({"type": "array", "minItems": 1, "maxItems": 4096, "items": {
@@ -179,6 +181,17 @@ constexpr FieldSchema kSchemas[] = {
     {"", "n_probs", R"({"type": "integer", "minimum": 0, "maximum": 1000})"},
     {"", "return_tokens", kFlag},
     {"", "cache_salt", kText},
+    {"", "text_input", kText},
+    {"", "parameters", R"({"type": "object"})"},
+    {"", "sampling_parameters", R"({"type": ["string", "object"]})"},
+    {"", "stop_words", kWordOrWords},
+    {"/v2/models/{model}/generate", "stop", kWordOrWords},
+    {"/v2/models/{model}/generate_stream", "stop", kWordOrWords},
+    {"/v2/models/{model}/generate", "bad_words", kWordOrWords},
+    {"/v2/models/{model}/generate_stream", "bad_words", kWordOrWords},
+    {"", "min_length", kCountOrNone},
+    {"", "end_id", R"({"type": "integer", "minimum": 0})"},
+    {"", "exclude_input_in_output", kFlag},
 };
 
 // Fields without which a request is refused.
