@@ -145,6 +145,17 @@ void TokenSampler::keep(const AllowedTokens& allowed) {
   for (std::size_t i = 0; i < order_.size(); ++i) scores_[order_[i]] = ends[i];
 }
 
+void TokenSampler::processed(std::span<const float> logits, std::span<const std::int32_t> seen,
+                             const AllowedTokens* allowed, std::vector<float>& out) {
+  const std::span<const float> scores = adjusted(logits, seen, allowed);
+  out.assign(scores.begin(), scores.end());
+  if (is_greedy()) return;
+  host_.keep(scores, next_draw(), kept_);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = kept_[i] ? static_cast<float>(out[i] / options_.temperature)
+                      : -std::numeric_limits<float>::infinity();
+}
+
 std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen,
                                 const AllowedTokens* allowed) {
   const std::span<const float> scores = adjusted(logits, seen, allowed);

@@ -65,6 +65,10 @@ class TokenSampler {
   // tokens) no other token comes; -1: every one of them is forbidden by the options, and nothing was drawn.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen,
                     const AllowedTokens* allowed = nullptr);
+  // The logits of what next() draws from with the same arguments, in `out`: -infinity where the options or
+  // `allowed` exclude a token, else divided by the temperature (not where the most likely token is taken).
+  void processed(std::span<const float> logits, std::span<const std::int32_t> seen,
+                 const AllowedTokens* allowed, std::vector<float>& out);
   // What next() returns where no constraint limits it, if that depends on the logits and their vocabulary
   // alone: the most likely token or one that is drawn from them. Whoever finds it elsewhere calls take() in
   // place of next(). Otherwise: the logits.
@@ -89,6 +93,7 @@ class TokenSampler {
   PhiloxKey key_;
   ops::TokenDraw draw_;  // without its word
   ops::HostDraw host_;
+  std::vector<bool> kept_;
   std::uint64_t draws_ = 0;
   std::vector<std::int32_t> drawn_;
   std::vector<float> scores_;

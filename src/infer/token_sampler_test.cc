@@ -146,6 +146,39 @@ TEST(TokenSampler, TopKTopPMinPCutTheTail) {
   EXPECT_EQ(draw({.min_p = 0.25}, logits).size(), 3u);
 }
 
+TEST(TokenSampler, ProcessedLogitsAreThoseThatAreDrawnFrom) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  std::vector<float> out;
+  TokenSampler({.temperature = 2, .top_k = 2}).processed(std::vector<float>{1, 4, 3, 3}, {}, nullptr, out);
+  EXPECT_EQ(out, (std::vector<float>{kNever, 2, 1.5, kNever}));
+  TokenSampler({.greedy = true, .temperature = 2, .suppressed = {1}})
+      .processed(std::vector<float>{1, 4, 3, 3}, {}, nullptr, out);
+  EXPECT_EQ(out, (std::vector<float>{1, kNever, 3, 3}));
+
+  const std::vector<float> logits{0.5, 2, 1.5, 1.5, -1, 0};
+  constexpr int kDraws = 20'000;
+  for (const SamplingOptions& o : std::vector<SamplingOptions>{
+           {},
+           {.temperature = 0.7, .top_p = 0.8},
+           {.temperature = 1.5, .min_p = 0.3},
+           {.temperature = 1.5, .top_k = 3, .order = SamplerOrder::kLlamaCpp},
+           {.temperature = 0.5, .top_p = 0.9, .min_p = 0.2, .order = SamplerOrder::kVllm},
+           {.top_k = 4, .repetition_penalty = 1.3, .logit_bias = {{4, 2.5F}}}}) {
+    const std::vector<std::int32_t> seen{1};
+    TokenSampler(o).processed(logits, seen, nullptr, out);
+    double sum = 0;
+    for (const float x : out) sum += std::exp(x);
+    std::map<int, int> drawn = draw(o, logits, seen, kDraws);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const double expected = std::exp(out[i]) / sum;
+      EXPECT_NEAR(drawn[static_cast<int>(i)] / double{kDraws}, expected, 0.015) << i;
+      if (expected == 0) {
+        EXPECT_EQ(drawn[static_cast<int>(i)], 0) << i;
+      }
+    }
+  }
+}
+
 TEST(TokenSampler, OrdersOfOtherPrograms) {
   const std::vector<float> logits{std::log(0.4f), std::log(0.3f), std::log(0.2f), std::log(0.1f)};
   const auto kept = [&](SamplingOptions o) { return draw(o, logits).size(); };
@@ -177,12 +210,11 @@ TEST(TokenSampler, OrdersOfOtherPrograms) {
   EXPECT_EQ(TokenSampler({.greedy = true, .repetition_penalty = 1.2, .order = SamplerOrder::kLlamaCpp})
                 .next(std::vector<float>{1.0f, 0.5f, 0.9f}, long_ago),
             0);
-  EXPECT_EQ(TokenSampler({.greedy = true,
-                          .repetition_penalty = 1.2,
-                          .order = SamplerOrder::kLlamaCpp,
-                          .penalty_window = 65})
-                .next(std::vector<float>{1.0f, 0.5f, 0.9f}, long_ago),
-            2);
+  EXPECT_EQ(
+      TokenSampler(
+          {.greedy = true, .repetition_penalty = 1.2, .order = SamplerOrder::kLlamaCpp, .penalty_window = 65})
+          .next(std::vector<float>{1.0f, 0.5f, 0.9f}, long_ago),
+      2);
   EXPECT_EQ(sampler_order_of("llama.cpp"), SamplerOrder::kLlamaCpp);
   EXPECT_THROW(sampler_order_of("ggml"), ConfigError);
 }

@@ -99,6 +99,8 @@ void HostDraw::count(std::span<const float> logits) {
   }
 }
 
+std::uint64_t HostDraw::drawn_of(const Mass& mass) { return mass.drawn; }
+
 template <class Measure>
 HostDraw::Place HostDraw::find(std::span<const float> logits, std::uint64_t passed, const Measure& measure) {
   Place place;
@@ -122,16 +124,14 @@ HostDraw::Place HostDraw::find(std::span<const float> logits, std::uint64_t pass
   return place;
 }
 
-std::int32_t HostDraw::draw(std::span<const float> logits, const TokenDraw& draw) {
-  const std::int32_t best = likeliest(logits);
+HostDraw::Mass HostDraw::cut(std::span<const float> logits, const TokenDraw& draw) {
   draw_ = draw;
-  highest_ = logits[best];
+  highest_ = logits[likeliest(logits)];
   bits_ = weight_bits(std::ssize(logits));
-  if (!std::isfinite(highest_)) return best;
+  if (!std::isfinite(highest_)) return {};
   count(logits);
   const auto by_count = [](const Mass& m) { return static_cast<std::uint64_t>(m.tokens); };
   const auto by_cut = [](const Mass& m) { return m.cut; };
-  const auto by_drawn = [](const Mass& m) { return m.drawn; };
   Mass all;
   for (const Mass& bin : bins_) all = {all.cut + bin.cut, all.drawn + bin.drawn, all.tokens + bin.tokens};
   if (draw.top_k > 0 && draw.top_k < all.tokens)
@@ -147,9 +147,30 @@ std::int32_t HostDraw::draw(std::span<const float> logits, const TokenDraw& draw
         near += mass_of(logits[i], distances_[i]).drawn;
     all.drawn = std::min(all.drawn, near);
   }
-  const std::int32_t id = find(logits, part_of_sum(all.drawn, draw.word), by_drawn).id;
-  distances_.clear(), bins_.clear(), ids_.clear();  // copies of a sampler need not have them
+  return all;
+}
+
+// Copies of a sampler need not have them.
+void HostDraw::forget() { distances_.clear(), bins_.clear(), ids_.clear(); }
+
+std::int32_t HostDraw::draw(std::span<const float> logits, const TokenDraw& draw) {
+  const Mass all = cut(logits, draw);
+  if (all.tokens == 0) return likeliest(logits);
+  const std::int32_t id = find(logits, part_of_sum(all.drawn, draw.word), &drawn_of).id;
+  forget();
   return id;
+}
+
+void HostDraw::keep(std::span<const float> logits, const TokenDraw& draw, std::vector<bool>& kept) {
+  const Mass all = cut(logits, draw);
+  kept.assign(logits.size(), all.tokens == 0);
+  if (all.tokens == 0) return;
+  const std::int32_t last = find(logits, all.drawn - 1, &drawn_of).id;
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    kept[i] =
+        distances_[i] != kNoToken &&
+        (logits[i] > logits[last] || (logits[i] == logits[last] && static_cast<std::int32_t>(i) <= last));
+  forget();
 }
 
 }  // namespace stoa::ops

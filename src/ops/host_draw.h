@@ -28,6 +28,8 @@ class HostDraw {
  public:
   // TokenDraw::row does not count.
   std::int32_t draw(std::span<const float> logits, const TokenDraw& draw);
+  // Whether each token may be drawn, as far as the cuts say: kept[id].
+  void keep(std::span<const float> logits, const TokenDraw& draw, std::vector<bool>& kept);
 
  private:
   struct Mass {
@@ -39,8 +41,12 @@ class HostDraw {
     Mass reached;  // by the tokens up to this one
   };
 
+  // The sums of what the cuts leave; 0 tokens: the logits are not finite, and nothing was counted.
+  Mass cut(std::span<const float> logits, const TokenDraw& draw);
+  void forget();
   void count(std::span<const float> logits);
   Mass mass_of(float logit, std::uint32_t distance) const;
+  static std::uint64_t drawn_of(const Mass& mass);
   // The first token up to which `measure` exceeds `passed`.
   template <class Measure>
   Place find(std::span<const float> logits, std::uint64_t passed, const Measure& measure);

@@ -132,6 +132,7 @@ ChatJob read_chat(const Call& call) {
   job.max_tokens = answer_length(model, job.prompt.size(), read_length(body, field), field);
   job.tenant = call.owner;
   if (out.logprobs) job.logprobs = static_cast<int>(out.top);
+  job.processed_logprobs = reads_processed_logprobs(body);
   out.text.keep_scores = out.logprobs;
   return out;
 }

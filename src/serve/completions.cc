@@ -226,6 +226,7 @@ void complete_text(const Call& call) {
   text.keep_scores = form.logprobs.has_value();
   job.tenant = call.owner;
   if (form.logprobs) job.logprobs = static_cast<int>(*form.logprobs);
+  job.processed_logprobs = reads_processed_logprobs(body);
   if (form.echo) job.prompt_logprobs = job.logprobs;
   const bool given = body.has("max_tokens");
   const auto wanted = read_length(body, "max_tokens", 0);

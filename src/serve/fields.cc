@@ -51,6 +51,9 @@ constexpr Field kStructured{"structured_outputs", kHonoured,
                             "one of `json`, `regex`, `choice`, `grammar`, `json_object`"};
 constexpr Field kGrammar{"grammar", kHonoured, "GBNF, as llama-server takes it"};
 constexpr Field kJsonSchema{"json_schema", kHonoured, "a schema, as llama-server takes it"};
+constexpr Field kLogprobsMode{"logprobs_mode", kHonoured,
+                              "`raw_logprobs` (default): the model's own; `processed_logprobs`: of what is "
+                              "drawn from, after penalties, cuts and temperature"};
 constexpr Field kCachePrompt{"cache_prompt", kIgnored, "beginnings are always kept"};
 constexpr Field kSlot{"id_slot", kIgnored, "slots are not chosen"};
 constexpr Field kBeamSearch{"use_beam_search", kRefused, "", "false"};
@@ -115,6 +118,7 @@ constexpr std::array kCompletions = joined(
                Field{"best_of", kRefused, "", "1"},
                Field{"echo", kHonoured, "the prompt comes first, with `logprobs` its log-probabilities"},
                Field{"logprobs", kHonoured, "0 to 20 candidates per token"},
+               kLogprobsMode,
                kStop,
                kSeed,
                Field{"suffix", kHonoured,
@@ -168,6 +172,7 @@ constexpr std::array kChat = joined(
         kSeed,
         Field{"logprobs", kHonoured},
         Field{"top_logprobs", kHonoured, "0 to 20, with `logprobs`"},
+        kLogprobsMode,
         kPresence,
         kFrequency,
         kRepetition,
@@ -345,7 +350,8 @@ constexpr std::array kLlama = joined(
         Field{"t_max_predict_ms", kHonoured,
               "after so long a line that is complete ends the answer; 0 or -1: no limit"},
         Field{"t_max_prompt_ms", kIgnored, "prompts are computed whole"},
-        Field{"post_sampling_probs", kRefused, "probabilities are the model's own", "false"},
+        Field{"post_sampling_probs", kHonoured,
+              "`n_probs` are of what is drawn from, as `prob` and `top_probs`; default false"},
         Field{"response_fields", kHonoured,
               "those of the answer that are sent: `content`, `timings/prompt_n`; default all"},
         Field{"image_data", kRefused, "text alone", "[]"},

@@ -28,6 +28,7 @@ struct LlamaForm {
   bool several = false;  // the answer is a list
   bool tokens = false;   // ids of the answer
   std::int64_t probabilities = 0;
+  bool processed = false;                // they are of what is drawn from
   Json settings = {};                    // what the answer repeats of the request
   std::vector<std::string> fields = {};  // those of the answer that are sent; none: all
 };
@@ -61,8 +62,8 @@ class LlamaTask : public GenerationTask {
     for (const auto& [score, offset] : piece.tokens) {
       tokens.push_back(score.token.id);
       if (form_.probabilities > 0)
-        scores.push_back(
-            chat_score(model().tokenizer(), score, static_cast<std::size_t>(form_.probabilities), true));
+        scores.push_back(chat_score(model().tokenizer(), score, static_cast<std::size_t>(form_.probabilities),
+                                    true, form_.processed));
     }
     if (stream()) {
       Json out{{"index", index},
@@ -253,6 +254,7 @@ void run_llama(const Call& call, LlamaForm form) {
   job.tenant = call.owner;
   form.probabilities = body.integer("n_probs", 0, kMostProbabilities).value_or(0);
   if (form.probabilities > 0) job.logprobs = static_cast<int>(form.probabilities);
+  job.processed_logprobs = form.processed = body.boolean("post_sampling_probs", false);
   AnswerText::Options text;
   text.stop = read_stops(body, "stop");
   text.lines.indent = body.integer("n_indent", 0, kMostIndent).value_or(0);

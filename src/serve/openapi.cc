@@ -181,6 +181,8 @@ constexpr FieldSchema kSchemas[] = {
     {"", "n_probs", R"({"type": "integer", "minimum": 0, "maximum": 1000})"},
     {"", "return_tokens", kFlag},
     {"", "cache_salt", kText},
+    {"", "logprobs_mode", R"({"enum": ["raw_logprobs", "processed_logprobs"]})"},
+    {"", "post_sampling_probs", kFlag},
     {"", "text_input", kText},
     {"", "parameters", R"({"type": "object"})"},
     {"", "sampling_parameters", R"({"type": ["string", "object"]})"},

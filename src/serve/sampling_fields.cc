@@ -135,6 +135,13 @@ std::optional<std::int64_t> read_length(const RequestBody& body, const char* fie
   return given;
 }
 
+bool reads_processed_logprobs(const RequestBody& body) {
+  const auto mode = body.text("logprobs_mode");
+  check(!mode || *mode == "raw_logprobs" || *mode == "processed_logprobs", "logprobs_mode",
+        "'logprobs_mode' must be 'raw_logprobs' or 'processed_logprobs'");
+  return mode == "processed_logprobs";
+}
+
 std::int64_t answer_length(const ServedModel& model, std::size_t prompt_tokens,
                            std::optional<std::int64_t> wanted, const char* field) {
   const auto prompt = static_cast<std::int64_t>(prompt_tokens);

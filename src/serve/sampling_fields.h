@@ -22,5 +22,7 @@ std::optional<std::int64_t> read_length(const RequestBody& body, const char* fie
 std::int64_t answer_length(const ServedModel& model, std::size_t prompt_tokens,
                            std::optional<std::int64_t> wanted, const char* field);
 std::uint64_t random_seed();
+// logprobs_mode: whether log-probabilities are of what tokens are drawn from, not of the model alone.
+bool reads_processed_logprobs(const RequestBody& body);
 
 }  // namespace stoa::serve

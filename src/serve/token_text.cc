@@ -1,5 +1,7 @@
 #include "serve/token_text.h"
 
+#include <cmath>
+
 #include "token/stream_decoder.h"
 
 namespace stoa::serve {
@@ -49,13 +51,14 @@ Json CompletionScores::json() const {
           {"text_offset", offsets_}};
 }
 
-Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top,
-                bool ids) {
+Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top, bool ids,
+                bool probabilities) {
   const auto entry = [&](std::int32_t id, float log_probability) {
     std::string storage;
-    Json out{{"token", token::valid_utf8(tokenizer.token_bytes(id), storage)},
-             {"logprob", log_probability},
-             {"bytes", bytes_of(tokenizer, id)}};
+    Json out{
+        {"token", token::valid_utf8(tokenizer.token_bytes(id), storage)},
+        {probabilities ? "prob" : "logprob", probabilities ? std::exp(log_probability) : log_probability},
+        {"bytes", bytes_of(tokenizer, id)}};
     if (ids) out["id"] = id;
     return out;
   };
@@ -63,7 +66,7 @@ Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& sco
   Json candidates = Json::array();
   for (std::size_t i = 0; i < std::min(top, score.top.size()); ++i)
     candidates.push_back(entry(score.top[i].id, score.top[i].logprob));
-  out["top_logprobs"] = std::move(candidates);
+  out[probabilities ? "top_probs" : "top_logprobs"] = std::move(candidates);
   return out;
 }
 

@@ -26,8 +26,8 @@ class CompletionScores {
 };
 
 // Of chat completions: {token, logprob, bytes, top_logprobs}; with `ids`, as llama-server writes it: each has
-// its id.
+// its id, and with `probabilities` {prob, top_probs} instead.
 Json chat_score(const token::Tokenizer& tokenizer, const infer::ScoredToken& score, std::size_t top,
-                bool ids = false);
+                bool ids = false, bool probabilities = false);
 
 }  // namespace stoa::serve

@@ -1,6 +1,7 @@
 // The answers of `stoa serve`: equal to those of `stoa generate` and `stoa score`, whole and streamed.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <set>
 #include <thread>
 
@@ -59,6 +60,45 @@ TEST_F(ServeCompletions, EqualGenerateWholeAndStreamed) {
   EXPECT_EQ(text, expected["text"]);
   EXPECT_EQ(ends, 1);
   EXPECT_TRUE(events.back()["choices"].empty());
+}
+
+TEST_F(ServeCompletions, LogProbabilitiesOfTheModelAndOfWhatIsDrawnFrom) {
+  serve();
+  json question{{"messages", json::array({{{"role", "user"}, {"content", "the stone"}}})},
+                {"max_tokens", 6},
+                {"temperature", 0.5},
+                {"top_k", 2},
+                {"seed", 3},
+                {"logprobs", true},
+                {"top_logprobs", 3}};
+  const auto scores = [&] {
+    return ask("/v1/chat/completions", question)["choices"][0]["logprobs"]["content"];
+  };
+  const json raw = scores();
+  question["logprobs_mode"] = "processed_logprobs";
+  const json processed = scores();
+  ASSERT_EQ(processed.size(), raw.size());
+  const auto at = [](const json& score, int i) { return score["top_logprobs"][i]["logprob"].get<double>(); };
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    EXPECT_EQ(processed[i]["token"], raw[i]["token"]);
+    EXPECT_EQ(raw[i]["top_logprobs"].size(), 3u);
+    ASSERT_EQ(processed[i]["top_logprobs"].size(), 2u);  // what top_k leaves
+    EXPECT_NEAR(std::exp(at(processed[i], 0)) + std::exp(at(processed[i], 1)), 1, 1e-5);
+    EXPECT_NEAR(at(processed[i], 0) - at(processed[i], 1), (at(raw[i], 0) - at(raw[i], 1)) / 0.5, 1e-4);
+  }
+  question["logprobs_mode"] = "processed_logits";
+  EXPECT_EQ(post("/v1/chat/completions", question).json()["error"]["param"], "logprobs_mode");
+  // As llama-server has them.
+  const json whole = ask("/completion", {{"prompt", "the stone"},
+                                         {"n_predict", 3},
+                                         {"top_k", 1},
+                                         {"n_probs", 2},
+                                         {"post_sampling_probs", true}});
+  for (const json& score : whole["completion_probabilities"]) {
+    EXPECT_EQ(score["prob"], 1) << score;
+    EXPECT_EQ(score["top_probs"].size(), 1u) << score;
+    EXPECT_FALSE(score.contains("logprob")) << score;
+  }
 }
 
 TEST_F(ServeCompletions, EchoScoresThePromptAsScoreDoes) {

@@ -29,7 +29,11 @@ ScoredToken score_token(std::span<const float> logits, std::int32_t id, int keep
     const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
     return x != y ? x > y : a < b;
   });
-  for (std::ptrdiff_t i = 0; i < count; ++i) out.top.push_back(score(order[static_cast<std::size_t>(i)]));
+  // Those that cannot come, which are the last, are left out.
+  for (std::ptrdiff_t i = 0; i < count; ++i)
+    if (const auto at = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
+        std::isfinite(logits[at]))
+      out.top.push_back(score(order[static_cast<std::size_t>(i)]));
   return out;
 }
 
@@ -322,13 +326,19 @@ void Engine::draw(Draw& d) const {
   }
   const std::span<const std::int32_t> seen = text_of(d.choice->sequence);
   std::int32_t id = -1;
+  std::vector<float> processed;
+  const auto next = [&](const AllowedTokens* allowed) {
+    TokenSampler& sampler = d.choice->sampler;
+    if (request.logprobs && request.processed_logprobs) sampler.processed(d.logits, seen, allowed, processed);
+    return sampler.next(d.logits, seen, allowed);
+  };
   if (!d.choice->text) {
-    id = d.choice->sampler.next(d.logits, seen);
+    id = next(nullptr);
   } else {
     try {
       const auto bits = d.choice->text->allowed();
       const AllowedTokens allowed{*bits, d.choice->text->accepts(), request.end_ids};
-      id = d.choice->sampler.next(d.logits, seen, &allowed);
+      id = next(&allowed);
     } catch (const constraint::ConstraintError& error) {
       d.error = error.what();
     }
@@ -336,7 +346,8 @@ void Engine::draw(Draw& d) const {
   d.token.token.id = id;
   if (id < 0) return;
   d.finite = std::isfinite(d.logits[static_cast<std::size_t>(id)]);
-  if (request.logprobs && d.finite) d.token = score_token(d.logits, id, *request.logprobs);
+  if (request.logprobs && d.finite)
+    d.token = score_token(processed.empty() ? d.logits : processed, id, *request.logprobs);
 }
 
 void Engine::deliver(Draw& d) {
