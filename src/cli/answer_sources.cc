@@ -115,10 +115,11 @@ void check_beams(const infer::OpenModel& model, const AnswerOptions& options,
   const infer::SamplingOptions& s = given.options.sampling;
   require<ConfigError>(given.options.stop.empty(), "--stop is for answers without --beams");
   require<ConfigError>(s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
-                           s.repetition_penalty == 1 && !s.greedy,
+                           !s.further.any() && s.repetition_penalty == 1 && !s.greedy,
                        "--beams {} searches for the most likely text and does not sample: leave out "
                        "--temperature, --top-k, --top-p, "
-                       "--min-p, --repetition-penalty and --greedy",
+                       "--min-p, --typical-p, --top-n-sigma, --xtc-probability, --repetition-penalty and "
+                       "--greedy",
                        options.beams);
 }
 

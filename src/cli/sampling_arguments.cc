@@ -32,6 +32,30 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
           .add_option("--min-p", s.min_p, "Exclude tokens less than min-p times as likely as the most likely")
           ->capture_default_str()
           ->check(between(0, 1));
+  infer::FurtherCuts& further = s.further;
+  typical_p_ =
+      command
+          .add_option(
+              "--typical-p", further.typical_p,
+              "Sample from the smallest set with this total probability of tokens that surprise about as "
+              "much as is expected; 1: from all")
+          ->capture_default_str()
+          ->check(between(1e-9, 1));
+  command
+      .add_option("--top-n-sigma", further.top_n_sigma,
+                  "Exclude tokens more standard deviations than this below the largest logit; 0: none")
+      ->capture_default_str()
+      ->check(between(0, 1000));
+  command
+      .add_option("--xtc-probability", further.xtc_probability,
+                  "How often all but the least likely of the top choices are excluded")
+      ->capture_default_str()
+      ->check(between(0, 1));
+  command
+      .add_option("--xtc-threshold", further.xtc_threshold,
+                  "Probability of a top choice; above 0.5, nothing is excluded")
+      ->capture_default_str()
+      ->check(between(0, 1));
   repetition_penalty_ = command
                             .add_option("--repetition-penalty", s.repetition_penalty,
                                         "Above 1: tokens seen before become less likely")
@@ -50,7 +74,10 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
       ->capture_default_str()
       ->check(between(0, 9.2e18));
   greedy_ = command.add_flag("--greedy", s.greedy, "The most likely token every time");
-  counts_only_without(command, {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"}, "--greedy");
+  counts_only_without(command,
+                      {"--temperature", "--top-k", "--top-p", "--min-p", "--typical-p", "--top-n-sigma",
+                       "--xtc-probability", "--xtc-threshold", "--seed"},
+                      "--greedy");
   command.add_flag(
       "--no-generation-config", ignore_file_,
       "Ignore the model's generation_config.json, which otherwise applies where no option is given");
@@ -98,7 +125,8 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
   }
   const bool counts = use_ == Use::kChat ? file.draws() : file.do_sample.value_or(false);
   if (counts && !file.do_sample.value_or(true)) {
-    const bool drawn = given(temperature_) || given(top_k_) || given(top_p_) || given(min_p_);
+    const bool drawn =
+        given(temperature_) || given(top_k_) || given(top_p_) || given(min_p_) || s.further.any();
     if (!drawn) s.greedy = true, out.taken["do_sample"] = false;
   } else if (counts) {
     // If the file configures sampling, keys missing from it are neutral (sampling unrestricted).
@@ -113,6 +141,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
     choose(top_k_, "top_k", file.top_k, s.top_k, neutral.top_k);
     choose(top_p_, "top_p", file.top_p, s.top_p, neutral.top_p);
     choose(min_p_, "min_p", file.min_p, s.min_p, neutral.min_p);
+    choose(typical_p_, "typical_p", file.typical_p, s.further.typical_p, neutral.further.typical_p);
   }
   try {
     infer::validate(s);

@@ -40,7 +40,7 @@ class SamplingArguments {
   bool given(const CLI::Option* option) const { return option->count() > 0; }
 
   CLI::Option *max_tokens_ = nullptr, *temperature_ = nullptr, *top_k_ = nullptr, *top_p_ = nullptr,
-              *min_p_ = nullptr, *repetition_penalty_ = nullptr, *greedy_ = nullptr;
+              *min_p_ = nullptr, *typical_p_ = nullptr, *repetition_penalty_ = nullptr, *greedy_ = nullptr;
   Use use_ = Use::kText;
   std::string order_ = infer::kSamplerOrderNames[0];
   bool ignore_file_ = false;

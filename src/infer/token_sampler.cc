@@ -24,6 +24,11 @@ void validate(const SamplingOptions& o) {
   require<ConfigError>(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
                        "repetition-penalty must be above 0 (1: none), got {}", o.repetition_penalty);
   require<ConfigError>(o.penalty_window >= 0, "penalty_window must be at least 0, got {}", o.penalty_window);
+  require<ConfigError>(o.further.typical_p > 0 && o.further.typical_p <= 1,
+                       "typical-p must be above 0 and at most 1, got {}", o.further.typical_p);
+  require<ConfigError>(std::isfinite(o.further.top_n_sigma), "top-n-sigma is not a number");
+  for (const double p : {o.further.xtc_probability, o.further.xtc_threshold})
+    require<ConfigError>(p >= 0 && p <= 1, "a probability of XTC must be between 0 and 1, got {}", p);
   for (const double penalty : {o.presence_penalty, o.frequency_penalty})
     require<ConfigError>(std::isfinite(penalty), "a penalty is not a number");
   for (const auto& word : o.bad_words)
@@ -33,9 +38,14 @@ void validate(const SamplingOptions& o) {
 TokenSampler::TokenSampler(const SamplingOptions& options, int choice)
     : options_(options),
       key_(philox_key(options.seed, RandomPurpose::kSampling,
-                      choice == 0 ? "tokens" : fmt::format("tokens.{}", choice))) {
+                      choice == 0 ? "tokens" : fmt::format("tokens.{}", choice))),
+      xtc_key_(philox_key(options.seed, RandomPurpose::kSampling, fmt::format("xtc.{}", choice))) {
   validate(options);
   if (is_greedy()) return;
+  if (options.further.any()) {
+    draw_ = ops::token_draw({.temperature = options.temperature});
+    return;
+  }
   draw_ = ops::token_draw({.temperature = options.temperature,
                            .top_k = options.top_k,
                            .top_p = options.top_p,
@@ -65,7 +75,7 @@ ops::TokenDraw TokenSampler::next_draw() const {
 }
 
 RowWish TokenSampler::wish() const {
-  if (changes_logits(penalises_counts())) return {};
+  if (changes_logits(penalises_counts()) || (options_.further.any() && !is_greedy())) return {};
   if (is_greedy()) return {.kind = RowWish::Kind::kMostLikely};
   return {.kind = RowWish::Kind::kDrawn, .draw = next_draw()};
 }
@@ -103,6 +113,38 @@ std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
       forbid(word.back());
   }
   if (allowed != nullptr) keep(*allowed);
+  return scores_;
+}
+
+std::span<const float> TokenSampler::cut(std::span<const float> scores) {
+  const SamplingOptions& o = options_;
+  if (is_greedy() || !o.further.any()) return scores;
+  if (scores.data() != scores_.data()) scores_.assign(scores.begin(), scores.end());
+  const bool llama = o.order == SamplerOrder::kLlamaCpp;
+  const double temperature = llama ? 1 : o.temperature;
+  const auto keep_drawable = [&](ops::DrawOptions cuts) {
+    cuts.temperature = temperature;
+    host_.keep(scores_, ops::token_draw(cuts), kept_);
+    for (std::size_t i = 0; i < scores_.size(); ++i)
+      if (!kept_[i]) scores_[i] = -std::numeric_limits<float>::infinity();
+  };
+  const auto typical = [&] {
+    if (o.further.typical_p < 1) cut_untypical(scores_, o.further.typical_p, temperature);
+  };
+  if (o.further.top_n_sigma > 0) cut_below_sigmas(scores_, o.further.top_n_sigma);
+  if (llama) {
+    keep_drawable({.top_k = o.top_k});
+    typical();
+    keep_drawable({.top_p = o.top_p, .min_p = o.min_p});
+  } else {
+    keep_drawable({.top_k = o.top_k,
+                   .top_p = o.top_p,
+                   .min_p = o.min_p,
+                   .min_p_first = o.order == SamplerOrder::kVllm});
+    typical();
+  }
+  if (static_cast<double>(philox_word(xtc_key_, draws_)) * 0x1p-32 < o.further.xtc_probability)
+    exclude_top_choices(scores_, o.further.xtc_threshold, temperature);
   return scores_;
 }
 
@@ -147,7 +189,7 @@ void TokenSampler::keep(const AllowedTokens& allowed) {
 
 void TokenSampler::processed(std::span<const float> logits, std::span<const std::int32_t> seen,
                              const AllowedTokens* allowed, std::vector<float>& out) {
-  const std::span<const float> scores = adjusted(logits, seen, allowed);
+  const std::span<const float> scores = cut(adjusted(logits, seen, allowed));
   out.assign(scores.begin(), scores.end());
   if (is_greedy()) return;
   host_.keep(scores, next_draw(), kept_);
@@ -158,7 +200,7 @@ void TokenSampler::processed(std::span<const float> logits, std::span<const std:
 
 std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen,
                                 const AllowedTokens* allowed) {
-  const std::span<const float> scores = adjusted(logits, seen, allowed);
+  const std::span<const float> scores = cut(adjusted(logits, seen, allowed));
   const std::int32_t id = is_greedy() ? likeliest(scores) : host_.draw(scores, next_draw());
   if (allowed != nullptr && scores[id] == -std::numeric_limits<float>::infinity()) return -1;
   take(id);

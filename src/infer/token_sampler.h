@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "infer/further_cuts.h"
 #include "infer/row_wish.h"
 #include "ops/host_draw.h"
 
 namespace stoa::infer {
 
-// Whose order of steps. kHuggingFace: penalties, temperature, top-k, top-p, min-p. kVllm: min-p comes before
-// top-k and top-p. kLlamaCpp: penalties count the last `penalty_window` tokens of prompt and answer; top-k,
-// top-p and min-p cut at temperature 1, and the temperature divides what is left.
+// Whose order of steps. kHuggingFace: penalties, temperature, top-n-sigma, top-k, top-p, min-p, typical, XTC.
+// kVllm: min-p comes before top-k and top-p. kLlamaCpp: penalties count the last `penalty_window` tokens of
+// prompt and answer; top-n-sigma, top-k, typical, top-p, min-p and XTC cut at temperature 1, and the
+// temperature divides what is left.
 enum class SamplerOrder : std::uint8_t { kHuggingFace, kVllm, kLlamaCpp };
 inline constexpr const char* kSamplerOrderNames[] = {"hf", "vllm", "llama.cpp"};
 // ConfigError: not one of the names.
@@ -27,6 +29,7 @@ struct SamplingOptions {
   std::int64_t top_k = 0;           // 0: all
   double top_p = 1.0;               // smallest set of most likely tokens whose probability reaches top_p
   double min_p = 0.0;               // tokens at least min_p times as likely as the most likely
+  FurtherCuts further = {};         // none of them where the most likely token is taken
   double repetition_penalty = 1.0;  // > 1 makes tokens seen before less likely (Keskar et al. 2019, CTRL)
   std::uint64_t seed = 0;
   std::vector<std::int32_t> suppressed = {};              // ids that are never drawn
@@ -80,6 +83,8 @@ class TokenSampler {
   // themselves.
   std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen,
                                   const AllowedTokens* allowed);
+  // What is left of the scores by all cuts, where some are FurtherCuts; else the scores, which HostDraw cuts.
+  std::span<const float> cut(std::span<const float> scores);
   bool too_early() const;  // the answer may not end yet
   bool penalises_counts() const;
   bool changes_logits(bool counts) const;                    // counts: what was seen counts against a token
@@ -90,7 +95,7 @@ class TokenSampler {
   ops::TokenDraw next_draw() const;
 
   SamplingOptions options_;
-  PhiloxKey key_;
+  PhiloxKey key_, xtc_key_;
   ops::TokenDraw draw_;  // without its word
   ops::HostDraw host_;
   std::vector<bool> kept_;

@@ -179,6 +179,52 @@ TEST(TokenSampler, ProcessedLogitsAreThoseThatAreDrawnFrom) {
   }
 }
 
+// Against sums in double precision over the few tokens.
+TEST(TokenSampler, FurtherCuts) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const auto logits = [](std::initializer_list<double> probabilities) {
+    std::vector<float> out;
+    for (const double p : probabilities) out.push_back(static_cast<float>(std::log(p)));
+    return out;
+  };
+  const auto left = [&](const SamplingOptions& o, const std::vector<float>& scores) {
+    std::vector<float> out;
+    TokenSampler(o).processed(scores, {}, nullptr, out);
+    std::vector<int> ids;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (out[i] != kNever) ids.push_back(static_cast<int>(i));
+    return ids;
+  };
+  using Ids = std::vector<int>;
+  // Entropy 1.088: surprises are 0.69, 1.39, 1.90 and 2.30, distances 0.40, 0.30, 0.81 and 1.21.
+  const auto four = logits({0.5, 0.25, 0.15, 0.1});
+  EXPECT_EQ(left({.further = {.typical_p = 0.2}}, four), Ids{1});
+  EXPECT_EQ(left({.further = {.typical_p = 0.3}}, four), (Ids{0, 1}));
+  EXPECT_EQ(left({.further = {.typical_p = 0.8}}, four), (Ids{0, 1, 2}));
+  // Mean 2, deviation sqrt(3.5).
+  const std::vector<float> plain{5, 1, 0, 2};
+  EXPECT_EQ(left({.further = {.top_n_sigma = 1.6}}, plain), Ids{0});
+  EXPECT_EQ(left({.further = {.top_n_sigma = 1.7}}, plain), (Ids{0, 3}));
+  // All but the least likely of those with the threshold's probability; never where one has it.
+  EXPECT_EQ(left({.further = {.xtc_probability = 1, .xtc_threshold = 0.2}}, four), (Ids{1, 2, 3}));
+  EXPECT_EQ(left({.further = {.xtc_probability = 1, .xtc_threshold = 0.4}}, four), (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(left({.further = {.xtc_probability = 1, .xtc_threshold = 0.6}}, four), (Ids{0, 1, 2, 3}));
+  // In turn with other cuts: typical sampling comes after top-k in one order, after top-p in the others.
+  const SamplingOptions llama{.top_k = 2, .further = {.typical_p = 0.2}, .order = SamplerOrder::kLlamaCpp};
+  EXPECT_EQ(left(llama, four).size(), 1u);
+  SamplingOptions both{.top_p = 0.6, .further = {.typical_p = 0.2}};
+  EXPECT_EQ(left(both, four), Ids{0});  // of 2/3 and 1/3 the first is nearer to what is expected
+  both.order = SamplerOrder::kLlamaCpp;
+  EXPECT_EQ(left(both, four), Ids{1});
+  // What is drawn follows what is left, and XTC comes as often as asked for.
+  std::map<int, int> drawn =
+      draw({.further = {.xtc_probability = 0.5, .xtc_threshold = 0.2}}, four, {}, 20'000);
+  EXPECT_NEAR(drawn[0] / 2e4, 0.25, 0.015);
+  EXPECT_NEAR(drawn[1] / 2e4, 0.125 + 0.25, 0.015);
+  EXPECT_EQ(TokenSampler({.further = {.top_n_sigma = 1}}).wish().kind, RowWish::Kind::kLogits);
+  EXPECT_THROW(TokenSampler({.further = {.typical_p = 0}}), ConfigError);
+}
+
 TEST(TokenSampler, OrdersOfOtherPrograms) {
   const std::vector<float> logits{std::log(0.4f), std::log(0.3f), std::log(0.2f), std::log(0.1f)};
   const auto kept = [&](SamplingOptions o) { return draw(o, logits).size(); };

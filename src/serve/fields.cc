@@ -68,14 +68,17 @@ constexpr std::array<Field, A + B> joined(const std::array<Field, A>& a, const s
 
 // Samplers of llama-server that are not Stoa's.
 constexpr std::array kLlamaSamplers{
-    Field{"typical_p", kRefused, "", "1.0"},
+    Field{"typical_p", kHonoured, "0 to 1; 1: none is cut for being untypical"},
+    Field{"top_n_sigma", kHonoured, "standard deviations below the largest logit; 0 and less: all"},
     Field{"mirostat", kRefused, "", "0"},
     Field{"mirostat_tau", kIgnored, "of `mirostat`"},
     Field{"mirostat_eta", kIgnored, "of `mirostat`"},
     Field{"dynatemp_range", kRefused, "", "0.0"},
     Field{"dynatemp_exponent", kIgnored, "of `dynatemp_range`"},
-    Field{"xtc_probability", kRefused, "", "0.0"},
-    Field{"xtc_threshold", kIgnored, "of `xtc_probability`"},
+    Field{"xtc_probability", kHonoured,
+          "that all but the least likely of the top choices are excluded; default 0"},
+    Field{"xtc_threshold", kHonoured,
+          "the probability of a top choice; default 0.1; above 0.5: none is excluded"},
     Field{"dry_multiplier", kRefused, "", "0.0"},
     Field{"dry_base", kIgnored, "of `dry_multiplier`"},
     Field{"dry_allowed_length", kIgnored, "of `dry_multiplier`"},
@@ -343,9 +346,10 @@ constexpr std::array kLlama = joined(
         Field{"n_cache_reuse", kIgnored, "of texts that are shifted"},
         Field{"sse_ping_interval", kIgnored},
         Field{"n_cmpl", kRefused, "`n` of /v1/completions", "1"},
-        Field{"samplers", kHonoured,
-              "of `penalties`, `top_k`, `top_p`, `min_p`, `temperature`, in this order, those that are "
-              "used; `infill` is not"},
+        Field{
+            "samplers", kHonoured,
+            "of `penalties`, `top_n_sigma`, `top_k`, `typical_p`, `top_p`, `min_p`, `xtc`, `temperature`, in "
+            "this order, those that are used; `infill` is not"},
         Field{"n_indent", kHonoured, "a line with fewer blanks before it ends the answer"},
         Field{"t_max_predict_ms", kHonoured,
               "after so long a line that is complete ends the answer; 0 or -1: no limit"},

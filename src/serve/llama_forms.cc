@@ -175,9 +175,10 @@ std::vector<std::int32_t> read_prompt(const Json& value, const std::string& plac
 void read_samplers(const RequestBody& body, infer::SamplingOptions& s) {
   const Json* list = body.find("samplers");
   if (list == nullptr) return;
-  constexpr std::array kOrdered{"penalties", "top_k", "top_p", "min_p", "temperature"};
+  constexpr std::array kOrdered{"penalties", "top_n_sigma", "top_k", "typical_p",
+                                "top_p",     "min_p",       "xtc",   "temperature"};
   // Off in every request, but for `infill`, which is left out.
-  constexpr std::array kWithoutEffect{"dry", "top_n_sigma", "typ_p", "typical_p", "xtc", "infill"};
+  constexpr std::array kWithoutEffect{"dry", "infill"};
   check(list->is_array(), "samplers", "'samplers' must be a list of names");
   check(s.order == infer::SamplerOrder::kLlamaCpp, "samplers",
         "'samplers' is of the sampler_order llama.cpp");
@@ -185,7 +186,9 @@ void read_samplers(const RequestBody& body, infer::SamplingOptions& s) {
   std::size_t least = 0;
   for (const Json& entry : *list) {
     check(entry.is_string(), "samplers", "'samplers' must be a list of names");
-    const std::string name = entry == "temp" ? "temperature" : entry.get<std::string>();
+    const std::string name = entry == "temp"    ? "temperature"
+                             : entry == "typ_p" ? "typical_p"
+                                                : entry.get<std::string>();
     if (std::ranges::find(kWithoutEffect, name) != kWithoutEffect.end()) continue;
     const auto at = static_cast<std::size_t>(std::ranges::find(kOrdered, name) - kOrdered.begin());
     check(at < kOrdered.size(), "samplers",
@@ -197,10 +200,13 @@ void read_samplers(const RequestBody& body, infer::SamplingOptions& s) {
     on[at] = true;
   }
   if (!on[0]) s.repetition_penalty = 1, s.presence_penalty = 0, s.frequency_penalty = 0;
-  if (!on[1]) s.top_k = 0;
-  if (!on[2]) s.top_p = 1;
-  if (!on[3]) s.min_p = 0;
-  if (!on[4]) s.temperature = 1;
+  if (!on[1]) s.further.top_n_sigma = 0;
+  if (!on[2]) s.top_k = 0;
+  if (!on[3]) s.further.typical_p = 1;
+  if (!on[4]) s.top_p = 1;
+  if (!on[5]) s.min_p = 0;
+  if (!on[6]) s.further.xtc_probability = 0;
+  if (!on[7]) s.temperature = 1;
 }
 
 // Sampling under the names of llama-server, in its order.
@@ -234,6 +240,10 @@ Json settings_of(const infer::Request& job, const AnswerText::Options& text, con
           {"top_k", s.top_k},
           {"top_p", s.top_p},
           {"min_p", s.min_p},
+          {"typical_p", s.further.typical_p},
+          {"top_n_sigma", s.further.top_n_sigma},
+          {"xtc_probability", s.further.xtc_probability},
+          {"xtc_threshold", s.further.xtc_threshold},
           {"repeat_penalty", s.repetition_penalty},
           {"repeat_last_n", s.penalty_window},
           {"presence_penalty", s.presence_penalty},

@@ -74,6 +74,11 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
   s.top_k = std::max<std::int64_t>(0, body.integer("top_k", -1, std::numeric_limits<std::int32_t>::max())
                                           .value_or(file_or(file.top_k, std::int64_t{0})));
   s.min_p = body.number("min_p", 0, 1).value_or(file_or(file.min_p, 0.0));
+  infer::FurtherCuts& further = s.further;
+  further.typical_p = std::max(kLeastTopP, body.number("typical_p", 0, 1).value_or(file_or(file.typical_p, 1.0)));
+  further.top_n_sigma = body.number("top_n_sigma", -1, 1000).value_or(0);
+  further.xtc_probability = body.number("xtc_probability", 0, 1).value_or(0);
+  further.xtc_threshold = body.number("xtc_threshold", 0, 1).value_or(further.xtc_threshold);
   s.repetition_penalty =
       body.number("repetition_penalty", 1e-3, 1000).value_or(file.repetition_penalty.value_or(1.0));
   s.presence_penalty = body.number("presence_penalty", -2, 2).value_or(0);

@@ -86,6 +86,13 @@ TEST_F(ServeCompletions, LogProbabilitiesOfTheModelAndOfWhatIsDrawnFrom) {
     EXPECT_NEAR(std::exp(at(processed[i], 0)) + std::exp(at(processed[i], 1)), 1, 1e-5);
     EXPECT_NEAR(at(processed[i], 0) - at(processed[i], 1), (at(raw[i], 0) - at(raw[i], 1)) / 0.5, 1e-4);
   }
+  // Cuts of other programs: with XTC, the likelier of two top choices never comes.
+  question["xtc_probability"] = 1;
+  question["xtc_threshold"] = 0;
+  for (const json& score : scores()) EXPECT_EQ(score["top_logprobs"].size(), 1u) << score;
+  question["typical_p"] = 2;
+  EXPECT_EQ(post("/v1/chat/completions", question).json()["error"]["param"], "typical_p");
+  question.erase("typical_p");
   question["logprobs_mode"] = "processed_logits";
   EXPECT_EQ(post("/v1/chat/completions", question).json()["error"]["param"], "logprobs_mode");
   // As llama-server has them.

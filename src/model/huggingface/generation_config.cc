@@ -16,7 +16,6 @@ struct Wish {
 constexpr std::array kNotFollowed{Wish{"num_beams", 1, {}},
                                   Wish{"num_beam_groups", 1, {}},
                                   Wish{"penalty_alpha", 0, {}},
-                                  Wish{"typical_p", 1, {}},
                                   Wish{"epsilon_cutoff", 0, {}},
                                   Wish{"eta_cutoff", 0, {}},
                                   Wish{"top_h", {}, {}},
@@ -94,6 +93,7 @@ GenerationConfig read_generation_config(std::string_view text) {
   out.temperature = keys.number("temperature");
   out.top_p = keys.number("top_p");
   out.min_p = keys.number("min_p");
+  out.typical_p = keys.number("typical_p");
   out.top_k = keys.integer("top_k");
   out.repetition_penalty = keys.number("repetition_penalty");
   out.max_new_tokens = keys.integer("max_new_tokens", 1);

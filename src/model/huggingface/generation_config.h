@@ -16,7 +16,7 @@ struct GenerationConfig {
 
   SpecialTokens special;
   std::optional<bool> do_sample;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<double> temperature, top_p, min_p, typical_p, repetition_penalty;
   std::optional<std::int64_t> top_k, max_new_tokens;
   std::vector<std::int32_t> suppressed, suppressed_first;  // never sampled; not as the first token
   std::vector<std::vector<std::int32_t>> bad_words;        // never completed

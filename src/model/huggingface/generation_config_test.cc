@@ -34,6 +34,7 @@ TEST(GenerationConfig, ReadsWhatModelsCarry) {
   EXPECT_THAT(other.suppressed_first, ElementsAre(3));
   EXPECT_THAT(other.bad_words, ElementsAre(ElementsAre(4), ElementsAre(5, 6)));
   EXPECT_EQ(other.max_new_tokens, 64);
+  EXPECT_EQ(other.typical_p, 1);
   EXPECT_FALSE(other.draws());
   EXPECT_THAT(other.not_followed, ElementsAre("no_repeat_ngram_size 3", "forced_eos_token_id 2"));
 }
