@@ -529,7 +529,7 @@ TEST_F(Run, RefusesAnotherPipelineInputsAndDirectories) {
   write_text(folder_ / "in/more.txt", "one more");
   write_text(folder_ / "pipeline.yaml",
              "shard_bytes: 3000\nstages:\n  - gopher_quality: {min_doc_words: 6, min_stop_words: 1}\n");
-  EXPECT_THAT(error_of([&] { run("out", 1); }), HasSubstr("another inputs"));
+  EXPECT_THAT(error_of([&] { run("out", 1); }), HasSubstr("differs in its inputs"));
   fs::create_directories(folder_ / "other");
   write_text(folder_ / "other/file", "");
   EXPECT_THAT(error_of([&] { run("other", 1); }), HasSubstr("holds no run"));
