@@ -280,7 +280,7 @@ TEST_F(Run, PiecesOfAnotherRunAreRefused) {
                 run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
                              {.inputs = {folder_ / "in"}, .output = folder_ / "out", .shared = true}, quiet);
               }),
-              HasSubstr("another pipeline"));
+              HasSubstr("differs in its pipeline"));
 }
 
 TEST(LeaseOfWork, OneHasItUntilItEndsOrGrowsOld) {
