@@ -168,6 +168,12 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
                        "no layout takes every batch of rampup_batch_size: {}, {}. Give fewer devices, other "
                        "batches, or model.rampup_batch_size=null",
                        fmt::join(request.smaller_batches, ", "), request.workload.global_batch);
+  require<ConfigError>(
+      examined,
+      "no layout divides {} devices among the layers, heads and batches of {} (a global batch of "
+      "{} samples): give fewer devices, a number with more divisors, or another "
+      "model.global_batch_size",
+      report.runs.back().devices, report.model_name, request.workload.global_batch);
   std::string nearest;
   for (const plan::SearchRun& run : report.runs)
     if (run.result.nearest)

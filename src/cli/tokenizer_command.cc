@@ -50,6 +50,7 @@ class Texts {
   double total_bytes() const {
     double total = 0;
     for (const auto& file : files_) {
+      require<IoError>(!fs::is_directory(file), "'{}' is a directory; give its files", file);
       require<IoError>(fs::is_regular_file(file), "cannot read {}: no such file", file);
       total += static_cast<double>(fs::file_size(file));
     }
@@ -160,6 +161,17 @@ Texts texts_of(const TrainTokenizerArguments& a, Context& context) {
                                         }}};
 }
 
+bool is_of_pieces(const std::string& kind) { return kind == "unigram" || kind == "sentencepiece-bpe"; }
+
+// A spiece.model is read before all other files of a folder, so that what is trained would never be used.
+void require_folder_for(const TrainTokenizerArguments& a) {
+  require<ConfigError>(
+      is_of_pieces(a.kind) || !fs::exists(fs::path(a.output) / "spiece.model"),
+      "'{}' holds spiece.model, a tokenizer of another kind, which would be read instead: choose "
+      "another --output, or remove it",
+      a.output);
+}
+
 // Options of some kinds of tokenizers, given with another kind.
 void require_options_of_kind(const CLI::App& command, const std::string& kind) {
   const auto only = [&](std::initializer_list<const char*> options, bool counts, const char* kinds) {
@@ -167,7 +179,7 @@ void require_options_of_kind(const CLI::App& command, const std::string& kind) {
       require<UsageError>(counts || command.count(option) == 0,
                           "{} is used only with --kind {}, and the kind is {}", option, kinds, kind);
   };
-  const bool pieces = kind == "unigram" || kind == "sentencepiece-bpe";
+  const bool pieces = is_of_pieces(kind);
   only({"--sentinels", "--character-coverage", "--byte-fallback"}, pieces, "unigram or sentencepiece-bpe");
   only({"--special", "--min-frequency"}, !pieces, "bpe or wordpiece");
   only({"--cased"}, kind == "wordpiece", "wordpiece");
@@ -200,7 +212,7 @@ void train_pieces(const TrainTokenizerArguments& a, Context& context) {
 }
 
 void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
-  if (a.kind == "unigram" || a.kind == "sentencepiece-bpe") return train_pieces(a, context);
+  if (is_of_pieces(a.kind)) return train_pieces(a, context);
   token::TrainOptions options = a.options;
   const bool wordpiece = a.kind == "wordpiece";
   options.special_tokens = a.special;
@@ -511,6 +523,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   c->add_flag("--json", t->json, "print a JSON summary");
   c->callback([t, c, &context] {
     require_options_of_kind(*c, t->kind);
+    require_folder_for(*t);
     train_tokenizer(*t, context);
   });
 

@@ -175,6 +175,17 @@ class Builder : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
+// `line` counts from 0.
+bool is_indented_by_tab(std::string_view text, int line) {
+  for (; line > 0; --line) {
+    const std::size_t end = text.find('\n');
+    if (end == text.npos) return false;
+    text.remove_prefix(end + 1);
+  }
+  const std::size_t word = text.find_first_not_of(" \t");
+  return text.substr(0, word).find('\t') != text.npos;
+}
+
 }  // namespace
 
 Node parse_yaml(std::string_view text, const std::string& source, int layer,
@@ -198,7 +209,9 @@ Node parse_yaml(std::string_view text, const std::string& source, int layer,
     }
     return root;
   } catch (const YAML::Exception& error) {
-    fail<ConfigError>("{}:{}: not valid YAML: {}", source, error.mark.line + 1, error.msg);
+    const bool tab = is_indented_by_tab(text, error.mark.line);
+    fail<ConfigError>("{}:{}: not valid YAML: {}", source, error.mark.line + 1,
+                      tab ? "the line is indented by a tab; expected blanks" : error.msg);
   }
 }
 

@@ -46,6 +46,8 @@ TEST(Yaml, RefusesWhatWouldBeGuessed) {
   EXPECT_THAT(yaml_error("? [a, b]\n: c\n"), HasSubstr("key must be a word"));
   EXPECT_THAT(yaml_error("a: [1, 2\nb: 3\n"), HasSubstr("not valid YAML"));
   EXPECT_THAT(yaml_error(std::string("a: \0b", 5)), HasSubstr("zero byte"));
+  EXPECT_THAT(yaml_error("a:\n\tb: 1\n"),
+              HasSubstr("f.yaml:2: not valid YAML: the line is indented by a tab"));
 }
 
 TEST(Yaml, BoundsNestingAliasesAndSize) {

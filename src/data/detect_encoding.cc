@@ -31,6 +31,11 @@ std::string wide_encoding(std::string_view sample) {
   if (mostly(zeros[3]) && mostly(zeros[2])) return "UTF-32LE";
   if (mostly(zeros[0]) && mostly(zeros[1])) return "UTF-32BE";
   const std::size_t even = zeros[0] + zeros[2], odd = zeros[1] + zeros[3];
+  // ASCII with a few zero bytes, such as records that end with one: as UTF-16 it would have one per letter.
+  const bool ascii = std::all_of(sample.begin(), sample.end(), [](char c) {
+    return c == '\0' || (c >= '\t' && c <= '\r') || (c >= ' ' && c <= '~');
+  });
+  if (ascii && all * 4 < sample.size()) return "";
   if (odd > 20 * even) return "UTF-16LE";
   if (even > 20 * odd) return "UTF-16BE";
   return "";

@@ -1,6 +1,10 @@
 #include "data/file_kind.h"
 
 #include <cstddef>
+#include <string>
+#include <utility>
+
+#include "data/file_names.h"
 
 namespace stoa::data {
 namespace {
@@ -29,6 +33,31 @@ constexpr FileKind kKinds[] = {
 };
 
 }  // namespace
+
+std::string_view advice_for(const fs::path& path) {
+  constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
+      {".csv", "convert it to .parquet or .jsonl"},
+      {".tsv", "convert it to .parquet or .jsonl"},
+      {".xz", "compress it by gzip or zstd instead"},
+      {".lzma", "compress it by gzip or zstd instead"},
+      {".lz4", "compress it by gzip or zstd instead"},
+      {".7z", "unpack it"},
+      {".zip", "unpack it"},
+      {".tar", "unpack it"},
+      {".tgz", "unpack it"},
+      {".jl", "name it .jsonl if it holds JSON lines"},
+      {".pq", "name it .parquet"},
+      {".parq", "name it .parquet"},
+      {".feather", "name it .arrow if it is of version 2"},
+      {".orc", "convert it to .parquet"},
+      {".pdf", "extract its text"},
+      {".epub", "unpack it; its pages are .xhtml"},
+  };
+  const std::string outer = extension_of(path), inner = content_extension(path);
+  for (const auto& [extension, advice] : kAdvice)
+    if (extension == outer || extension == inner) return advice;
+  return "name it by its kind";
+}
 
 std::string_view other_kind(std::string_view head) {
   for (const FileKind& kind : kKinds)

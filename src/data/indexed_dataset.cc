@@ -1,5 +1,7 @@
 #include "data/indexed_dataset.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -20,7 +22,13 @@ namespace {
       if (entry.path().extension() == ".idx") present.push_back(entry.path().stem().string());
     std::sort(present.begin(), present.end());
   }
-  const std::string hint = did_you_mean(prefix.filename().string(), present);
+  const std::string name = prefix.filename().string();
+  std::string hint = did_you_mean(name, present);
+  // Megatron's preprocess_data adds the key and the level to the prefix that it was given:
+  // corpus_text_document.
+  for (const std::string& other : present)
+    if (hint.empty() && (other.starts_with(name + "_") || name.starts_with(other + "_")))
+      hint = fmt::format(" (did you mean '{}'?)", other);
   fail<IoError>("no token file '{}{}'{}; 'stoa data prepare' writes PREFIX.bin and PREFIX.idx",
                 prefix.string(), extension, hint);
 }

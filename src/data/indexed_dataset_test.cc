@@ -165,6 +165,9 @@ TEST_F(IndexedDatasetTest, NamesTheNearestWhenMissing) {
   write_vector();
   const auto text = message_of<IoError>([&] { IndexedDataset dataset(folder_ / "corpsu"); });
   EXPECT_THAT(text, HasSubstr("did you mean 'corpus'"));
+  // As Megatron names what it writes.
+  const auto named = message_of<IoError>([&] { IndexedDataset dataset(folder_ / "corpus_text_document"); });
+  EXPECT_THAT(named, HasSubstr("did you mean 'corpus'"));
   fs::remove(bin_);
   EXPECT_THAT(message_of<IoError>([&] { IndexedDataset dataset(prefix_); }), HasSubstr("corpus.bin"));
 }

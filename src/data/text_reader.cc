@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/file_kind.h"
 #include "data/file_names.h"
 #include "data/json_values.h"
 
@@ -40,10 +41,11 @@ TextInput describe_input(const fs::path& path, const ReadOptions& options) {
   if (is_json_lines(path)) {
     input.form = TextForm::kJsonLines;
   } else {
-    require<ConfigError>(extension == ".txt" || extension == ".text" || extension == ".md",
-                         "cannot tell the format of '{}'; expected .jsonl or .txt, also with .gz, .bz2 or "
-                         ".zst, .parquet, or an explicit format",
-                         path.string());
+    require<ConfigError>(
+        extension == ".txt" || extension == ".text" || extension == ".md",
+        "cannot tell the format of '{}'; expected .jsonl, .json, .txt or .md, also with .gz, "
+        ".bz2 or .zst, .parquet or .arrow, or an explicit format ({})",
+        path.string(), advice_for(path));
   }
   return input;
 }

@@ -87,6 +87,14 @@ TEST_F(TextSource, WideTextIsToldWithAndWithoutAMark) {
   }
 }
 
+TEST_F(TextSource, ZeroBytesBetweenRecordsMakeNoWideText) {
+  std::string records;
+  for (int i = 0; i < 100; ++i) records += std::string("a boat and the sea\0\n", 20);  // all at odd places
+  EXPECT_EQ(read(records), records);
+  EXPECT_EQ(read("a" + records), "a" + records);  // at even ones
+  EXPECT_THAT(notices_, IsEmpty());
+}
+
 TEST_F(TextSource, OneByteEncodingsAreTold) {
   const std::string german =
       "Der Fluß war größer als früher, und die Bäume über ihm hießen Ärger – „so“ sagte er.\n";

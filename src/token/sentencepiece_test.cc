@@ -50,6 +50,32 @@ TEST(SentencePiece, BpeWithBytes) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("🙂 \xEF\xBC\xA6 e\u0301")), "🙂 \xEF\xBC\xA6 e\u0301");
 }
 
+TEST(SentencePiece, TokensOfLegacyFilesAreFound) {
+  const TestFolder directory;
+  const auto plain = Tokenizer::load(fixture("llama-spm") / "tokenizer.model");
+  write_text(directory.path() / "tokenizer.model", read_text(fixture("llama-spm") / "tokenizer.model"));
+  const auto size = static_cast<TokenId>(plain.vocab_size());
+  write_text(directory.path() / "added_tokens.json", nlohmann::json{{"<|im_end|>", size}}.dump());
+  const auto tokenizer = Tokenizer::load(directory.path());
+  EXPECT_EQ(tokenizer.vocab_size(), plain.vocab_size() + 1);
+  EXPECT_EQ(tokenizer.encode("a<|im_end|>").back(), size);
+}
+
+TEST(SentencePiece, ClassesThatDoMoreThanTheModelAreRefused) {
+  const TestFolder directory;
+  write_text(directory.path() / "spiece.model", read_text(fixture("llama-spm") / "tokenizer.model"));
+  write_text(directory.path() / "tokenizer_config.json", R"({"tokenizer_class": "AlbertTokenizer"})");
+  try {
+    Tokenizer::load(directory.path());
+    FAIL() << "accepted";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("tokenizer_class is AlbertTokenizer"));
+  }
+  // The complete file is read where there is one.
+  write_text(directory.path() / "tokenizer.json", read_text(fixture("gpt2/tokenizer.json")));
+  EXPECT_EQ(Tokenizer::load(directory.path()).vocab_size(), Tokenizer::load(fixture("gpt2")).vocab_size());
+}
+
 // AI21's j2: no blank is put in front of a text, so none is left out behind.
 TEST(SentencePiece, BlanksAtTheFrontStayWhereTheModelAddsNone) {
   const std::string without = "\x1A\x04\x18" + std::string(1, '\0') + "\x20" + std::string(1, '\0');

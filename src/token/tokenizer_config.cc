@@ -1,4 +1,4 @@
-// Reads tokenizer_config.json and special_tokens_map.json.
+// Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -64,6 +64,33 @@ AddedToken added_token_of(const Config& o) {
   t.rstrip = flag_of(o, "rstrip", false);
   t.normalized = flag_of(o, "normalized", !t.special);
   return t;
+}
+
+// The members of both files that name special tokens.
+constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                  "pad_token", "cls_token", "mask_token"};
+
+// The special tokens that a file names, those without a role too; their ids are elsewhere.
+std::vector<AddedToken> named_special_tokens(const Config& root) {
+  std::vector<AddedToken> tokens;
+  const auto add = [&](const Config& e, const char* key) {
+    AddedToken t;
+    if (e.is_object())
+      t = added_token_of(e);
+    else
+      t.content = string_of(e, key);
+    t.special = true;
+    if (!t.content.empty()) tokens.push_back(std::move(t));
+  };
+  for (const char* key : kRoles)
+    if (const Config* e = find_in(root, key)) add(*e, key);
+  if (const Config* more = find_in(root, "additional_special_tokens"); more != nullptr && more->is_array())
+    for (const Config& e : *more) add(e, "additional_special_tokens");
+  return tokens;
+}
+
+bool has_content(const std::vector<AddedToken>& tokens, std::string_view content) {
+  return std::any_of(tokens.begin(), tokens.end(), [&](const AddedToken& t) { return t.content == content; });
 }
 
 void apply_added_tokens(const Config& table, TokenizerSpec& spec) {
@@ -146,6 +173,45 @@ void apply_tokenizer_config(std::string_view text, TokenizerSpec& spec) {
     if (length > 0 && length <= 0x7FFFFFFFFFFFFFFF) spec.model_max_length = static_cast<std::int64_t>(length);
   }
   if (const Config* e = find_in(root, "pat_str")) spec.pattern = string_of(*e, "pat_str");
+}
+
+void apply_legacy_tokens(const LegacyTokenFiles& files, TokenizerSpec& spec) {
+  std::vector<AddedToken> named;
+  bool has_table = false;
+  for (const std::string& text : {files.tokenizer_config, files.special_tokens_map}) {
+    if (text.empty()) continue;
+    const Config root = parse_config(text);
+    has_table |= find_in(root, "added_tokens_decoder") != nullptr;
+    for (AddedToken& t : named_special_tokens(root))
+      if (!has_content(named, t.content)) named.push_back(std::move(t));
+  }
+  const auto token_named = [&](const std::string& content) {
+    const auto found =
+        std::find_if(named.begin(), named.end(), [&](const AddedToken& t) { return t.content == content; });
+    return found == named.end() ? AddedToken{.content = content, .special = false, .normalized = true}
+                                : *found;
+  };
+  // The later table has the tokens of added_tokens.json, too, and says more of them.
+  if (!files.added_tokens.empty() && !has_table) {
+    const Config root = Config::parse(files.added_tokens, nullptr, false);
+    require<DataError>(root.is_object(), "added_tokens.json is not a JSON object of tokens and ids");
+    const std::size_t limit = 4 * (spec.vocabulary.size() + root.size()) + 65536;
+    for (const auto& [content, id] : root.items()) {
+      require<DataError>(!content.empty() && id.is_number_unsigned() && id.get<std::uint64_t>() < limit,
+                         "added_tokens.json gives '{}' the id {}; expected a number below {}", content,
+                         id.dump(), limit);
+      if (has_content(spec.added, content)) continue;
+      AddedToken t = token_named(content);
+      t.id = id.get<TokenId>();
+      spec.added.push_back(std::move(t));
+    }
+  }
+  for (AddedToken& t : named) {
+    const auto found = std::find(spec.vocabulary.begin(), spec.vocabulary.end(), t.content);
+    if (found == spec.vocabulary.end() || has_content(spec.added, t.content)) continue;
+    t.id = static_cast<TokenId>(found - spec.vocabulary.begin());
+    spec.added.push_back(std::move(t));
+  }
 }
 
 TokenizerClass read_tokenizer_class(std::string_view text) {

@@ -60,7 +60,15 @@ fs::path merges_beside(const fs::path& vocab) {
   return {};
 }
 
+std::string text_if_there(const fs::path& file) { return fs::exists(file) ? read_text(file) : ""; }
+
 void read_beside(const fs::path& directory, TokenizerSpec& spec) {
+  // A file that has all tokens needs no more.
+  if (spec.original.name.empty() && !spec.rank_by_result)
+    apply_legacy_tokens({.added_tokens = text_if_there(directory / "added_tokens.json"),
+                         .special_tokens_map = text_if_there(directory / "special_tokens_map.json"),
+                         .tokenizer_config = text_if_there(directory / "tokenizer_config.json")},
+                        spec);
   for (const char* file : {"special_tokens_map.json", "tokenizer_config.json"}) {  // the second wins
     const fs::path path = directory / file;
     if (!fs::exists(path)) continue;
@@ -97,13 +105,33 @@ TokenizerSpec read_model_file(const fs::path& path) {
   return holds_ranks(text) ? read_tiktoken(path) : read_sentencepiece_file(path);
 }
 
+// Classes of transformers that use a SentencePiece model in a way of their own: other tokens around a text,
+// other ids, or a text that is changed first. A tokenizer.json says how; the model by itself does not.
+bool needs_more_than_pieces(std::string_view name) {
+  static constexpr std::string_view kNames[] = {
+      "Albert",  "Barthez",     "BertGeneration", "BigBird", "Camembert",     "CpmTokenizer", "DebertaV2",
+      "FNet",    "M2M100",      "MBart",          "Marian",  "Nllb",          "PLBart",       "Pegasus",
+      "RemBert", "SeamlessM4T", "Speech2Text",    "XGLM",    "XLMProphetNet", "XLMRoberta",   "XLNet"};
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
 TokenizerSpec read_spec(const fs::path& path) {
   require<IoError>(fs::exists(path), "no tokenizer at {}: it does not exist", path.string());
   if (fs::is_directory(path)) {
     // T5's tokenizer.json says less than the model next to it; Llama-2's says all that its tokenizer.model
     // does.
-    if (fs::exists(path / "spiece.model")) return read_sentencepiece_file(path / "spiece.model");
-    if (fs::exists(path / "tokenizer.json")) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
+    const std::string name = class_beside(path / "spiece.model").name;
+    const bool has_json = fs::exists(path / "tokenizer.json"), more = needs_more_than_pieces(name);
+    if (fs::exists(path / "spiece.model") && !(more && has_json)) {
+      require<DataError>(
+          !more,
+          "tokenizer_class is {}: how it uses spiece.model is unknown, and a wrong guess would "
+          "silently give wrong ids; a tokenizer.json in the same directory would be read",
+          name);
+      return read_sentencepiece_file(path / "spiece.model");
+    }
+    if (has_json) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
     if (fs::exists(path / "tekken.json")) return parse_tekken(read_text(path / "tekken.json"));
     if (fs::exists(path / "tokenizer.model")) return read_model_file(path / "tokenizer.model");
     if (fs::exists(path / "vocab.txt")) return parse_vocab_txt(read_text(path / "vocab.txt"));

@@ -97,6 +97,14 @@ TokenizerSpec parse_vocab_merges(std::string_view vocab_json, std::string_view m
 // texts.
 void apply_tokenizer_config(std::string_view json, TokenizerSpec& spec);
 
+// The files that transformers wrote next to a vocabulary before it had tokenizer.json; "" where missing.
+struct LegacyTokenFiles {
+  std::string added_tokens, special_tokens_map, tokenizer_config;
+};
+// Adds what only those files say: the tokens of added_tokens.json with their ids, and as special tokens the
+// entries of the vocabulary that have a role or are additional_special_tokens.
+void apply_legacy_tokens(const LegacyTokenFiles& files, TokenizerSpec& spec);
+
 // Whether a file has the format of parse_tiktoken: Llama-3's tokenizer.model does, whose name suggests
 // SentencePiece.
 bool holds_ranks(std::string_view text);

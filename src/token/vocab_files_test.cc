@@ -64,6 +64,32 @@ TEST(VocabFiles, TheClassSaysHowTextsAreCut) {
   EXPECT_THAT(refused_with([&] { with_class("WhisperTokenizer"); }), HasSubstr("silently give wrong ids"));
 }
 
+TEST(VocabFiles, TokensThatOnlyTheLegacyFilesName) {
+  const TestFolder d;
+  write_pair(d.path(), {"<s>", "<mask>", "<turn>"});
+  const auto size = static_cast<TokenId>(Tokenizer::load(d.path()).vocab_size());
+  write_text(d.path() / "added_tokens.json",
+             nlohmann::json{{"<|im_start|>", size}, {"boat", size + 1}}.dump());
+  write_text(d.path() / "special_tokens_map.json",
+             R"({"bos_token": {"content": "<s>", "lstrip": false, "rstrip": false, "normalized": true},
+                 "mask_token": {"content": "<mask>", "lstrip": true, "rstrip": false, "normalized": false},
+                 "additional_special_tokens": ["<turn>", "<|im_start|>"]})");
+  const Tokenizer tokenizer = Tokenizer::load(d.path());
+  EXPECT_EQ(tokenizer.encode("<s><turn> <mask><|im_start|>boat"),
+            (Ids{size - 3, size - 1, size - 2, size, size + 1}));
+  // Special or not, as the map says.
+  EXPECT_EQ(tokenizer.decode(Ids{size, size + 1}, {.skip_special = true}), "boat");
+  const TestFolder saved;
+  tokenizer.save(saved.path());
+  EXPECT_EQ(Tokenizer::load(saved.path()).fingerprint(), tokenizer.fingerprint());
+
+  write_text(d.path() / "added_tokens.json", R"({"<|im_start|>": -4})");
+  EXPECT_THAT(refused_with([&] { Tokenizer::load(d.path()); }),
+              HasSubstr("added_tokens.json gives '<|im_start|>' the id -4; expected a number below"));
+  write_text(d.path() / "added_tokens.json", R"({"<|im_start|>": 7})");
+  EXPECT_THAT(refused_with([&] { Tokenizer::load(d.path()); }), HasSubstr("which the vocabulary gives to"));
+}
+
 TEST(VocabFiles, NumbersBeyond64BitsAreNoError) {
   const TestFolder d;
   fs::copy(test::fixture("gpt2/tokenizer.json"), d.path() / "tokenizer.json");

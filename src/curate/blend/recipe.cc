@@ -90,11 +90,14 @@ BlendRecipe read_recipe(const fs::path& path) {
     printed.push_back(sources.schema().print(&source));
     recipe.sources.push_back(std::move(source));
   }
-  const bool weighted = recipe.sources.front().weight > 0;
-  for (const BlendSource& source : recipe.sources)
-    require<ConfigError>((source.weight > 0) == weighted,
-                         "some sources have a `weight`, and '{}' is not like them; give all or none",
-                         source.name);
+  const auto has_weight = [](const BlendSource& source) { return source.weight > 0; };
+  const auto without = std::find_if_not(recipe.sources.begin(), recipe.sources.end(), has_weight);
+  require<ConfigError>(without == recipe.sources.end() ||
+                           std::none_of(recipe.sources.begin(), recipe.sources.end(), has_weight),
+                       "some sources have a `weight` above 0, and '{}' has none: give one to all or to none "
+                       "(0 stands for none, "
+                       "that is, by temperature; a source that nothing is taken of is left out of `sources`)",
+                       without->name);
   require<ConfigError>(recipe.train > 0, "train is 0; expected a share of the documents");
   require<ConfigError>(std::abs(recipe.train + recipe.validation + recipe.test - 1) < 1e-9,
                        "train, validation and test sum to {}; expected 1",

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "curate/code/source_language.h"
+#include "data/file_kind.h"
 #include "data/file_names.h"
 #include "data/utf8_scan.h"
 
@@ -17,37 +18,19 @@ namespace {
 constexpr std::string_view kReadKinds =
     ".jsonl, .txt, .md, .html, .warc, .wet, .arc or .xml, also with .gz, .bz2 or .zst, .parquet or .arrow";
 
-// What to do with files of other kinds.
-std::string_view advice_for(const fs::path& path) {
-  constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
-      {".csv", "convert it to .parquet or .jsonl"},
-      {".tsv", "convert it to .parquet or .jsonl"},
-      {".xz", "compress it by gzip or zstd instead"},
-      {".lzma", "compress it by gzip or zstd instead"},
-      {".lz4", "compress it by gzip or zstd instead"},
-      {".7z", "unpack it"},
-      {".zip", "unpack it"},
-      {".tar", "unpack it"},
-      {".tgz", "unpack it"},
-      {".jl", "name it .jsonl if it holds JSON lines"},
-      {".pq", "name it .parquet"},
-      {".parq", "name it .parquet"},
-      {".feather", "name it .arrow if it is of version 2"},
-      {".orc", "convert it to .parquet"},
-      {".pdf", "extract its text"},
-      {".epub", "unpack it; its pages are .xhtml"},
-  };
-  const std::string outer = data::extension_of(path), inner = data::content_extension(path);
-  for (const auto& [extension, advice] : kAdvice)
-    if (extension == outer || extension == inner) return advice;
-  return "name it by its kind";
+// What `datasets` writes next to the rows of a data set that it saves.
+bool describes_a_dataset(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code error;
+  return name == "dataset_info.json" || name == "dataset_infos.json" || name == "dataset_dict.json" ||
+         (name == "state.json" && fs::exists(path.parent_path() / "dataset_info.json", error));
 }
 
 data::TextInput describe(const fs::path& path, bool source_code) {
   std::error_code error;
   require<ConfigError>(source_code || !fs::exists(path, error) || is_readable_input(path, false),
                        "'{}' is not of a kind that is read: {} ({})", path.string(), kReadKinds,
-                       advice_for(path));
+                       data::advice_for(path));
   data::ReadOptions options;
   if (source_code || is_archive(path) || is_page(path) || is_wiki_export(path))
     options.form = data::TextForm::kPlain;  // not of a kind that it knows
@@ -117,7 +100,7 @@ std::vector<data::TextInput> inputs_in(const fs::path& folder, InputSearch& sear
         refuse_run(open);
     } else if (!entry->is_regular_file(error) || (search.source_code && is_link)) {
       continue;
-    } else if (is_readable_input(open, search.source_code)) {
+    } else if (is_readable_input(open, search.source_code) && !describes_a_dataset(open)) {
       files.push_back(open);
     } else if (!is_hidden) {
       ++search.left_out[data::extension_of(open)];

@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class ForeignInputs : public ::testing::Test {
  protected:
@@ -231,6 +232,30 @@ TEST_F(ForeignInputs, AMissingKeyIsToldWithThoseThatThereAre) {
   file("a.jsonl", "{\"content\":\"one\",\"url\":\"\"}\n");
   run();
   EXPECT_THAT(all("quarantine", "reason"), ElementsAre("it has no key \"text\"; its keys: content, url"));
+}
+
+TEST_F(ForeignInputs, WhereNothingIsKeptTheFirstReasonIsTold) {
+  write_text(folder_ / "pipeline.yaml", "stages: [{gopher_quality: {min_doc_words: 1, min_stop_words: 0}}]");
+  file("a.jsonl", "{\"content\":\"one\"}\n{\"content\":\"two\"}\n");
+  Console quiet(Console::Level::kQuiet);
+  try {
+    run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
+                 {.inputs = {folder_ / "in"}, .output = folder_ / "none"}, quiet);
+    FAIL() << "kept";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("the first: a.jsonl:1: it has no key \"text\"; its keys: content"));
+  }
+}
+
+TEST_F(ForeignInputs, WhatDescribesASavedDataSetIsNoDocument) {
+  file("saved/dataset_info.json", "{\n  \"citation\": \"\"\n}");
+  file("saved/state.json", "{\n  \"_split\": null\n}");
+  file("dataset_dict.json", R"({"splits": ["train"]})");
+  file("saved/rows.jsonl", "{\"text\":\"one\"}\n");
+  file("other/state.json", "{\"text\":\"two\"}\n");  // of somebody else
+  run();
+  EXPECT_THAT(all("kept"), UnorderedElementsAre("one", "two"));
+  EXPECT_THAT(all("quarantine"), ElementsAre());
 }
 
 }  // namespace

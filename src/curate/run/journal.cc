@@ -49,8 +49,9 @@ void check_subject(const fs::path& output, const Json& before, const Json& now) 
     const Json old = before.value(title, Json());
     if (old == value) continue;
     const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(1); };
-    fail<ConfigError>("'{}' holds a run of another {}: {}; choose another --output, or remove that one",
-                      output.string(), title, first_difference(text(old), text(value)));
+    fail<ConfigError>(
+        "'{}' holds a run that differs in its {}: {}; choose another --output, or remove that one",
+        output.string(), title, first_difference(text(old), text(value)));
   }
 }
 

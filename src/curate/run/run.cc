@@ -1,8 +1,11 @@
 #include "curate/run/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <span>
@@ -39,6 +42,20 @@ Json describe_inputs(const std::vector<data::TextInput>& inputs, std::span<const
     list.back()["license"] = provenance[i].license;
   }
   return list;
+}
+
+// Why the first document in quarantine is there: where all are, the rest mostly are for the same reason.
+std::string first_fault(const fs::path& quarantine) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(quarantine, error)) files.push_back(entry.path());
+  if (files.empty()) return "";
+  std::ifstream file(*std::min_element(files.begin(), files.end()));
+  std::string line;
+  std::getline(file, line);
+  const Json document = Json::parse(line, nullptr, false);
+  if (!document.is_object() || !document.contains("reason")) return "";
+  return fmt::format("; the first: {}: {}", document.value("id", ""), document.value("reason", ""));
 }
 
 std::uint64_t bytes_of(std::span<const data::TextInput> inputs) {
@@ -268,11 +285,12 @@ RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Cons
   for (const ShardRecord& shard : journal.shards()) result.flow.add(shard.flow);
   result.shards = std::ssize(journal.shards());
   require<DataError>(result.flow.kept.documents > 0 || pipeline.settings.allow_empty,
-                     "no document was kept: {} read, {} dropped, {} in quarantine ('{}' has the reasons); "
+                     "no document was kept: {} read, {} dropped, {} in quarantine ('{}' has the reasons{}); "
                      "`allow_empty: true` in the "
                      "pipeline allows it",
                      result.flow.read.documents, result.flow.dropped_in_all().documents,
-                     result.flow.quarantined.documents, options.output.string());
+                     result.flow.quarantined.documents, options.output.string(),
+                     first_fault(options.output / "quarantine"));
   if (!result.was_complete) {
     write_report(options.output, pipeline, subject, journal, result.flow);
     write_manifest(manifest, subject, journal, result.flow);

@@ -280,7 +280,7 @@ TEST_F(Run, PiecesOfAnotherRunAreRefused) {
                 run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
                              {.inputs = {folder_ / "in"}, .output = folder_ / "out", .shared = true}, quiet);
               }),
-              HasSubstr("another pipeline"));
+              HasSubstr("differs in its pipeline"));
 }
 
 TEST(LeaseOfWork, OneHasItUntilItEndsOrGrowsOld) {
@@ -529,7 +529,7 @@ TEST_F(Run, RefusesAnotherPipelineInputsAndDirectories) {
   write_text(folder_ / "in/more.txt", "one more");
   write_text(folder_ / "pipeline.yaml",
              "shard_bytes: 3000\nstages:\n  - gopher_quality: {min_doc_words: 6, min_stop_words: 1}\n");
-  EXPECT_THAT(error_of([&] { run("out", 1); }), HasSubstr("another inputs"));
+  EXPECT_THAT(error_of([&] { run("out", 1); }), HasSubstr("differs in its inputs"));
   fs::create_directories(folder_ / "other");
   write_text(folder_ / "other/file", "");
   EXPECT_THAT(error_of([&] { run("other", 1); }), HasSubstr("holds no run"));
