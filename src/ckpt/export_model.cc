@@ -138,19 +138,26 @@ bool is_made_anew(const fs::path& path) {
          name.ends_with(".index.json");
 }
 
-std::vector<SmallFile> small_files_of(const fs::path& directory) {
-  std::vector<SmallFile> out;
+std::vector<std::string> small_file_names(const fs::path& directory) {
+  std::vector<std::string> out;
   if (!fs::is_directory(directory)) return out;
   for (const fs::path folder : {"", kTemplateFolder})
     if (fs::is_directory(directory / folder))
       for (const auto& item : fs::directory_iterator(directory / folder))
         if (item.is_regular_file() && !is_made_anew(item.path()))
-          out.push_back({(folder / item.path().filename()).string(), read_text(item.path())});
+          out.push_back((folder / item.path().filename()).string());
   return out;
 }
 
-bool is_chat_template(const SmallFile& file) {
-  return file.name == "chat_template.jinja" || fs::path(file.name).parent_path() == kTemplateFolder;
+std::vector<SmallFile> small_files_of(const fs::path& directory) {
+  std::vector<SmallFile> out;
+  for (const std::string& name : small_file_names(directory))
+    out.push_back({name, read_text(directory / name)});
+  return out;
+}
+
+bool is_chat_template(const std::string& name) {
+  return name == "chat_template.jinja" || fs::path(name).parent_path() == kTemplateFolder;
 }
 
 void write_elements_of(const TensorSource& source, ShardedWriter& writer, const ExportProgress& progress) {
@@ -222,7 +229,7 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
     const bool own_tokenizer = std::ranges::any_of(
         content.texts, [](const SmallFile& file) { return file.name == "tokenizer_config.json"; });
     for (const SmallFile& file : small_files_of(small_files))
-      if (!(own_tokenizer && is_chat_template(file))) add(file);
+      if (!(own_tokenizer && is_chat_template(file.name))) add(file);
     for (const SmallFile& file : content.texts) add(file);
   };
   write_complete(output, write, [&] {

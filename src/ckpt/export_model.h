@@ -51,9 +51,10 @@ struct SmallFile {
 };
 // Files of a model directory that belong to no weights, and templates of chats in the folder
 // additional_chat_templates. Empty where it is not a directory.
+std::vector<std::string> small_file_names(const fs::path& directory);
 std::vector<SmallFile> small_files_of(const fs::path& directory);
-// Whether it is a template of chats, which belongs to the tokenizer.
-bool is_chat_template(const SmallFile& file);
+// Whether a file of that name is a template of chats, which belongs to the tokenizer.
+bool is_chat_template(const std::string& name);
 // The content of an exported directory in addition to the small files that are copied.
 struct ExportContent {
   std::string config;  // config.json

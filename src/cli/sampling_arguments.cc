@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "cli/number_checks.h"
 
@@ -56,6 +58,7 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
                   "Probability of a top choice; above 0.5, nothing is excluded")
       ->capture_default_str()
       ->check(between(0, 1));
+  counts_only_with(command, {"--xtc-threshold"}, "--xtc-probability");
   repetition_penalty_ = command
                             .add_option("--repetition-penalty", s.repetition_penalty,
                                         "Above 1: tokens seen before become less likely")
@@ -125,8 +128,8 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
   }
   const bool counts = use_ == Use::kChat ? file.draws() : file.do_sample.value_or(false);
   if (counts && !file.do_sample.value_or(true)) {
-    const bool drawn =
-        given(temperature_) || given(top_k_) || given(top_p_) || given(min_p_) || s.further.any();
+    const bool drawn = given(temperature_) || given(top_k_) || given(top_p_) || given(min_p_) ||
+                       given(typical_p_) || s.further.any();
     if (!drawn) s.greedy = true, out.taken["do_sample"] = false;
   } else if (counts) {
     // If the file configures sampling, keys missing from it are neutral (sampling unrestricted).
@@ -142,6 +145,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
     choose(top_p_, "top_p", file.top_p, s.top_p, neutral.top_p);
     choose(min_p_, "min_p", file.min_p, s.min_p, neutral.min_p);
     choose(typical_p_, "typical_p", file.typical_p, s.further.typical_p, neutral.further.typical_p);
+    s.further.typical_p = std::min(s.further.typical_p, 1.0);  // beyond, transformers cuts nothing
   }
   try {
     infer::validate(s);

@@ -165,10 +165,10 @@ std::vector<ckpt::SmallFile> own_files_of(const fs::path& adapter) {
   static const std::set<std::string> kNames{
       "tokenizer.json", "tokenizer_config.json",   "tokenizer.model",   "vocab.json",
       "merges.txt",     "special_tokens_map.json", "added_tokens.json", "generation_config.json"};
-  std::vector<ckpt::SmallFile> out = ckpt::small_files_of(adapter);
-  std::erase_if(out, [](const ckpt::SmallFile& file) {
-    return !kNames.contains(file.name) && !ckpt::is_chat_template(file);
-  });
+  std::vector<ckpt::SmallFile> out;
+  for (const std::string& name : ckpt::small_file_names(adapter))
+    if (kNames.contains(name) || ckpt::is_chat_template(name))
+      out.push_back({name, read_text(adapter / name)});
   return out;
 }
 

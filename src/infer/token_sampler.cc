@@ -123,7 +123,8 @@ std::span<const float> TokenSampler::cut(std::span<const float> scores) {
   const bool llama = o.order == SamplerOrder::kLlamaCpp;
   const double temperature = llama ? 1 : o.temperature;
   const auto keep_drawable = [&](ops::DrawOptions cuts) {
-    cuts.temperature = temperature;
+    cuts.temperature = o.temperature;
+    cuts.cuts_at_temperature = !llama;
     host_.keep(scores_, ops::token_draw(cuts), kept_);
     for (std::size_t i = 0; i < scores_.size(); ++i)
       if (!kept_[i]) scores_[i] = -std::numeric_limits<float>::infinity();

@@ -216,6 +216,14 @@ TEST(TokenSampler, FurtherCuts) {
   EXPECT_EQ(left(both, four), Ids{0});  // of 2/3 and 1/3 the first is nearer to what is expected
   both.order = SamplerOrder::kLlamaCpp;
   EXPECT_EQ(left(both, four), Ids{1});
+  // Where nothing else is cut, the order of llama.cpp leaves what its last step, the temperature, makes
+  // likely.
+  std::vector<float> far(1000, -40);
+  far[0] = 0;
+  EXPECT_EQ(
+      left({.temperature = 10, .further = {.xtc_probability = 1e-9}, .order = SamplerOrder::kLlamaCpp}, far)
+          .size(),
+      1000u);
   // What is drawn follows what is left, and XTC comes as often as asked for.
   std::map<int, int> drawn =
       draw({.further = {.xtc_probability = 0.5, .xtc_threshold = 0.2}}, four, {}, 20'000);

@@ -136,9 +136,15 @@ void App::add_routes() {
     models_.find(name);
     return json_reply({{"name", name}, {"ready", true}});
   });
-  for (const char* path : {"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
+  for (const char* path : {"/health", "/ping", "/v2/health/ready"})
     get(
         path, [this] { return health(); }, true);
+  get(
+      "/v2/health/live",
+      [] {
+        return json_reply({{"live", true}});
+      },
+      true);
   get(
       "/v2",
       [this] {

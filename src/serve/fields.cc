@@ -355,7 +355,8 @@ constexpr std::array kLlama = joined(
               "after so long a line that is complete ends the answer; 0 or -1: no limit"},
         Field{"t_max_prompt_ms", kIgnored, "prompts are computed whole"},
         Field{"post_sampling_probs", kHonoured,
-              "`n_probs` are of what is drawn from, as `prob` and `top_probs`; default false"},
+              "`n_probs` are of what is drawn from, as `prob` and `top_probs`, at temperature 0 before the "
+              "choice; default false"},
         Field{"response_fields", kHonoured,
               "those of the answer that are sent: `content`, `timings/prompt_n`; default all"},
         Field{"image_data", kRefused, "text alone", "[]"},

@@ -25,7 +25,8 @@ ModelPath model_path(const std::string& path) {
   name = path;
   if (!remove_prefix(name, "/v2/models/") || name.empty()) return {path, ""};
   std::string route = "/v2/models/{model}";
-  for (const std::string_view action : {"/generate", "/generate_stream", "/ready"})
+  for (const std::string_view action :
+       {"/generate", "/generate_stream", "/ready", "/infer", "/config", "/stats"})
     if (remove_suffix(name, action)) {
       route += action;
       break;

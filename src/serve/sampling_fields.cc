@@ -75,7 +75,8 @@ infer::Request read_sampling(const RequestBody& body, const ServedModel& model) 
                                           .value_or(file_or(file.top_k, std::int64_t{0})));
   s.min_p = body.number("min_p", 0, 1).value_or(file_or(file.min_p, 0.0));
   infer::FurtherCuts& further = s.further;
-  further.typical_p = std::max(kLeastTopP, body.number("typical_p", 0, 1).value_or(file_or(file.typical_p, 1.0)));
+  further.typical_p = std::max(
+      kLeastTopP, body.number("typical_p", 0, 1).value_or(std::min(1.0, file_or(file.typical_p, 1.0))));
   further.top_n_sigma = body.number("top_n_sigma", -1, 1000).value_or(0);
   further.xtc_probability = body.number("xtc_probability", 0, 1).value_or(0);
   further.xtc_threshold = body.number("xtc_threshold", 0, 1).value_or(further.xtc_threshold);

@@ -20,7 +20,8 @@ RequestBody flat_body(const RequestBody& body, const char* route) {
   constexpr std::array kWithin{"parameters", "sampling_parameters"};
   Json all = Json::object();  // without fields that a lenient server passes over
   for (const Field& field : fields_of(route))
-    if (body.object().contains(field.name)) all[field.name] = body.object()[field.name];
+    if (const auto found = body.object().find(field.name); found != body.object().end() && !found->is_null())
+      all[field.name] = *found;
   for (const char* field : kWithin) all.erase(field);
   for (const char* field : kWithin) {
     const Json* found = body.find(field);
@@ -67,9 +68,11 @@ Json completion_of(const RequestBody& body) {
   for (const auto& [own, name] : kNames) {
     const Json* value = body.find(own);
     if (value == nullptr) continue;
-    check(!out.contains(name), own, "'{}' is given under two names", own);
     const std::string_view field = name;
-    out[name] = field == "stop" || field == "bad_words" ? words_of(body, own) : *value;
+    Json read = field == "stop" || field == "bad_words" ? words_of(body, own) : *value;
+    if (read.is_array() && read.empty()) continue;
+    check(!out.contains(name), own, "'{}' is given under two names", own);
+    out[name] = std::move(read);
   }
   if (const Json* end = body.find("end_id")) out["stop_token_ids"] = Json::array({*end});
   return out;
@@ -87,11 +90,12 @@ class TritonTask : public GenerationTask {
     if (!pieces_ || text_.empty()) return;
     event(output());
     text_.clear();
+    sent_ = true;
   }
   void on_choice_end(std::size_t, infer::EndReason) override {}
   void on_finish() override {
     if (!stream()) return answer().send({200, "application/json", json_text(output())});
-    if (!pieces_) event(output());
+    if (!sent_) event(output());
   }
   void on_error(const ApiError& error) override { event({{"error", error.what()}}); }
 
@@ -102,6 +106,7 @@ class TritonTask : public GenerationTask {
 
   const bool pieces_;  // each piece of the text is an event
   std::string text_;   // that was not sent
+  bool sent_ = false;  // an event was
 };
 
 void run_triton(const Call& call, const char* route, bool stream) {

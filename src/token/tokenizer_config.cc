@@ -74,13 +74,11 @@ constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_to
 std::vector<AddedToken> named_special_tokens(const Config& root) {
   std::vector<AddedToken> tokens;
   const auto add = [&](const Config& e, const char* key) {
-    AddedToken t;
-    if (e.is_object())
-      t = added_token_of(e);
-    else
-      t.content = string_of(e, key);
+    const Config* content = e.is_object() ? find_in(e, "content") : &e;
+    if (content == nullptr || string_of(*content, key).empty()) return;
+    AddedToken t = e.is_object() ? added_token_of(e) : AddedToken{.content = string_of(e, key)};
     t.special = true;
-    if (!t.content.empty()) tokens.push_back(std::move(t));
+    tokens.push_back(std::move(t));
   };
   for (const char* key : kRoles)
     if (const Config* e = find_in(root, key)) add(*e, key);

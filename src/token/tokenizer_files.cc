@@ -64,11 +64,16 @@ std::string text_if_there(const fs::path& file) { return fs::exists(file) ? read
 
 void read_beside(const fs::path& directory, TokenizerSpec& spec) {
   // A file that has all tokens needs no more.
-  if (spec.original.name.empty() && !spec.rank_by_result)
-    apply_legacy_tokens({.added_tokens = text_if_there(directory / "added_tokens.json"),
-                         .special_tokens_map = text_if_there(directory / "special_tokens_map.json"),
-                         .tokenizer_config = text_if_there(directory / "tokenizer_config.json")},
-                        spec);
+  if (spec.original.name.empty() && !spec.rank_by_result) {
+    try {
+      apply_legacy_tokens({.added_tokens = text_if_there(directory / "added_tokens.json"),
+                           .special_tokens_map = text_if_there(directory / "special_tokens_map.json"),
+                           .tokenizer_config = text_if_there(directory / "tokenizer_config.json")},
+                          spec);
+    } catch (const DataError& e) {
+      fail<DataError>("{}: {}", directory.string(), e.what());
+    }
+  }
   for (const char* file : {"special_tokens_map.json", "tokenizer_config.json"}) {  // the second wins
     const fs::path path = directory / file;
     if (!fs::exists(path)) continue;
@@ -83,16 +88,16 @@ void read_beside(const fs::path& directory, TokenizerSpec& spec) {
     require<DataError>(simdjson::validate_utf8(text), "{} is not UTF-8 text", path.string());
     return text;
   };
-  // Files of templates are in place of those in tokenizer_config.json, as in transformers.
   const fs::path single = directory / "chat_template.jinja", more = directory / "additional_chat_templates";
-  if (fs::exists(single) || fs::is_directory(more)) {
-    spec.chat_template = fs::exists(single) ? read_template(single) : "";
-    spec.more_templates.clear();
-  }
+  std::map<std::string, std::string> templates;
   if (fs::is_directory(more))
     for (const auto& entry : fs::directory_iterator(more))
       if (entry.path().extension() == ".jinja")
-        spec.more_templates[entry.path().stem().string()] = read_template(entry.path());
+        templates[entry.path().stem().string()] = read_template(entry.path());
+  if (!fs::exists(single) && templates.empty()) return;
+  // They are in place of those in tokenizer_config.json, as in transformers.
+  spec.chat_template = fs::exists(single) ? read_template(single) : "";
+  spec.more_templates = std::move(templates);
 }
 
 TokenizerSpec read_sentencepiece_file(const fs::path& path) {

@@ -214,7 +214,7 @@ TEST(Tokenizer, TemplateForToolsAmongSeveral) {
   EXPECT_EQ(Tokenizer::load(again.path()).chat_template(), "F");
   EXPECT_EQ(Tokenizer::load(again.path()).spec().chat_template, "");
   write_text(d / "tokenizer_config.json", R"({"chat_template":"D"})");
-  fs::remove_all(d / "additional_chat_templates");
+  fs::remove(d / "additional_chat_templates/tool_use.jinja");  // the empty folder says nothing
   check(Tokenizer::load(d.path()), "D");
 }
 

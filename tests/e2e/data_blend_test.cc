@@ -93,7 +93,7 @@ TEST_F(DataBlend, WeightsEpochsSplitsAndReplay) {
   refuse(blend("recipe.yaml", "one"), "exists");
   refuse({"data", "blend", "recipe.yaml", "--output", "four"}, "--tokenizer");
   write_text(path("recipe.yaml"), "sources: [{path: small.jsonl, weight: 1}, {path: large.jsonl}]");
-  refuse(blend("recipe.yaml", "four"), "give all or none");
+  refuse(blend("recipe.yaml", "four"), "to all or to none");
   write_text(path("recipe.yaml"), "train: 0.5\nsources: [{path: small.jsonl}]");
   refuse(blend("recipe.yaml", "four"), "sum to 0.5");
   write_text(path("recipe.yaml"), "sources: []");

@@ -219,7 +219,7 @@ TEST_F(DataRun, TagsDecideAsARunDoes) {
   EXPECT_EQ(kept("decided5"), kept("run5"));
   EXPECT_NE(kept("decided5"), kept("decided30"));
   stoa_ok(more);  // is complete
-  refuse({"data", "decide", "tagged", "--output", "decided5"}, "another limits");
+  refuse({"data", "decide", "tagged", "--output", "decided5"}, "differs in its limits");
   const auto curve = json_of(
       {"data", "decide", "tagged", "--what-if", "gopher_quality/gopher_short_doc", "--json"})["what_if"];
   EXPECT_GE(curve.size(), 3U);
@@ -427,7 +427,7 @@ TEST_F(DataRun, RefusesWhatItCannotDo) {
   refuse({"data", "run", "pipeline.yaml", "--input", "corpus.jsonl", "--output", "tok"}, "holds no run");
   stoa_ok(run("out"));
   write_text(path("pipeline.yaml"), "stages: [gopher_quality]");
-  refuse(run("out"), "another pipeline");
+  refuse(run("out"), "differs in its pipeline");
   write_text(path("pipeline.yaml"), "stages: [{c4_quality: {min_num_sentences: 1000}}]");
   refuse(run("nothing"), "no document was kept");
   ProgramOptions small;

@@ -46,6 +46,7 @@ TEST_F(ServeTriton, GeneratesAsACompletion) {
   const json answer = ask(path, question);
   EXPECT_EQ(answer, (json{{"model_name", "chat"}, {"model_version", "1"}, {"text_output", prompt + text}}));
   EXPECT_EQ(ask("/v2/models/chat/versions/1/generate", question), answer);
+  EXPECT_EQ(post("/v2/models/chat/infer", question).status, 404);
   json alone = question;
   alone["exclude_input_in_output"] = true;
   EXPECT_EQ(ask(path, alone)["text_output"], text);

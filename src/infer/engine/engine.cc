@@ -346,8 +346,10 @@ void Engine::draw(Draw& d) const {
   d.token.token.id = id;
   if (id < 0) return;
   d.finite = std::isfinite(d.logits[static_cast<std::size_t>(id)]);
-  if (request.logprobs && d.finite)
-    d.token = score_token(processed.empty() ? d.logits : processed, id, *request.logprobs);
+  if (!request.logprobs || !d.finite) return;
+  // Where everything is excluded, the first token comes all the same, with what the model says of it.
+  const bool known = !processed.empty() && std::isfinite(processed[static_cast<std::size_t>(id)]);
+  d.token = score_token(known ? processed : d.logits, id, *request.logprobs);
 }
 
 void Engine::deliver(Draw& d) {
