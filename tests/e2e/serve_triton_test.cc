@@ -73,7 +73,7 @@ TEST_F(ServeTriton, GeneratesAsACompletion) {
   refused({{"text_input", nullptr}}, "text_input", "missing");
   refused({{"stream", true}}, "stream", "/generate_stream");
   refused({{"beam_width", 2}}, "beam_width", "only 1");
-  refused({{"stop", "a"}}, "stop", "two names");
+  refused({{"stop_words", "b"}, {"stop", "a"}}, "stop", "two names");
   refused({{"max_tokens", 100'000}}, "max_tokens", "8192");
   refused({{"parameters", {{"max_tokens", 2}}}}, "parameters", "given twice");
   refused({{"parameters", {{"temprature", 2}}}}, "temprature", "did you mean 'temperature'");
