@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "data/file_names.h"
 
 namespace stoa::data {
@@ -66,5 +67,11 @@ std::string_view other_kind(std::string_view head) {
 }
 
 bool is_utf16(std::string_view head) { return head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF"); }
+
+void require_utf8_text(std::string_view head, std::string_view name) {
+  const std::string_view other = other_kind(head);
+  require<DataError>(other.empty(), "{} {}", name, other);
+  require<DataError>(!is_utf16(head), "{} is UTF-16 text; save it as UTF-8", name);
+}
 
 }  // namespace stoa::data

@@ -14,5 +14,7 @@ std::string_view other_kind(std::string_view head);
 std::string_view advice_for(const fs::path& path);
 // Whether a text begins with the mark of UTF-16.
 bool is_utf16(std::string_view head);
+// DataError: `head` begins a file of another kind, or one of UTF-16. `name`: in the message.
+void require_utf8_text(std::string_view head, std::string_view name);
 
 }  // namespace stoa::data

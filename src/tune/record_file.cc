@@ -35,13 +35,6 @@ std::size_t begin_of_text(std::string_view content) {
   return content.starts_with(kMark) ? kMark.size() : 0;
 }
 
-// Bytes that no JSON begins with, by what they are.
-void refuse_other_bytes(const std::string& name, std::string_view content) {
-  const std::string_view other = data::other_kind(content);
-  require<DataError>(other.empty(), "{} {}", name, other);
-  require<DataError>(!data::is_utf16(content), "{} is UTF-16 text; save it as UTF-8", name);
-}
-
 // Walks over JSON and knows how deep it is; what is within a string does not count.
 class Brackets {
  public:
@@ -76,7 +69,7 @@ RecordFile::RecordFile(const fs::path& path, const std::stop_token& stop)
     : RecordFile(path.string(), read_all(path, stop)) {}
 
 RecordFile::RecordFile(std::string name, std::string content) : name_(std::move(name)) {
-  refuse_other_bytes(name_, content);
+  data::require_utf8_text(content, name_);
   const std::size_t first = content.find_first_not_of(kSpace, begin_of_text(content));
   const bool json = first != std::string::npos && (content[first] == '{' || content[first] == '[');
   if (is_table(name_) && !json) content = table_records(content, name_);

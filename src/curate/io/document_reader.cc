@@ -9,6 +9,7 @@
 #include "curate/html/tokenizer.h"
 #include "curate/io/http.h"
 #include "curate/wiki/wikitext.h"
+#include "data/file_kind.h"
 #include "data/utf8_scan.h"
 
 namespace stoa::curate {
@@ -249,8 +250,7 @@ void DocumentParser::read_record(std::string_view record, Document& document, st
 }
 
 void DocumentParser::read_source(std::string_view bytes, const fs::path& path, Document& document) {
-  const bool is_utf16 = bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff");
-  require<DataError>(is_utf16 || bytes.find('\0') == bytes.npos, "a binary file");
+  require<DataError>(data::is_utf16(bytes) || bytes.find('\0') == bytes.npos, "a binary file");
   document.text = page_as_utf8(bytes, {});
   document.id = shown_path(path);
   add_member("path", document.id, document.metadata);

@@ -83,9 +83,7 @@ void unite_fields(std::vector<Json>& docs) {
 // DataError: bytes that are no text.
 std::string text_of(const fs::path& path) {
   std::string out = unpacked_content(path);
-  const std::string_view other = data::other_kind(out);
-  require<DataError>(other.empty(), "'{}' {}", path.string(), other);
-  require<DataError>(!data::is_utf16(out), "'{}' is UTF-16 text; save it as UTF-8", path.string());
+  data::require_utf8_text(out, "'" + path.string() + "'");
   return out;
 }
 

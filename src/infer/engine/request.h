@@ -39,7 +39,7 @@ struct Request {
   // gives them, before penalties and temperature; none: not computed. The same for the prompt's tokens after
   // the first, whose prefix is then not taken from the cache.
   std::optional<int> logprobs = {}, prompt_logprobs = {};
-  // Those of drawn tokens are of what was drawn from instead: after penalties, cuts and temperature.
+  // Drawn tokens have those of the distribution drawn from instead: after penalties, cuts and temperature.
   bool processed_logprobs = false;
   // What the text of every choice must be (null: anything). An end id is drawn only where the text may end.
   std::shared_ptr<constraint::Constraint> constraint = {};
